@@ -21,10 +21,10 @@ from jax import lax
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
-from tessella.solvers.loop import Engine
+from tessella.solvers.engine import Engine
+from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.operators import Operators
 from tessella.solvers.single_precision import to_single_precision
-from tessella.solvers.solve import choose_method
 
 TOL = 1e-6
 SIZES = {  # about as many states: stock and regimes, both multiples of 128
@@ -53,8 +53,8 @@ def timed(work, *args) -> tuple[float, Any]:
 
 def sweep_seconds(mdp: ts.MDP) -> dict[str, float]:
     """Seconds of one sweep of each kind, and of its floor."""
-    engine = Engine(mdp, TOL)
-    program, data, shape = engine.program, engine.data, mdp.grid.shape
+    engine = Engine(make_plan(mdp, devices=1), TOL)
+    program, data, shape = engine.backend, engine.data, mdp.grid.shape
 
     def best(operators, v, _):
         return operators.iterate_bellman(v, REPEATED)
@@ -120,11 +120,12 @@ def measure(size: int) -> tuple[str, list[str]]:
     """A row of the table of solves, and rows of that of sweeps."""
     device = jax.devices()[0]
     mdp = build(size)
-    first, solution = timed(lambda: ts.solve(mdp, choose_method(mdp, TOL)))
+    first, solution = timed(lambda: ts.solve(mdp, tol=TOL))
     del solution, mdp
     built, mdp = timed(build, size)
-    method = choose_method(mdp, TOL)
-    seconds, solution = timed(lambda: ts.solve(mdp, method))
+    plan = make_plan(mdp, tol=TOL)
+    method = plan.method
+    seconds, solution = timed(lambda: ts.solve(mdp, plan=plan))
     peak = (device.memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9
     found, allowed = residual(mdp, solution), (1 + mdp.discount) * solution.error_bound + 1e-9
     if found > allowed:

@@ -26,7 +26,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.solvers.loop import Engine, run_sweeps
+from tessella.solvers.engine import Engine, run_sweeps
+from tessella.solvers.execution_plan import make_plan
 
 LONG = 0.25  # seconds of sweeps that are timed at once
 TIMES = 3
@@ -97,7 +98,8 @@ def table(states: int) -> ts.MDP:
 
 def cost(x: int, mdp: ts.MDP, outcomes: int) -> Cost:
     """Of one sweep; ``outcomes`` of all noises together, for each state."""
-    engine, n = Engine(mdp, None), mdp.n_states
+    engine = Engine(make_plan(mdp))
+    n = mdp.n_states
     run_sweeps(engine, 1)
     began = time.perf_counter()
     run_sweeps(engine, 1)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import tessella as ts
-from tessella.solvers.solve import choose_method
+from tessella.solvers.execution_plan import make_plan
 
 METHODS = {
     "modified 5": ts.ModifiedPolicyIteration(partial_sweeps=5),
@@ -159,7 +159,7 @@ def main() -> None:
         repeats = 3 if mdp.n_states < 50_000 else 1
         found = {label: seconds(mdp, method, repeats) for label, method in METHODS.items()}
         quickest = min(time for time, _ in found.values())
-        chosen = choose_method(mdp)
+        chosen = make_plan(mdp).method
         label = next((n for n, m in METHODS.items() if m == chosen), None)
         taken = found[label][0] if label else seconds(mdp, chosen, repeats)[0]
         behind.append(taken / quickest)

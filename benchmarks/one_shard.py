@@ -12,7 +12,8 @@ from billion import build
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.stages.partition import Partition
 from tessella.mdp.stages.sharded import build_sharded_backend
-from tessella.solvers.loop import Engine
+from tessella.solvers.engine import Engine
+from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.operators import Operators
 
 SWEEPS = 20
@@ -21,16 +22,18 @@ SWEEPS = 20
 @in_float64
 def main() -> None:
     mdp = build(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000_000)
-    engine, shape = Engine(mdp, None), mdp.grid.shape
+    plan = make_plan(mdp, representation="stages")
+    engine = Engine(plan)
+    shape = mdp.grid.shape
     reach = mdp.dynamics.max_displacement(0)  # type: ignore[attr-defined]
     cut = Partition(0, shape[0], 1, *reach)
-    shard = build_sharded_backend(mdp.dynamics, cut, jax.devices()[:1])  # type: ignore[arg-type]
-    usual = engine.lowered
+    tiles = plan.tiles_of_block(cut)
+    shard = build_sharded_backend(mdp.dynamics, cut, jax.devices()[:1], tiles)  # type: ignore[arg-type]
     found = []
-    for lowered in (usual, shard):
-        data = engine.build_data(lowered.arrays, None)
+    for model in (engine.backend_model, shard):
+        data = engine.build_data(model.arrays, None)
         work = jax.jit(
-            lambda data, v, program=lowered.backend: Operators(program, data).iterate_bellman(
+            lambda data, v, program=model.backend: Operators(program, data).iterate_bellman(
                 v, SWEEPS
             )
         )

@@ -34,7 +34,8 @@ def measure(states: int, method_name: str, discount: float, repeats: int) -> dic
     import jax
 
     import tessella as ts
-    from tessella.solvers.solve import choose_method, solve
+    from tessella.solvers.execution_plan import make_plan
+    from tessella.solvers.solve import solve
 
     jax.devices()
     build(825, discount)  # building imports what a model needs; nothing is compiled yet
@@ -42,7 +43,9 @@ def measure(states: int, method_name: str, discount: float, repeats: int) -> dic
     clock = time.perf_counter()
     model = build(states, discount)
     made = time.perf_counter() - clock
-    method = choose_method(model, TOL) if method_name == "auto" else getattr(ts, method_name)(TOL)
+    method = (
+        make_plan(model, tol=TOL).method if method_name == "auto" else getattr(ts, method_name)(TOL)
+    )
     clock = time.perf_counter()
     solution = solve(model, method)
     first = time.perf_counter() - clock

@@ -24,7 +24,7 @@ from support.exports import GRID, drawn, meant, states, strays
 from support.forgeries import LIES, forge, shifted
 from support.hostile import faults as hostile_files
 from support.libreoffice import SOFFICE, calculate, decisions, save_rows
-from support.routes import ROUTES, by
+from support.routes import ROUTES, plan_by
 from support.small_rules import faults as rules
 from support.stories import NUMBERS, story
 from support.tiny_proofs import faults as proofs
@@ -52,36 +52,39 @@ class Kind:
     cases: int
 
 
-def staged(seed: int) -> list[str]:
+def staged(seed: int, route: str) -> list[str]:
     """Random stages, against dense arrays and fractions; at times by another method."""
     told = story(seed)
-    found = judging.against_dense(told)
+    found = judging.against_dense(told, route)
     methods = [None, ts.PolicyIteration(), ts.ModifiedPolicyIteration(), ts.ValueIteration()]
     method = methods[seed // NUMBERS % len(methods)]
     if method is not None and told.mdp.discount <= 0.99:
-        found += [f"{type(method).__name__}: {f}" for f in judging.against_dense(told, method)]
+        faults = judging.against_dense(told, route, method)
+        found += [f"{type(method).__name__}: {fault}" for fault in faults]
     return found
 
 
-def building(seed: int) -> list[str]:
+def building(seed: int, route: str) -> list[str]:
     """Every way of building: optimum and policy value in rational arithmetic."""
     made = numbered(seed)
-    return [f"{made}: {fault}" for fault in judging.optimum(made) + judging.worth(made)]
+    faults = judging.optimum(made, route) + judging.worth(made, route)
+    return [f"{made}: {fault}" for fault in faults]
 
 
-def certificates(seed: int) -> list[str]:
+def certificates(seed: int, route: str) -> list[str]:
     """Every way of building: the enclosures of a certificate in rational arithmetic."""
     made = numbered(seed)
-    return [f"{made}: {fault}" for fault in judging.certificate(made)]
+    return [f"{made}: {fault}" for fault in judging.certificate(made, route)]
 
 
-def checker(seed: int) -> list[str]:
+def checker(seed: int, route: str) -> list[str]:
     """Honest certificates hold, of any model; false ones of a plain model do not."""
     rng = np.random.default_rng(seed)
     made = numbered(seed)
     with tempfile.TemporaryDirectory() as folder:
         files = Files(Path(folder))
-        found = files.honest(ts.solve(made.mdp), judging.some_policy(made, rng))
+        solution = ts.solve(made.mdp, plan=plan_by(made.mdp, route))
+        found = files.honest(solution, judging.some_policy(made, rng))
         solution = ts.solve(plain_model(rng))
         worst = np.where(np.isfinite(solution.q), solution.q, np.inf).argmin(axis=-1)
         found += files.honest(solution, np.where(rng.random(len(worst)) < 0.7, worst, 0))
@@ -270,8 +273,8 @@ def shapes(seed: int) -> list[str]:
     mdp = ts.MDP.staged(
         world.axes, world.actions, draws.discount, stages, action_name=world.action_name
     )
-    with by("stages"):  # each shape compiled anew
-        return judging.against_dense(Case("shapes", seed, mdp, read_stages(world, stages)))
+    made = Case("shapes", seed, mdp, read_stages(world, stages))
+    return judging.against_dense(made, "stages")  # each shape compiled anew
 
 
 def exports(seed: int) -> list[str]:
@@ -330,14 +333,9 @@ def awkward_axis(rng: np.random.Generator) -> np.ndarray:
     return (rng.integers(-9, 9) + places) * step + rng.choice([0.0, 0.05, step / 7, 1e4])
 
 
-def on_both_routes(faults: Callable[[int], list[str]]) -> Callable[[int], list[str]]:
-    """Small staged models as tables and through compiled stages, a hundred seeds each in turn."""
-
-    def judged(seed: int) -> list[str]:
-        with by(ROUTES[seed // 100 % len(ROUTES)]):
-            return faults(seed)
-
-    return judged
+def on_both_routes(faults: Callable[[int, str], list[str]]) -> Callable[[int], list[str]]:
+    """Small staged models as rows and through compiled stages, a hundred seeds each in turn."""
+    return lambda seed: faults(seed, ROUTES[seed // 100 % len(ROUTES)])
 
 
 OFF_GRID = ("clamp", "refuse")

@@ -88,10 +88,12 @@ _HOME = {
     "solvers.mixed_precision": "MixedPrecision",
     "solvers.modified_policy_iteration": "ModifiedPolicyIteration",
     "solvers.occupancy": "Occupancy occupancy",
-    "solvers.plan": "Plan plan",
+    "solvers.execution_plan": "ExecutionPlan",
+    "solvers.plan": "CostEstimate plan",
     "solvers.policy_iteration": "InexactPolicyIteration PolicyIteration",
     "solvers.solution": "Solution",
     "solvers.solve": "solve",
+    "solvers.thresholds": "Thresholds",
     "solvers.value_iteration": "ValueIteration",
     "tessellation": (
         "Comparison Geometry Structure Tessellation compare examine measure switching_curves "

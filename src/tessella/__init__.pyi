@@ -110,12 +110,14 @@ from tessella.solvers.mixed_precision import MixedPrecision as MixedPrecision
 from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration as ModifiedPolicyIteration
 from tessella.solvers.occupancy import Occupancy as Occupancy
 from tessella.solvers.occupancy import occupancy as occupancy
-from tessella.solvers.plan import Plan as Plan
+from tessella.solvers.execution_plan import ExecutionPlan as ExecutionPlan
+from tessella.solvers.plan import CostEstimate as CostEstimate
 from tessella.solvers.plan import plan as plan
 from tessella.solvers.policy_iteration import InexactPolicyIteration as InexactPolicyIteration
 from tessella.solvers.policy_iteration import PolicyIteration as PolicyIteration
 from tessella.solvers.solution import Solution as Solution
 from tessella.solvers.solve import solve as solve
+from tessella.solvers.thresholds import Thresholds as Thresholds
 from tessella.solvers.value_iteration import ValueIteration as ValueIteration
 from tessella.tessellation import Comparison as Comparison
 from tessella.tessellation import Geometry as Geometry

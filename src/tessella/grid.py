@@ -347,18 +347,23 @@ def to_plain_values(values: Iterable, subject: str) -> NDArray:
     except ValueError:
         array = np.asarray(items, dtype=object)
     _refuse_wide_integers(items, array, subject)
-    mixed = array.dtype.kind == "U" and not all(isinstance(item, str) for item in items)
-    if mixed or array.dtype.kind not in "biufU":
-        raise ModelError(
-            f"{subject} must be all numbers or all text", value=f"got {list(items)[:3]}"
-        )
+    _refuse_mixed_items(items, array, subject)
     if array.ndim != 1:
         raise ModelError(f"{subject} must be a list of values", value=f"has shape {array.shape}")
     if array.dtype.kind == "U":
-        if any(item.endswith("\0") for item in items):  # NumPy would drop it
-            raise ModelError(f"text in {subject} must not end in the character NUL")
         return array.copy()
     return array.astype(float if array.dtype.kind == "f" else np.int64)
+
+
+def _refuse_mixed_items(items: Any, array: NDArray, subject: str) -> None:
+    """Refuse what is neither all numbers nor all text, and text that NumPy would shorten."""
+    is_text = array.dtype.kind == "U"
+    mixed = is_text and not all(isinstance(item, str) for item in items)
+    if mixed or array.dtype.kind not in "biufU":
+        requirement = f"{subject} must be all numbers or all text"
+        raise ModelError(requirement, value=f"got {list(items)[:3]}")
+    if is_text and array.ndim == 1 and any(item.endswith("\0") for item in items):
+        raise ModelError(f"text in {subject} must not end in the character NUL")
 
 
 def _refuse_wide_integers(items: Iterable, array: NDArray, subject: str) -> None:

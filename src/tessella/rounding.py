@@ -90,12 +90,6 @@ class TermCounts:
     terms: int
     adjoint_terms: int
 
-    def combine_max(self, other: TermCounts) -> TermCounts:
-        """At most, on either of two ways."""
-        return TermCounts(
-            max(self.terms, other.terms), max(self.adjoint_terms, other.adjoint_terms)
-        )
-
 
 def bound_expectation_error(terms: int, sizes: NDArray | float) -> float:
     """Bound on the rounding of ``sum_k p_k r_k`` over ``terms`` of them, given ``sum_k p_k |r_k|``.

@@ -6,42 +6,32 @@ import sys
 
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
-from tessella.certificates.certify import certify_values
-from tessella.mdp.as_policy import as_policy
-from tessella.mdp.start import start_distribution
+from tessella.certificates.certify import certify
 from tessella.problems.benchmarks import benchmark
-from tessella.solvers import single_precision
+from tessella.solvers.execution_plan import Thresholds
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solve import solve
 
 
 @pytest.fixture(scope="module")
 def inventory():
-    """A model that goes through stages, as large ones do."""
-    with by("stages"):
-        yield solve(benchmark("INV-Mix"))
+    """A model that counts as large, and goes through stages as large ones do."""
+    mdp = benchmark("INV-Mix")
+    limits = Thresholds(single_min_states=100, fine_occupancy_max_states=100)
+    return solve(mdp, plan=plan_by(mdp, "stages", thresholds=limits))
 
 
 @pytest.fixture
-def table(inventory, monkeypatch):
-    """A policy with errors, of a model that counts as large."""
-    monkeypatch.setattr(single_precision, "SINGLE_MIN_STATES", 100)
-    assert single_precision.use_single_precision(inventory.mdp)
+def table(inventory):
+    """A policy with errors."""
+    assert inventory.plan.evaluation == "single"
     rng = np.random.default_rng(0)
     table = inventory.policy.table.copy()
     spoil = rng.random(table.shape) < 0.1
     table[spoil] = rng.integers(0, 5, spoil.sum())
     return table
-
-
-def certify(solution, policy):
-    """A certificate whose occupancy is no finer than that of a large model."""
-    mdp = solution.mdp
-    checked = as_policy(mdp, policy)
-    start = start_distribution(mdp, None, checked).reshape(mdp.grid.shape)
-    return certify_values(solution, checked, start, fine_occupancy_max_states=100)
 
 
 def dense(mdp, table):
@@ -80,7 +70,7 @@ def test_where_corrections_fail_plain_steps_take_over(inventory, table, monkeypa
     monkeypatch.setattr(
         sys.modules["tessella.solvers.occupancy"], "_correct", lambda *args: (args[-1], np.nan)
     )
-    found = occupancy(inventory.mdp, table, tol=1e-7)
+    found = occupancy(inventory.mdp, table, tol=1e-7, plan=inventory.plan)
     system, _ = dense(inventory.mdp, table)
     visits = (1 - inventory.mdp.discount) * np.linalg.solve(system.T, found.start.ravel())
     assert found.error_bound <= 1e-7

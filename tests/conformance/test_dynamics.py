@@ -9,7 +9,7 @@ import pytest
 
 import tessella as ts
 from tessella.conformance import check_dynamics
-from tessella.mdp.dynamics import BackendModel
+from tessella.mdp.dynamics import Backend, BackendModel
 from tessella.rounding import RowSumBounds
 
 
@@ -44,13 +44,17 @@ def altered(**methods):
 
 
 @dataclass(frozen=True)
-class Shy:
+class Shy(Backend):
     """A backend that forgets the second action's reward."""
 
-    program: object
+    program: Backend
 
-    def __getattr__(self, name):
-        return getattr(self.program, name)
+    @property
+    def n_actions(self):
+        return self.program.n_actions
+
+    def shared_backup(self, arrays, w_S, pay):
+        return self.program.shared_backup(arrays, w_S, pay)
 
     def action_backup(self, arrays, w, action, pay):
         return self.program.action_backup(arrays, w, action, pay and action != 1)
@@ -96,6 +100,9 @@ def test_a_policy_backup_of_its_own_is_compared_too():
     class Lazy(Shy):
         def action_backup(self, arrays, w, action, pay):
             return self.program.action_backup(arrays, w, action, pay)
+
+        def supports_policy_arrays(self, arrays):
+            return True
 
         def policy_backup(self, arrays, w, policy, pay):
             return self.program.action_backup(arrays, w, 0, pay)

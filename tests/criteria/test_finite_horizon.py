@@ -10,11 +10,10 @@ from scipy.optimize import linprog
 from scipy.stats import norm
 from support import criteria
 from support.hostile import Arrays
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
 from tessella.conformance import check_dynamics
-from tessella.mdp.dynamics import NumpyBackend
 
 
 def stock(horizon: ts.FiniteHorizon, **more) -> ts.MDP:
@@ -75,12 +74,13 @@ def test_the_value_is_that_of_a_plain_loop(solved):
 
 
 def test_through_compiled_stages_it_is_the_same_within_both_bounds(solved):
-    assert isinstance(solved.mdp.dynamics.backend_model.backend, NumpyBackend)
-    with by("stages"):
-        found = ts.solve(stock(HORIZON))
-        assert not isinstance(found.mdp.dynamics.backend_model.backend, NumpyBackend)
-        worth = ts.evaluate(found.mdp, np.zeros(found.mdp.grid.shape, dtype=int))
-        visits = ts.occupancy(found.mdp, found.policy)
+    assert not solved.plan.backend_model.backend.is_compiled
+    mdp = stock(HORIZON)
+    plan = plan_by(mdp, "stages")
+    assert plan.backend_model.backend.is_compiled
+    found = ts.solve(mdp, plan=plan)
+    worth = ts.evaluate(mdp, np.zeros(found.mdp.grid.shape, dtype=int), plan=plan)
+    visits = ts.occupancy(mdp, found.policy, plan=plan)
     assert np.abs(found.value - solved.value).max() <= found.error_bound + solved.error_bound
     np.testing.assert_array_equal(found.policy.table, solved.policy.table)
     by_table = ts.evaluate(solved.mdp, np.zeros(found.mdp.grid.shape, dtype=int))
@@ -353,8 +353,8 @@ def test_a_chain_may_depend_on_time():
         value = 2 * np.arange(3) + chain @ value
         expected.insert(0, value)
     np.testing.assert_allclose(ts.solve(build()).value, expected, rtol=0, atol=1e-13)
-    with by("stages"):
-        found = ts.solve(build())
+    mdp = build()
+    found = ts.solve(mdp, plan=plan_by(mdp, "stages"))
     np.testing.assert_allclose(found.value, expected, rtol=0, atol=1e-13)
 
 
@@ -367,11 +367,8 @@ def test_a_table_of_data_may_be_indexed_by_time():
 
 def test_both_ways_of_a_horizon_agree_with_its_matrices(solved):
     check_dynamics(solved.mdp.dynamics)
-    program, arrays = (
-        solved.mdp.dynamics.backend_model.backend,
-        solved.mdp.dynamics.backend_model.arrays,
-    )
-    assert isinstance(program, NumpyBackend)
+    program, arrays = solved.plan.backend_model.backend, solved.plan.backend_model.arrays
+    assert not program.is_compiled
     rng, policy = np.random.default_rng(0), solved.policy.table
     rhs = rng.normal(size=policy.shape)
     x = program.solve_policy_system(arrays, rhs, policy, 0.5)

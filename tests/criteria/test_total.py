@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 from support import criteria
-from support.routes import ROUTES, by
+from support.routes import ROUTES, plan_by
 
 import tessella as ts
 
@@ -142,8 +142,8 @@ def test_a_policy_that_never_ends_has_no_values_to_go_on_from(route):
     reward = np.array([[-5, -1, -6], [-7, -2, -5], [-4, -2, -7], [-8, -3, -3], [0, 0, 0]])
     chances = ts.Noise("to", range(5), lambda x, action: rows[x, action][..., 0, :] / 8)
     jump = ts.Jump(chances, to=lambda to: {"x": to}, pays=lambda x, action: 1.0 * reward[x, action])
-    with by(route):
-        found = ts.solve(ts.MDP.staged({"x": range(5)}, range(3), ts.Total(), [jump]))
+    mdp = ts.MDP.staged({"x": range(5)}, range(3), ts.Total(), [jump])
+    found = ts.solve(mdp, plan=plan_by(mdp, route))
     assert found.converged
     assert found.error_bound < 1e-9
     q = reward + rows / 8 @ found.value

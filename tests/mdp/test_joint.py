@@ -12,7 +12,6 @@ import tessella as ts
 from tessella.grid import StateGrid
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.context import make_context
-from tessella.mdp.dynamics import policy_adjoint, policy_backup
 from tessella.mdp.stages import jump
 from tessella.mdp.stages.decide import AxisAssignment
 from tessella.mdp.stages.scatter import JointMatrix, Scatter
@@ -99,8 +98,8 @@ def test_compiled_passes_are_the_same_for_actions_policies_and_the_way_forward(p
         def work(w):
             tail = program.shared_backup(arrays, w, True)
             each = [program.action_backup(arrays, tail, a, True) for a in range(3)]
-            under = policy_backup(program, arrays, policy, w, True)
-            return jnp.stack([*each, under, policy_adjoint(program, arrays, policy, w)(w)])
+            under = program.policy_pass(arrays, w, policy, True)
+            return jnp.stack([*each, under, program.policy_adjoint(arrays, policy, w)(w)])
 
         return list(work(w))
 

@@ -7,7 +7,6 @@ import pytest
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64, to_device
-from tessella.mdp.dynamics import policy_backup
 
 RNG = np.random.default_rng(0)
 WALK = ts.Shift("y", ts.Noise("drift", [-1, 0, 1], [0.2, 0.5, 0.3]))
@@ -63,7 +62,7 @@ def both(mdp, table, w, pay):
     for action in range(mdp.n_actions):
         backup = np.asarray(program.action_backup(arrays, tail, action, pay))
         plain = np.where(table == action, backup, plain)
-    return np.asarray(policy_backup(program, arrays, policy, w_S, pay)), plain
+    return np.asarray(program.policy_pass(arrays, w_S, policy, pay)), plain
 
 
 @pytest.mark.parametrize("pay", [True, False])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.mdp.dynamics import policy_adjoint, policy_backup
 from tessella.mdp.tabular import row_backend
-from tessella.solvers.loop import Engine, decide, iterate
+from tessella.solvers.engine import Engine, decide
+from tessella.solvers.execution_plan import ExecutionPlan, Thresholds, make_plan
+from tessella.solvers.loop import iterate
 from tessella.solvers.operators import Operators
 
 STATES, ACTIONS = 40, 3
@@ -41,10 +44,14 @@ def in_part(P):
     return s[kept], a[kept], listed[kept]
 
 
-@pytest.fixture(params=[0, row_backend.DENSE_ROWS_MAX_ENTRIES], ids=["sparse", "dense"])
-def form(request, monkeypatch):
-    monkeypatch.setattr(row_backend, "DENSE_ROWS_MAX_ENTRIES", request.param)
+@pytest.fixture(params=[0, Thresholds().dense_rows_max_entries], ids=["sparse", "dense"])
+def form(request) -> int:
+    """Entries up to which rows are held as dense."""
     return request.param
+
+
+def plan_of(mdp: ts.MDP, form: int, **limits: int) -> ExecutionPlan:
+    return make_plan(mdp, thresholds=Thresholds(dense_rows_max_entries=form, **limits))
 
 
 @pytest.mark.parametrize("listed", [by_state, by_action, in_part])
@@ -54,7 +61,8 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
     reward = rng.normal(size=(STATES, ACTIONS))
     s, a, given = listed(P)
     mdp = ts.MDP.from_pairs(s, a, given, reward[s, a], 0.9)
-    program, table = mdp.dynamics.backend_model.backend, mdp.dynamics.backend_model.arrays
+    model = plan_of(mdp, form).backend_model
+    program, table = model.backend, model.arrays
     assert isinstance(table.rows, np.ndarray) is (form > 0)
     w, x = rng.normal(size=STATES), rng.random(STATES)
     tail = program.shared_backup(table, w, True)
@@ -66,9 +74,9 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
         choices = mdp.feasible_mask * rng.random((STATES, ACTIONS))
         policy, everyone = choices.argmax(axis=1), np.arange(STATES)
         own = P[everyone, policy]
-        after = policy_backup(program, table, policy, w, True)
+        after = program.policy_pass(table, w, policy, True)
         assert np.allclose(after, reward[everyone, policy] + own @ w, atol=1e-13)
-        assert np.allclose(policy_adjoint(program, table, policy, x)(x), own.T @ x, atol=1e-13)
+        assert np.allclose(program.policy_adjoint(table, policy, x)(x), own.T @ x, atol=1e-13)
         solved = program.solve_policy_system(table, x, policy, 0.9)
         assert np.allclose(solved - 0.9 * own @ solved, x, atol=1e-12)
 
@@ -78,7 +86,9 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
 def test_a_sweep_of_one_policy_holds_no_more_rows_than_states(form, listed, shared):
     s, a, given = listed(rows(shared))
     mdp = ts.MDP.from_pairs(s, a, given, np.zeros(len(s)), 0.9)
-    one = mdp.dynamics.backend_model.arrays.policy_rows(mdp.feasible_mask.argmax(axis=1))
+    table = plan_of(mdp, form).backend_model.arrays
+    assert isinstance(table.rows, np.ndarray) is (form > 0)
+    one = table.policy_rows(mdp.feasible_mask.argmax(axis=1))
     assert one.rows.shape[0] <= STATES
     assert (one.row_index is not None) is shared
 
@@ -86,7 +96,8 @@ def test_a_sweep_of_one_policy_holds_no_more_rows_than_states(form, listed, shar
 def test_the_rows_of_a_policy_that_stays_are_taken_out_once_and_no_rows_are_needed_at_zero():
     s, a, given = by_state(rows(False))
     mdp = ts.MDP.from_pairs(s, a, given, np.zeros(len(s)), 0.9)
-    program, table = mdp.dynamics.backend_model.backend, mdp.dynamics.backend_model.arrays
+    model = make_plan(mdp).backend_model
+    program, table = model.backend, model.arrays
     policy = np.arange(STATES) % ACTIONS
     first = table.policy_rows(policy)
     assert table.policy_rows(policy.copy()) is first
@@ -101,9 +112,10 @@ def test_numpy_and_compiled_code_enclose_one_optimum(form, criterion):
     P = rows(False)
     reward = np.random.default_rng(3).normal(size=(STATES, ACTIONS))
     mdp = ts.MDP.from_arrays(P, reward, criterion, layout="SAS")
+    plan = plan_of(mdp, form)
     found = [
-        iterate(Engine(mdp, None, traced=traced), ts.InexactPolicyIteration())
-        for traced in (False, True)
+        iterate(Engine(plan.using(backend=backend)), ts.InexactPolicyIteration())
+        for backend in ("numpy", "jax")
     ]
     apart = np.abs(found[0].value - found[1].value).max() if found[0].gain is None else 0.0
     gains = abs((found[0].gain or 0.0) - (found[1].gain or 0.0))
@@ -149,28 +161,23 @@ def test_a_method_written_with_jax_solves_tables_too():
 @pytest.mark.parametrize("listed", [by_state, in_part])
 @pytest.mark.parametrize("actions", [1, ACTIONS])
 def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_last_bit(
-    form, listed, actions, monkeypatch
+    form, listed, actions
 ):
     s, a, given = listed(rows(False))
     kept = (a < actions) | (a == a[np.searchsorted(s, s)])
     reward = np.random.default_rng(4).normal(size=len(s))
-
-    def model():
-        return ts.MDP.from_pairs(s[kept], a[kept], given[kept], reward[kept], 0.9)
-
-    at_once = model()
-    assert at_once.dynamics.backend_model.arrays.sweeps_are_cheap
-    monkeypatch.setattr(row_backend, "ALL_ACTIONS_MAX_PAIRS", 0)
-    in_turn = model()
-    assert not in_turn.dynamics.backend_model.arrays.sweeps_are_cheap
+    mdp = ts.MDP.from_pairs(s[kept], a[kept], given[kept], reward[kept], 0.9)
+    at_once, in_turn = plan_of(mdp, form), plan_of(mdp, form, all_actions_max_pairs=0)
+    assert at_once.backend_model.arrays.layout.sweeps_are_cheap
+    assert not in_turn.backend_model.arrays.layout.sweeps_are_cheap
     value, bound = np.random.default_rng(5).normal(size=STATES), 1e-3
-    for mdp in (at_once, in_turn):
-        engine = Engine(mdp, None)
-        operators = Operators(engine.program, engine.data, gain=0.3)
+    for plan in (at_once, in_turn):
+        engine = Engine(plan)
+        operators = Operators(engine.backend, engine.data, gain=0.3)
         looked = *operators.bellman(value), operators.iterate_bellman(value, 3)
         decided = decide(engine, value, bound)
         found = [*looked, decided.margin, decided.policy, decided.tie]
-        if mdp is at_once:
+        if plan is at_once:
             first = found
     assert all(np.array_equal(x, y) for x, y in zip(first, found, strict=True))
 
@@ -178,8 +185,8 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
 def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     P = rows(False)
     mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
-    engine = Engine(mdp, None)
-    operators = Operators(engine.program, engine.data, gain=0.3)
+    engine = Engine(plan_of(mdp, form))
+    operators = Operators(engine.backend, engine.data, gain=0.3)
     policy, value = np.arange(STATES) % ACTIONS, np.random.default_rng(6).normal(size=STATES)
     together, one_by_one = operators.iterate_policy(policy, value, 5), value
     for _ in range(5):
@@ -189,14 +196,13 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
 
 def one_policy(shared: bool = False) -> tuple[row_backend.PolicyRows, np.ndarray]:
     """The rows of some policy of a table with long ones, and P_pi."""
-    table = ts.benchmark("INV-Mix").dynamics.rows.backend_model.arrays
-    assert table.has_long_rows
+    table = make_plan(ts.benchmark("INV-Mix")).backend_model.arrays
+    assert table.layout.solves_iteratively
     states = np.arange(table.row_of.shape[1])
     own = table.row_of[np.resize([0, 3, 1, 2], len(states)), states]
     rows = (table.rows, own) if shared else (table.rows[own], None)
-    return row_backend.PolicyRows(*rows, np.zeros(len(states)), has_long_rows=True), table.rows[
-        own
-    ].toarray()
+    policy_rows = row_backend.PolicyRows(*rows, np.zeros(len(states)), table.layout)
+    return policy_rows, table.rows[own].toarray()
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -220,8 +226,8 @@ def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(monkeypatch
     rhs = np.cos(np.arange(len(moves)))
     exact = one.solve_system(rhs, 0.99)
     for steps in range(1, 25, 3):
-        monkeypatch.setattr(row_backend, "BICGSTAB_MAX_STEPS", steps)
-        assert np.array_equal(one.solve_system(rhs, 0.99, 1e-12), exact)
+        hasty = replace(one, layout=replace(one.layout, iterations_max_steps=steps))
+        assert np.array_equal(hasty.solve_system(rhs, 0.99, 1e-12), exact)
     monkeypatch.setattr(row_backend.NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
     assert np.array_equal(one.solve_system(rhs, 0.99, 1e-10), exact)
 
@@ -241,7 +247,7 @@ def test_long_rows_that_mix_or_do_not_take_few_rounds_at_any_scale(scale, discou
     banded /= banded.sum(axis=2, keepdims=True)
     reward = scale * rng.normal(size=(n, 3))
     mdp = ts.MDP.from_arrays([sp.csr_array(each) for each in banded], reward, discount)
-    assert mdp.dynamics.backend_model.arrays.has_long_rows
+    assert make_plan(mdp).backend_model.arrays.layout.solves_iteratively
     for tol in (None, 1e-4 * scale / (1 - discount)):
         assert ts.solve(mdp, tol=tol).sweeps <= 12
 

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tessella.mdp.compilation import in_float64
-from tessella.mdp.dynamics import policy_backup
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
 
@@ -139,9 +138,7 @@ def backup_under(mdp, w, policy):
     lowered = mdp.dynamics.compiled_model
     with jax.disable_jit():
         return np.asarray(
-            policy_backup(
-                lowered.backend, lowered.arrays, jnp.asarray(policy), jnp.asarray(w), True
-            )
+            lowered.backend.policy_pass(lowered.arrays, jnp.asarray(w), jnp.asarray(policy), True)
         )
 
 

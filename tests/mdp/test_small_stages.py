@@ -1,23 +1,22 @@
-"""A small staged model is solved as the table of its periods: nothing compiled, the same answer."""
+"""A small staged model is solved as the rows of its periods: nothing compiled, the same answer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.routes import by
+from support.routes import plan_by
 from support.stories import story
 
 import tessella as ts
 from tessella.mdp import compilation
-from tessella.mdp.dynamics import NumpyBackend
 from tessella.mdp.stages import staged
 from tessella.rounding import EPS
+from tessella.solvers.execution_plan import Thresholds, make_plan
 
 
 def test_nothing_is_compiled_from_the_model_to_its_certificate():
@@ -28,18 +27,29 @@ def test_nothing_is_compiled_from_the_model_to_its_certificate():
     assert compilation.COMPILATION_CACHE.n_compiled == made
 
 
-def test_a_model_past_the_limit_goes_through_stages(monkeypatch):
+def estimate_entries(dynamics: staged.Staged) -> int:
+    """As a plan does."""
+    return dynamics.estimate_row_entries(Thresholds().sampled_states, Thresholds().sampled_actions)
+
+
+def choose(mdp: ts.MDP, **limits: int) -> str:
+    """Rows or stages, by thresholds of which some are given."""
+    return make_plan(mdp, thresholds=Thresholds(**limits)).representation
+
+
+def test_a_model_past_the_limit_goes_through_stages():
     mdp = ts.inventory(max_stock=9, max_regime=4)
     assert isinstance(mdp.dynamics, staged.Staged)
-    likely = mdp.dynamics.estimated_row_entries
-    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", likely)
-    assert isinstance(mdp.dynamics.backend_model.backend, NumpyBackend)
-    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", likely - 1)
-    large = ts.inventory(max_stock=9, max_regime=4)
-    assert not isinstance(large.dynamics.backend_model.backend, NumpyBackend)
-    assert (
-        large.dynamics.factorise_policy_system(np.zeros(large.grid.shape, dtype=int), 0.9) is None
-    )
+    likely = estimate_entries(mdp.dynamics)
+    small = make_plan(mdp, thresholds=Thresholds(rows_max_entries=likely))
+    assert small.representation == "rows"
+    assert not small.backend_model.backend.is_compiled
+    large = make_plan(mdp, thresholds=Thresholds(rows_max_entries=likely - 1))
+    assert large.representation == "stages"
+    assert large.backend_model.backend.is_compiled
+    actions = np.zeros(mdp.grid.shape, dtype=int)
+    assert small.dynamics.factorise_policy_system(actions, 0.9) is not None
+    assert large.dynamics.factorise_policy_system(actions, 0.9) is None
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -48,22 +58,24 @@ def test_the_table_is_that_of_the_stages(seed):
     mdp = story(seed).mdp
     dynamics = mdp.dynamics
     assert isinstance(dynamics, staged.Staged)
-    table = dynamics.rows
+    table = dynamics.as_rows()
+    assert table is not None
     for a, rows in enumerate(dynamics.to_sparse()):
         assert (rows != table.to_sparse()[a]).nnz == 0
         np.testing.assert_array_equal(table.reward[:, a], dynamics.action_reward(a))
-    assert dynamics.rounding_terms >= table.rounding_terms
-    assert dynamics.adjoint_rounding_terms >= table.adjoint_rounding_terms
-    assert dynamics.rounding_in_use == dynamics.rounding_as_saved == table.rounding_in_use
-    assert dynamics.rounding_in_use.rows >= dynamics.rounding_as_given.rows + EPS
+    plan = make_plan(mdp)
+    assert plan.dynamics is table
+    assert table.rounding_as_given == dynamics.rounding_as_saved
+    assert table.rounding_as_given.rows >= dynamics.rounding_as_given.rows + EPS
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_both_ways_lead_to_one_optimum_within_their_bounds(seed):
-    as_table = ts.solve(story(seed).mdp)
-    with by("stages"):
-        through = ts.solve(story(seed).mdp)
-        assert not isinstance(through.mdp.dynamics.backend_model.backend, NumpyBackend)
+    mdp = story(seed).mdp
+    as_table = ts.solve(mdp)
+    through = ts.solve(mdp, plan=plan_by(mdp, "stages"))
+    assert not as_table.plan.backend_model.backend.is_compiled
+    assert through.plan.backend_model.backend.is_compiled
     apart = np.abs(as_table.value - through.value).max()
     assert apart <= as_table.error_bound + through.error_bound
     sure = as_table.decided & through.decided
@@ -104,12 +116,14 @@ def test_values_of_a_scratch_axis_that_nothing_reaches_do_not_keep_a_model_from_
     def model(wide: int) -> ts.MDP:
         return ts.MDP.staged({"x": range(5)}, (0, 1), 0.9, stages, scratch={"y": range(wide)})
 
-    narrow, wide = model(5).dynamics, model(60_000).dynamics
-    assert isinstance(wide, staged.Staged)
-    assert wide.max_row_entries > staged.ROWS_MAX_ENTRIES, "what is never reached counts there"
-    assert wide.uses_rows
-    np.testing.assert_array_equal(wide.rows.reward, narrow.rows.reward)  # type: ignore[union-attr]
-    assert (wide.to_sparse()[1] != narrow.to_sparse()[1]).nnz == 0
+    narrow, wide = make_plan(model(5)), make_plan(model(60_000))
+    given = wide.mdp.dynamics
+    assert isinstance(given, staged.Staged)
+    assert given.max_row_entries > Thresholds().rows_max_entries, "the unreached counts there"
+    assert wide.representation == "rows"
+    rewards = [plan.dynamics.expected_reward() for plan in (wide, narrow)]
+    np.testing.assert_array_equal(*rewards)
+    assert (given.to_sparse()[1] != narrow.mdp.dynamics.to_sparse()[1]).nnz == 0
 
 
 def whole(dynamics: staged.Staged, action: int) -> np.ndarray:
@@ -132,9 +146,7 @@ def test_rows_of_what_is_reached_are_those_of_all_states_of_the_stages():
     assert isinstance(dynamics, staged.Staged)
     for action, rows in enumerate(dynamics.to_sparse()):
         expected = whole(dynamics, action)
-        unit = (
-            EPS * dynamics.stage_rounding_counts.terms
-        )  # of sums of products, none of them negative
+        unit = EPS * dynamics.rounding_terms  # of sums of products, none of them negative
         np.testing.assert_allclose(rows.toarray(), expected, rtol=2 * unit, atol=0)
 
 
@@ -143,67 +155,71 @@ def test_some_rows_tell_how_many_probabilities_a_table_has(most):
     dynamics = PLATELETS.build(most=most).dynamics
     assert isinstance(dynamics, staged.Staged)
     true = sum(rows.nnz for rows in dynamics.to_sparse())
-    assert true / 2 <= dynamics.estimated_row_entries <= 2 * true
+    assert true / 2 <= estimate_entries(dynamics) <= 2 * true
     assert dynamics.max_row_entries >= true
 
 
-def heavy(monkeypatch) -> Callable[[], staged.Staged]:
-    """Platelets small enough for tests, to be taken for a model of heavy stages."""
-
-    def dynamics() -> staged.Staged:
-        made = PLATELETS.build(most=6).dynamics
-        assert isinstance(made, staged.Staged)
-        return made
-
-    assert dynamics().sweep_products > dynamics().estimated_row_entries
-    monkeypatch.setattr(staged, "ROW_MIN_ENTRIES", 1)
-    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", 1)
-    assert not dynamics().uses_rows
-    monkeypatch.setattr(staged, "HEAVY_SWEEP_PRODUCTS", dynamics().sweep_products)
-    return dynamics
+def heavy() -> tuple[ts.MDP, staged.Staged, dict[str, int]]:
+    """Platelets small enough for tests, and thresholds by which their stages are heavy."""
+    mdp = PLATELETS.build(most=6)
+    dynamics = mdp.dynamics
+    assert isinstance(dynamics, staged.Staged)
+    assert dynamics.sweep_products > estimate_entries(dynamics)
+    limits = {"row_min_entries": 1, "rows_max_entries": 1}
+    assert choose(mdp, **limits) == "stages"
+    assert choose(mdp, **limits, heavy_sweep_products=dynamics.sweep_products + 1) == "stages"
+    return mdp, dynamics, limits | {"heavy_sweep_products": dynamics.sweep_products}
 
 
-def test_stages_that_take_more_products_than_rows_have_entries_give_way_to_a_table(monkeypatch):
-    dynamics = heavy(monkeypatch)
-    likely = dynamics().estimated_row_entries
-    assert dynamics().uses_rows
-    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES_HEAVY", likely)
-    assert dynamics().uses_rows
-    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES_HEAVY", likely - 1)
-    assert not dynamics().uses_rows
+def test_stages_that_take_more_products_than_rows_have_entries_give_way_to_a_table():
+    mdp, dynamics, limits = heavy()
+    likely = estimate_entries(dynamics)
+    assert choose(mdp, **limits) == "rows"
+    assert choose(mdp, **limits, heavy_rows_max_entries=likely) == "rows"
+    assert choose(mdp, **limits, heavy_rows_max_entries=likely - 1) == "stages"
 
 
 def test_both_ways_of_a_model_with_heavy_stages_lead_to_one_optimum_within_their_bounds():
-    as_table = ts.solve(PLATELETS.build(most=6))
-    with by("stages"):
-        through = ts.solve(PLATELETS.build(most=6))
-        assert not isinstance(through.mdp.dynamics.backend_model.backend, NumpyBackend)
+    mdp = PLATELETS.build(most=6)
+    as_table = ts.solve(mdp)
+    through = ts.solve(mdp, plan=plan_by(mdp, "stages"))
+    assert not as_table.plan.backend_model.backend.is_compiled
+    assert through.plan.backend_model.backend.is_compiled
     apart = np.abs(as_table.value - through.value).max()
     assert apart <= as_table.error_bound + through.error_bound
 
 
-def test_a_table_that_turns_out_longer_than_it_was_judged_is_given_up(monkeypatch):
-    dynamics = heavy(monkeypatch)()
-    dynamics.__dict__["likely_entries"] = 1
-    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES_HEAVY", dynamics.max_row_entries // 1_000)
+def test_a_table_that_turns_out_longer_than_it_was_estimated_is_given_up():
+    """Rows of which a sample shows little: where one axis moves, all do."""
+
+    def to(x, w):
+        return {"x": np.where(x < 64, w, x)}  # 1 state in 64 leads everywhere
+
+    jump = ts.Jump(ts.Noise("w", range(4096), np.full(4096, 1 / 4096)), to=to)
+    mdp = ts.MDP.staged({"x": range(4096)}, (0, 1), 0.9, [jump])
+    dynamics = mdp.dynamics
+    assert isinstance(dynamics, staged.Staged)
     true = sum(rows.nnz for rows in dynamics.to_sparse())
-    assert true > staged.ENTRY_ESTIMATE_SLACK * staged.ROWS_MAX_ENTRIES_HEAVY
-    assert not dynamics.uses_rows
-    assert "rows" not in dynamics.__dict__
+    few = {"sampled_states": 8, "sampled_actions": 1}
+    estimate = dynamics.estimate_row_entries(*few.values())
+    assert true > 2 * estimate
+    limits = few | {"rows_max_entries": estimate, "row_min_entries": 1, "entry_estimate_slack": 2}
+    plan = make_plan(mdp, thresholds=Thresholds(**limits))
+    assert plan.representation == "stages"
+    assert "longer than estimated" in plan.reasons["representation"]
+    assert choose(mdp, **limits | {"entry_estimate_slack": true // estimate + 1}) == "rows"
 
 
 @pytest.mark.parametrize(
-    ("limit", "of"), [("PERIOD_MAX_OUTCOMES", "sum"), ("STAGE_MAX_OUTCOMES", "max")]
+    ("limit", "of"), [("period_max_outcomes", "sum"), ("stage_max_outcomes", "max")]
 )
 def test_rows_are_not_looked_for_where_that_alone_would_take_long(monkeypatch, limit, of):
-    dynamics = heavy(monkeypatch)()
-    each = [staged.count_outcomes(stage.operation) for stage in dynamics.stages]
+    mdp, dynamics, limits = heavy()
+    each = dynamics.stage_outcomes
     held = {"sum": sum(each) * dynamics.n_actions, "max": max(each)}[of]
-    assert dynamics._rows_are_affordable(staged.ROWS_MAX_ENTRIES_HEAVY)
-    monkeypatch.setattr(staged, limit, held - 1)
-    assert not dynamics._rows_are_affordable(1 << 24)
-    monkeypatch.setattr(staged, "rows_of_states", None)  # which would not do when called
-    assert not dynamics.uses_rows
+    assert choose(mdp, **limits | {limit: held}) == "rows"
+    monkeypatch.setattr(staged, "rows_of_states", None)  # which would fail when called
+    assert choose(mdp, **limits | {limit: held - 1}) == "stages"
 
 
 def test_states_whose_rows_are_short_are_not_taken_for_all(monkeypatch):
@@ -225,13 +241,15 @@ def test_states_whose_rows_are_short_are_not_taken_for_all(monkeypatch):
     dynamics = ts.MDP.staged(axes, (0, 1), 0.9, stages).dynamics
     assert isinstance(dynamics, staged.Staged)
     true = sum(rows.nnz for rows in dynamics.to_sparse())
-    assert true / 1.5 < dynamics.estimated_row_entries < 1.5 * true
+    assert true / 1.5 < estimate_entries(dynamics) < 1.5 * true
 
 
 def test_who_needs_something_compiled_gets_stages_and_makes_no_table():
-    dynamics = PLATELETS.build(most=2).dynamics
-    assert isinstance(dynamics.compiled_model.backend, staged.StageBackend)
-    assert "rows" not in dynamics.__dict__
+    mdp = PLATELETS.build(most=2)
+    plan = make_plan(mdp, backend="jax")
+    assert isinstance(plan.backend_model.backend, staged.StageBackend)
+    assert isinstance(mdp.dynamics.compiled_model.backend, staged.StageBackend)
+    assert "_rows" not in mdp.dynamics.__dict__
 
 
 def test_periods_too_many_for_tables_make_none():
@@ -241,19 +259,17 @@ def test_periods_too_many_for_tables_make_none():
     )
     sold = ts.Shift("x", ts.Noise("w", [0, -1], [0.5, 0.5]), pays=lambda x: 0.1 * x)
     mdp = ts.MDP.staged(shop, range(5), ts.FiniteHorizon(600), [order, sold])
-    assert not mdp.dynamics.uses_rows
+    plan = make_plan(mdp)
+    assert plan.representation == "stages"
+    assert plan.dynamics is mdp.dynamics
     assert mdp.dynamics.rounding_terms > 0
     assert mdp.dynamics.adjoint_rounding_terms > 0
-    assert mdp.dynamics.rounding_in_use == mdp.dynamics.rounding_as_given
-    assert not any("rows" in period.__dict__ for period in mdp.dynamics.periods)
+    assert not any("_rows" in period.__dict__ for period in mdp.dynamics.periods)
 
 
 @pytest.mark.parametrize("discount", [0.95, 0.999, 0.999999])
 def test_near_discount_1_the_bound_is_no_wider_than_through_stages(discount):
-    def model() -> ts.MDP:
-        return ts.inventory(max_stock=10, max_regime=2, discount=discount)
-
-    as_table = ts.solve(model()).error_bound
-    with by("stages"):
-        through = ts.solve(model()).error_bound
+    mdp = ts.inventory(max_stock=10, max_regime=2, discount=discount)
+    as_table = ts.solve(mdp).error_bound
+    through = ts.solve(mdp, plan=plan_by(mdp, "stages")).error_bound
     assert as_table < 3 * through

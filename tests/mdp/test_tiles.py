@@ -9,13 +9,13 @@ import pytest
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
-from tessella.mdp.stages import staged
 from tessella.mdp.stages.gpu_kernels import TileGrid, significant_terms
 from tessella.mdp.stages.move import chain_operation
 from tessella.mdp.stages.shift import shift_operation
 from tessella.mdp.stages.tiled_shift import TiledAxisShift, tiled_operation
-from tessella.mdp.stages.tiling import TileSizes, choose_tiles
+from tessella.mdp.stages.tiling import TileSizes
 from tessella.rounding import EPS
+from tessella.solvers.execution_plan import Thresholds, choose_tiles, make_plan
 
 TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
 SHAPE = 3, 11, 70  # ends within a tile, along rows and along columns
@@ -135,27 +135,31 @@ def test_what_tails_leave_out_is_below_rounding():
 
 
 def test_the_device_and_the_size_choose_the_form(monkeypatch):
-    large = 4096, 1024
-    assert choose_tiles(large) is None  # on a CPU
+    def chosen(*shape: int) -> TileSizes | None:
+        return choose_tiles(shape, Thresholds())[0]
+
+    assert chosen(4096, 1024) is None  # on a CPU
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert choose_tiles(large) == TileSizes()
-    assert choose_tiles((40, 1024)) is None, "too small"
-    assert choose_tiles((1 << 20, 12)) is None, "columns too short"
-    assert choose_tiles((1 << 16, 1 << 16)) is None, "positions would not fit into 32 bits"
+    assert chosen(4096, 1024) == TileSizes()
+    assert chosen(40, 1024) is None, "too small"
+    assert chosen(1 << 20, 12) is None, "columns too short"
+    assert chosen(1 << 16, 1 << 16) is None, "positions would not fit into 32 bits"
 
 
-def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds(monkeypatch):
+def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds():
     settings: dict[str, Any] = {
         "max_stock": 20,
         "max_regime": 69,
         "demand_slope": 0.02,
         "max_demand": 9,
     }
-    monkeypatch.setattr(staged, "ROWS_MAX_ENTRIES", 0)
-    plain = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
-    monkeypatch.setattr(staged, "choose_tiles", lambda shape: TILES)
-    tiles = ts.solve(ts.inventory(**settings), ts.ValueIteration(1e-8))
-    program: Any = tiles.mdp.dynamics.backend_model.backend
+    mdp = ts.inventory(**settings)
+    plan = make_plan(mdp, ts.ValueIteration(1e-8), representation="stages")
+    assert plan.tiles is None
+    plain = ts.solve(mdp, plan=plan)
+    tiles = ts.solve(mdp, plan=plan.using(tiles=TILES))
+    assert tiles.plan is not None
+    program: Any = tiles.plan.backend_model.backend
     assert any(isinstance(part, TiledAxisShift) for part in program.operations)
     apart = np.abs(tiles.value - plain.value).max()
     assert apart <= plain.error_bound + tiles.error_bound < 1e-7

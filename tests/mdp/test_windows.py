@@ -89,7 +89,7 @@ def test_the_middle_of_a_window_is_what_the_whole_model_gives(name, axis):
         return
     made = Partition(axis, length, 3, *reach)
     w = np.random.default_rng(1).normal(size=dynamics.shape)
-    program, whole = build_block_backend(dynamics, made), dynamics.backend_model
+    program, whole = build_block_backend(dynamics, made, None), dynamics.backend_model
     exact = backups(whole.backend, whole.arrays, to_device(w))
     for k in range(made.count):
         here = np.clip(np.arange(made.block_with_halo) + made.block_start(k), 0, length - 1)

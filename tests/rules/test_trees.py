@@ -14,6 +14,7 @@ from tessella.rules.cart import grow_cart_trees
 from tessella.rules.compress import find_frontier, prepare_search
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.search import SearchEffort
+from tessella.solvers.execution_plan import make_plan
 
 SHAPE, ACTIONS = (5, 4), 3
 
@@ -102,14 +103,14 @@ class OnlyOffers(ts.AxisTree):
         return super().fit(costs, 1, target)
 
 
-def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops(monkeypatch):
-    monkeypatch.setattr("tessella.rules.evaluator.DENSE_MAX_STATES", 1)
+def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops():
     rng = np.random.default_rng(3)
     rows, axes = (
         rng.dirichlet(np.full(80, 0.3), size=(ACTIONS, 80)),
         {"x": range(10), "y": range(8)},
     )
-    solution = ts.solve(ts.MDP.from_arrays(rows, rng.random((80, ACTIONS)), 0.9, grid=axes))
+    mdp = ts.MDP.from_arrays(rows, rng.random((80, ACTIONS)), 0.9, grid=axes)
+    solution = ts.solve(mdp, plan=make_plan(mdp, rules="iterative"))
     grid, best = solution.mdp.grid, solution.policy.table.ravel()
     judge = PolicyEvaluator(solution, np.full(grid.size, 1 / grid.size))
     assert not judge.is_small

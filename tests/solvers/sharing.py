@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 import tessella as ts
-from tessella.mdp.stages.sharded import shard_model
+from tessella.solvers.execution_plan import make_plan
 
 
 def shop(**settings) -> ts.MDP:
@@ -55,8 +55,8 @@ def told(solution: ts.Solution) -> dict:
 
 def planned() -> dict:
     """A plan for eight devices, and what the first of them holds of the model."""
-    made = ts.plan(shop(), tol=1e-6, devices=8)
-    leaves = jax.tree.leaves(shard_model(shop().dynamics, jax.devices()).arrays)
+    made = ts.plan(shop(), tol=1e-6, devices=8).cost
+    leaves = jax.tree.leaves(make_plan(shop(), devices=8).backend_model.arrays)
     first = [leaf.addressable_shards[0].data.nbytes for leaf in leaves]
     return {
         "own": made.arrays["the model's own"],

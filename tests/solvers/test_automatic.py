@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
-from tessella.solvers.solve import choose_method
+from tessella.solvers.execution_plan import make_plan
 
 
 def wear(states: int, discount: float) -> ts.MDP:
@@ -93,8 +93,9 @@ def test_its_answer_is_that_of_value_iteration(mdp):
 
 def test_large_models_are_evaluated_more_roughly_than_small_ones():
     small, large = ts.benchmark("INV-Mix"), wear(10_001, 0.9)
-    assert choose_method(small, 1e-3) == ts.InexactPolicyIteration(1e-3)
-    assert choose_method(large) == ts.InexactPolicyIteration(forcing=0.1)
+    assert make_plan(small, tol=1e-3).method == ts.InexactPolicyIteration(1e-3)
+    assert make_plan(small, tol=1e-3).method.tol == 1e-3
+    assert make_plan(large).method == ts.InexactPolicyIteration(forcing=0.1)
 
 
 @pytest.mark.parametrize("discount", [0.9, 0.99])
@@ -110,8 +111,9 @@ def test_many_states_are_swept_in_single_precision_and_the_answer_is_as_sharp(di
 
 
 def test_through_stages_a_settled_policy_is_swept_to_the_end_and_not_beyond():
-    with by("stages"):
-        found = ts.solve(ts.inventory(), ts.InexactPolicyIteration(1e-6, forcing=0.1))
+    mdp = ts.inventory()
+    method = ts.InexactPolicyIteration(1e-6, forcing=0.1)
+    found = ts.solve(mdp, plan=plan_by(mdp, "stages", method))
     assert found.converged
     settled = np.count_nonzero(found.history.changed == 0)
     assert 1 <= settled <= 5, "rounds in which the policy stays as it is"

@@ -6,11 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.solvers import average_reward, block_tridiagonal, hitting_times, loop, multigrid
+from tessella.solvers.block_tridiagonal import DIRECT_INVERSE_MAX_ROWS
+from tessella.solvers.engine import Engine
+from tessella.solvers.execution_plan import make_plan
 
 REGIMES = 300  # mixing takes about 100,000 periods
 
@@ -41,20 +44,17 @@ def slowly_wandering() -> ts.MDP:
     )
 
 
-@pytest.fixture(scope="module")
-def large():
-    """What is done for large models, done for this one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "COARSE_CORRECTION_MIN_STATES", 0)
-        yield
+def plan_as_large(mdp: ts.MDP, *method: ts.Method, representation: str = "rows", **requests):
+    """The plan by which large averages are solved, for a small one."""
+    return plan_by(mdp, representation, *method, correction="coarse", **requests)
 
 
 METHOD = ts.InexactPolicyIteration(max_products=40)  # without the correction: far over 200 rounds
 
 
 @pytest.fixture(scope="module")
-def found(slow, large) -> ts.Solution:
-    return ts.solve(slow, METHOD)
+def found(slow) -> ts.Solution:
+    return ts.solve(slow, plan=plan_as_large(slow, METHOD))
 
 
 @pytest.mark.xdist_group("slow averages")
@@ -87,7 +87,8 @@ def test_the_gain_is_that_of_the_sparse_linear_system(slow, found):
 @pytest.mark.xdist_group("slow averages")
 def test_a_policy_and_its_long_run_are_found_with_the_same_help(slow, found):
     table = np.where(np.arange(12)[:, None] < 4, 1, 0) + np.zeros((1, REGIMES), int)
-    worth, visits = ts.evaluate(slow, table), ts.occupancy(slow, table)
+    worth = ts.evaluate(slow, table, plan=found.plan)
+    visits = ts.occupancy(slow, table, plan=found.plan)
     assert worth.sweeps <= 20
     assert visits.error_bound < 1e-6
     reward = np.take_along_axis(slow.reward, table.reshape(-1, 1), 1)[:, 0]
@@ -102,7 +103,7 @@ def test_the_gain_alone_does_not_bound_relative_values(slow, found, monkeypatch)
         raise AssertionError("asked")
 
     monkeypatch.setattr(hitting_times, "bound_relative_error", asked)
-    again = ts.solve(slow, METHOD)
+    again = ts.solve(slow, plan=found.plan)
     assert again.gain == found.gain
     assert again.policy.table.shape == (12, REGIMES)
     for name in ("decided", "tie_tolerance", "value_error", "upper"):
@@ -113,10 +114,14 @@ def test_the_gain_alone_does_not_bound_relative_values(slow, found, monkeypatch)
 @pytest.mark.xdist_group("slow averages")
 def test_a_callback_sees_sweeps_counted_through_and_may_stop_in_either_part(slow, found):
     seen: list[int] = []
-    ts.solve(slow, METHOD, callback=lambda p: seen.append(p.sweep))
+    ts.solve(slow, plan=found.plan, callback=lambda p: seen.append(p.sweep))
     assert seen == list(range(1, found.sweeps + 1))
     for last in (2, found.sweeps - 1):
-        part = ts.solve(slow, METHOD, callback=lambda p, last=last: p.sweep == last)
+
+        def stop(progress, last=last):
+            return progress.sweep == last
+
+        part = ts.solve(slow, plan=found.plan, callback=stop)
         assert part.sweeps == last
         assert not part.converged
         assert abs(part.gain - found.gain) <= part.error_bound + found.error_bound
@@ -142,8 +147,8 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
         )
     # Another limit of products than elsewhere, so that nothing compiled before is met.
     method = ts.InexactPolicyIteration(max_products=41 if single else 42)
-    with by("stages"):
-        again = ts.solve(slowly_wandering(), method)
+    mdp = slowly_wandering()
+    again = ts.solve(mdp, plan=plan_as_large(mdp, method, representation="stages"))
     assert (
         parts
         == ["_SinglePrecisionSweeps", "_SinglePrecisionCorrections", "InexactPolicyIteration"][
@@ -158,10 +163,12 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
 
 
 @pytest.mark.xdist_group("slow averages")
-def test_rewards_beyond_single_precision_are_averaged_all_the_same(large):
+def test_rewards_beyond_single_precision_are_averaged_all_the_same():
     scale = 1e40  # single precision ends at 3e38
-    with by("stages"):
-        found, plain = (ts.solve(machine(reward)) for reward in (scale, 1.0))
+    found, plain = (
+        ts.solve(mdp, plan=plan_as_large(mdp, representation="stages"))
+        for mdp in (machine(scale), machine(1.0))
+    )
     assert found.converged
     off = found.error_bound / scale + plain.error_bound
     assert abs(found.gain / scale - plain.gain) <= off
@@ -183,24 +190,24 @@ def machine(reward: float) -> ts.MDP:
 
 @pytest.mark.xdist_group("slow averages")
 @pytest.mark.parametrize("most", [2])
-def test_a_limit_of_rounds_is_one_for_both_precisions(large, most):
-    with by("stages"):
-        mdp = slowly_wandering()
-        method = ts.InexactPolicyIteration(max_sweeps=most, max_products=40)
-        before = average_reward.iterate(
-            loop.Engine(mdp, None), average_reward.SINGLE_PRECISION_WARM_UP, partial=True
-        )
-        part = ts.solve(mdp, method, partial=True)
-        with pytest.raises(ts.NotConverged, match=f"limit of {most} sweeps"):
-            ts.solve(mdp, method)
+def test_a_limit_of_rounds_is_one_for_both_precisions(most):
+    mdp = slowly_wandering()
+    method = ts.InexactPolicyIteration(max_sweeps=most, max_products=40)
+    plan = plan_as_large(mdp, method, representation="stages")
+    before = average_reward.iterate(
+        Engine(plan), average_reward.SINGLE_PRECISION_WARM_UP, partial=True
+    )
+    part = ts.solve(mdp, plan=plan, partial=True)
+    with pytest.raises(ts.NotConverged, match=f"limit of {most} sweeps"):
+        ts.solve(mdp, plan=plan)
     assert not part.converged
     assert part.sweeps <= before.sweeps + most + 1  # a first look at the point of the sweeps
 
 
-def test_sweeps_that_converge_are_the_answer(large):
+def test_sweeps_that_converge_are_the_answer():
     rows = np.random.default_rng(0).dirichlet(np.ones(6), size=(2, 6))
     mdp = ts.MDP.from_arrays(rows, np.arange(12.0).reshape(6, 2), ts.Average())
-    found = ts.solve(mdp, tol=1e-6)
+    found = ts.solve(mdp, plan=plan_as_large(mdp, tol=1e-6))
     assert found.converged
     assert found.sweeps <= average_reward.WARM_UP_METHOD.max_sweeps
 
@@ -282,7 +289,9 @@ def lazy_walk(length: int, reach: tuple[int, int], seed: int) -> np.ndarray:
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-def system_of(walks: list[np.ndarray], cuts) -> tuple[np.ndarray, multigrid.CoarseCorrection]:
+def system_of(
+    walks: list[np.ndarray], cuts, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
+) -> tuple[np.ndarray, multigrid.CoarseCorrection]:
     """A of independent chains along two axes, dense, and the correction as the solvers make it."""
 
     def expect(x):
@@ -291,7 +300,7 @@ def system_of(walks: list[np.ndarray], cuts) -> tuple[np.ndarray, multigrid.Coar
     like = jnp.zeros([len(walk) for walk in walks])
     seen = np.asarray(multigrid.probe_coarse_system(expect, cuts, like))
     dense = np.eye(like.size) - np.kron(*walks) + 1 / like.size
-    return dense, multigrid.build_correction(seen, cuts)
+    return dense, multigrid.build_correction(seen, cuts, direct_max_rows)
 
 
 REACHES = [
@@ -306,14 +315,13 @@ REACHES = [
 @in_float64
 @pytest.mark.parametrize("gaps", [(5, 4), (10, 9), (3, 1), (80, 5)])
 @pytest.mark.parametrize("reaches", REACHES)
-def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps, monkeypatch):
-    monkeypatch.setattr(block_tridiagonal, "DIRECT_INVERSE_MAX_ROWS", 50)
+def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps):
     lengths = 41, 64
     walks = [
         lazy_walk(n, r, seed) for seed, (n, r) in enumerate(zip(lengths, reaches, strict=True))
     ]
     cuts = tuple(map(multigrid.CoarseAxis.with_gap, lengths, gaps, reaches))
-    dense, found = system_of(walks, cuts)
+    dense, found = system_of(walks, cuts, 50)
     functions = np.kron(*(c.hat_functions for c in cuts)).T
     nodes = np.ravel_multi_index(np.ix_(*(c.cut_points for c in cuts)), lengths).ravel()
     c = np.random.default_rng(0).normal(size=len(nodes))
@@ -335,8 +343,7 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps
 
 @pytest.mark.parametrize("count", range(1, 10))
 @pytest.mark.parametrize("together", [0, 10])
-def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together, monkeypatch):
-    monkeypatch.setattr(block_tridiagonal, "DIRECT_INVERSE_MAX_ROWS", together)
+def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together):
     n, rng = 3, np.random.default_rng(count)
     on, beside = rng.random((count, n, n)), rng.random((2, count - 1, n, n))
     on += 9 * np.eye(n)  # rows that no elimination brings near to zero
@@ -348,13 +355,13 @@ def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together, mon
     whole = whole.reshape(count * n, -1)
     factors, x = (
         block_tridiagonal.factorise_blocks(
-            block_tridiagonal.BlockTridiagonal(beside[0], on, beside[1])
+            block_tridiagonal.BlockTridiagonal(beside[0], on, beside[1]), together
         ),
         rng.normal(size=(count, n)),
     )
     assert factors.solve((whole @ x.ravel()).reshape(x.shape)) == pytest.approx(x)
     assert factors.transposed.solve((x.ravel() @ whole).reshape(x.shape)) == pytest.approx(x)
-    none = block_tridiagonal.make_zero_inverse(count, n)
+    none = block_tridiagonal.make_zero_inverse(count, n, together)
     assert [each.shape for each in jax.tree.leaves(none)] == [
         each.shape for each in jax.tree.leaves(factors)
     ]
@@ -427,7 +434,7 @@ def test_the_way_back_is_bounded_where_a_linear_solver_breaks_down():
     mdp = ts.queue_admission.build(max_queue=20, max_regime=10).with_criterion(ts.Average())
     table = np.ones(mdp.grid.shape, int)
     table[16:] = 0
-    found = hitting_times.bound_policy_hitting_time(loop.Engine(mdp, None), table)
+    found = hitting_times.bound_policy_hitting_time(Engine(make_plan(mdp)), table)
     moves = mdp.to_arrays().transition[table.ravel(), np.arange(mdp.n_states)]
     shares = np.linalg.matrix_power(moves, 10_000)[0]
     back = moves * (np.arange(len(moves)) != shares.argmax())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
 
@@ -22,16 +22,15 @@ def test_five_methods_agree_within_their_bounds_and_on_every_decided_action(labe
 
 
 def test_so_do_they_through_compiled_stages():
-    with by("stages"):
-        agree(ts.benchmark("INV-Mix"))
+    agree(ts.benchmark("INV-Mix"), "stages")
 
 
-def agree(mdp: ts.MDP) -> None:
-    by_program = ts.solve(mdp, ts.LinearProgramming(1e-9))
+def agree(mdp: ts.MDP, route: str = "rows") -> None:
+    by_program = ts.solve(mdp, plan=plan_by(mdp, route, ts.LinearProgramming(1e-9)))
     assert by_program.sweeps == 1  # the program's own answer: looked at, not improved
     assert by_program.error_bound <= 1e-9
     for method in METHODS:
-        solution = ts.solve(mdp, method)
+        solution = ts.solve(mdp, plan=plan_by(mdp, route, method))
         assert solution.converged
         assert solution.error_bound <= 1e-9
         apart = np.abs(solution.value - by_program.value).max()
@@ -75,10 +74,13 @@ def test_a_constant_added_to_the_reward_shifts_the_value_and_keeps_the_policy():
 def test_a_new_model_of_a_known_shape_compiles_nothing(caplog):
     import jax
 
-    with by("stages"), jax.log_compiles():
-        ts.solve(ts.inventory(unit_cost=0.25))
+    def solve(mdp: ts.MDP, tol: float | None = None) -> None:
+        ts.solve(mdp, plan=plan_by(mdp, "stages", tol=tol))
+
+    with jax.log_compiles():
+        solve(ts.inventory(unit_cost=0.25))
         caplog.clear()
-        ts.solve(ts.inventory(unit_cost=0.3, demand_base=2.5, discount=0.9), tol=1e-5)
+        solve(ts.inventory(unit_cost=0.3, demand_base=2.5, discount=0.9), 1e-5)
         assert "XLA compilation" not in caplog.text
-        ts.solve(ts.MDP.staged({"x": [0, 1]}, (0, 1), 0.9, [ts.Pay(lambda x: 1.0 * x)]), tol=1e-5)
+        solve(ts.MDP.staged({"x": [0, 1]}, (0, 1), 0.9, [ts.Pay(lambda x: 1.0 * x)]), 1e-5)
         assert "XLA compilation" in caplog.text  # or the line above would show nothing

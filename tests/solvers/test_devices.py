@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.stages.partition import find_partition
@@ -65,8 +65,8 @@ def agree(found: dict, one: ts.Solution) -> None:
 
 
 def test_eight_devices_find_what_one_finds_with_the_same_bound(eight):
-    with by("stages"):
-        one = ts.solve(shop(), tol=1e-9)
+    mdp = shop()
+    one = ts.solve(mdp, plan=plan_by(mdp, "stages", tol=1e-9))
     agree(eight["usual"], one)
     assert eight["usual"]["sweeps"] == one.sweeps
     assert eight["usual"]["bound"] <= 1e-9

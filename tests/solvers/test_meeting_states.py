@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
 
@@ -31,15 +31,16 @@ def by_arrays() -> ts.MDP:
     return ts.MDP.from_arrays(parts.to_arrays("SAS").transition, parts.reward, 0.95, layout="SAS")
 
 
-@pytest.mark.parametrize("route", ["table", "stages", "arrays"])
+@pytest.mark.parametrize("route", ["rows", "stages", "arrays"])
 def test_the_share_of_time_where_all_states_meet_is_within_its_bound(route):
     """Each goes to the corner in one period; shares so small that adding one by one loses them."""
-    with by("stages" if route == "stages" else "table"):
-        mdp = by_arrays() if route == "arrays" else by_stages()
-        back = (-np.arange(N) % N)[:, None] + np.zeros(N, dtype=int)
-        start = np.full(N * N, 2.0**-54)
-        start[0] = 1 - start[1:].sum()
-        found = ts.occupancy(mdp, back.reshape(mdp.grid.shape), start=start.reshape(mdp.grid.shape))
+    mdp = by_arrays() if route == "arrays" else by_stages()
+    plan = plan_by(mdp, "stages" if route == "stages" else "rows")
+    back = (-np.arange(N) % N)[:, None] + np.zeros(N, dtype=int)
+    start = np.full(N * N, 2.0**-54)
+    start[0] = 1 - start[1:].sum()
+    shape = mdp.grid.shape
+    found = ts.occupancy(mdp, back.reshape(shape), start=start.reshape(shape), plan=plan)
     given = [Fraction(float(p)) for p in start]
     total, discount = sum(given), Fraction(0.95)
     exact = [(1 - discount) * p / total for p in given]

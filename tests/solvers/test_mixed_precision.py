@@ -6,17 +6,17 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.policy import TableRule
 from tessella.mdp.stages import reward as rewards
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged
-from tessella.solvers import loop, mixed_precision
-from tessella.solvers.loop import Engine, bound_error
+from tessella.solvers import engine
+from tessella.solvers.engine import Engine, bound_error
+from tessella.solvers.execution_plan import Thresholds, make_plan
 from tessella.solvers.mixed_precision import MixedPrecision
-from tessella.solvers.solve import choose_method
 
 SETTINGS: dict[str, Any] = {"max_stock": 40, "max_regime": 12}
 
@@ -28,7 +28,7 @@ def test_the_bound_is_one_of_double_precision_and_holds():
     assert found.converged
     assert found.error_bound <= 1e-9
     assert np.abs(found.value - sure.value).max() <= found.error_bound + sure.error_bound
-    assert bound_error(Engine(mdp, None), found.value) <= 2e-9
+    assert bound_error(Engine(make_plan(mdp)), found.value) <= 2e-9
     np.testing.assert_array_equal(found.policy.table, sure.policy.table)
 
 
@@ -48,19 +48,24 @@ def test_a_correction_adds_the_rest_where_the_process_stays_near():
     assert found.sweeps <= 4  # each would leave nine tenths of nine tenths of nine tenths
 
 
-def test_solve_takes_it_for_many_states_whose_actions_are_compared_at_little_cost(monkeypatch):
+def test_solve_takes_it_for_many_states_whose_actions_are_compared_at_little_cost():
     mdp = ts.inventory(**SETTINGS)
-    with by("stages"):
-        assert not isinstance(choose_method(mdp), MixedPrecision), "of few states"
-        monkeypatch.setattr(mixed_precision, "MIXED_MIN_STATES", mdp.n_states - 1)
-        assert choose_method(mdp, 1e-3) == MixedPrecision(1e-3)
-        assert ts.plan(mdp).method == "MixedPrecision"
-        assert not isinstance(choose_method(mdp.with_discount(0.999)), MixedPrecision)
-        assert not isinstance(choose_method(mdp.with_criterion(ts.Average())), MixedPrecision)
-        assert not isinstance(choose_method(wholly_decided(20)), MixedPrecision)
-    assert not isinstance(choose_method(ts.inventory(**SETTINGS)), MixedPrecision), (
-        "of a small table"
-    )
+    limits = Thresholds(mixed_min_states=mdp.n_states - 1)
+
+    def takes_it(mdp: ts.MDP, thresholds: Thresholds = limits) -> bool:
+        plan = plan_by(mdp, "stages", thresholds=thresholds)
+        return isinstance(plan.method, MixedPrecision)
+
+    assert not takes_it(mdp, Thresholds()), "of few states"
+    assert not takes_it(mdp, Thresholds(mixed_min_states=mdp.n_states)), "of just too few"
+    assert takes_it(mdp)
+    plan = plan_by(mdp, "stages", thresholds=limits, tol=1e-3)
+    assert (plan.method, plan.method.tol) == (MixedPrecision(1e-3), 1e-3)
+    assert not takes_it(mdp.with_discount(0.999))
+    assert not takes_it(mdp.with_criterion(ts.Average()))
+    assert not takes_it(wholly_decided(20))
+    table = make_plan(mdp, thresholds=limits)
+    assert not isinstance(table.method, MixedPrecision), "of a small table"
 
 
 def wholly_decided(n_actions: int) -> ts.MDP:
@@ -79,12 +84,13 @@ def wholly_decided(n_actions: int) -> ts.MDP:
 
 def test_solve_takes_it_for_large_models_of_any_kind_on_an_accelerator(monkeypatch):
     mdp = ts.MDP.from_arrays(np.eye(40)[None], np.arange(40.0)[:, None], 0.9)
-    monkeypatch.setattr(mixed_precision, "MIXED_MIN_STATES", 30)
-    monkeypatch.setattr(mixed_precision, "ACCELERATOR_MIN_STATES", 40)
-    assert not isinstance(choose_method(mdp), MixedPrecision), "on a CPU"
+    limits = Thresholds(mixed_min_states=30, accelerator_min_states=40, accelerator_min_entries=30)
+    on_processor = make_plan(mdp, thresholds=limits)
+    assert not isinstance(on_processor.method, MixedPrecision)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert choose_method(mdp, 1e-3) == MixedPrecision(1e-3)
-    assert not isinstance(choose_method(mdp.with_discount(0.999)), MixedPrecision)
+    assert make_plan(mdp, tol=1e-3, thresholds=limits).method == MixedPrecision(1e-3)
+    near_one = make_plan(mdp.with_discount(0.999), thresholds=limits)
+    assert not isinstance(near_one.method, MixedPrecision)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +99,7 @@ def pair():
     mdp = ts.inventory(**SETTINGS)
     usual = ts.solve(mdp, MixedPrecision(1e-9))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loop, "results_stay_on_device", lambda: True)
+        patched.setattr(engine, "results_stay_on_device", lambda: True)
         return usual, ts.solve(mdp, MixedPrecision(1e-9))
 
 

@@ -1,26 +1,40 @@
 """plan(mdp): what a solve will need, before it starts."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.describe import model_bytes
 from tessella.solvers import plan as plans
 from tessella.solvers.block_residuals import choose_partition
+from tessella.solvers.engine import Engine
+from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.in_place import InPlaceSweeper
-from tessella.solvers.loop import Engine
 from tessella.solvers.operators import Operators
 from tessella.solvers.single_precision import SinglePrecision, to_single_precision
-from tessella.solvers.solve import choose_method
+
+
+def cost(mdp: ts.MDP, *method: ts.Method, **words) -> ts.CostEstimate:
+    """What a plan estimates, without timing anything."""
+    estimate = ts.plan(mdp, *method, calibrate=False, **words).cost
+    assert estimate is not None
+    return estimate
+
+
+def timed(mdp: ts.MDP, *method: ts.Method, **words) -> ts.CostEstimate:
+    """The same with the time of a few sweeps."""
+    estimate = ts.plan(mdp, *method, **words).cost
+    assert estimate is not None
+    return estimate
 
 
 def test_memory_is_counted_array_by_array_and_grows_with_the_states():
-    small, large = (
-        ts.plan(ts.inventory(max_stock=n, max_regime=40), calibrate=False) for n in (99, 399)
-    )
+    small, large = (cost(ts.inventory(max_stock=n, max_regime=40)) for n in (99, 399))
     assert small.memory == sum(small.arrays.values())
     assert small.arrays["the model's own"] == model_bytes(
         ts.inventory(max_stock=99, max_regime=40).dynamics
@@ -34,62 +48,63 @@ def test_sweeps_are_never_more_than_planned():
     for discount, tol in ((0.9, 1e-3), (0.95, 1e-6)):
         mdp = ts.inventory(discount=discount)
         found = ts.solve(mdp, ts.ValueIteration(tol))
-        planned = ts.plan(mdp, tol=tol, calibrate=False).sweeps
+        planned = cost(mdp, tol=tol).sweeps
         assert planned is not None
         assert found.sweeps <= planned < 3 * found.sweeps
 
 
-def test_a_plan_says_what_would_fit_where_a_model_does_not(monkeypatch):
+def test_a_plan_says_what_would_fit_where_a_model_does_not():
     mdp = ts.inventory()
-    monkeypatch.setattr(plans, "find_available_memory", lambda states: 20_000)
-    made = ts.plan(mdp)
+    made = timed(mdp, memory=20_000)
     assert not made.fits
     assert made.sweep_seconds is None  # nothing was started
     assert 0 < made.largest < mdp.n_states
     assert f"about {made.largest:,} states would" in made.short
-    monkeypatch.setattr(plans, "find_available_memory", lambda states: 10**12)
-    assert ts.plan(mdp, calibrate=False).fits
+    assert cost(mdp, memory=made.memory).fits
+    assert not cost(mdp, memory=made.memory - 1).fits
 
 
-def test_time_is_that_of_a_few_sweeps_times_their_number(monkeypatch):
-    monkeypatch.setattr(plans, "measure_sweep_seconds", lambda *_: 0.5)
-    made = ts.plan(ts.inventory(), tol=1e-6)
+def test_time_is_that_of_a_few_sweeps_times_their_number():
+    made = replace(timed(ts.inventory(), tol=1e-6), sweep_seconds=0.5)
     assert made.sweeps is not None
     assert made.seconds == 0.5 * made.sweeps
     assert "A sweep takes 0.5 s" in str(made)
 
 
 def test_a_calibration_runs_sweeps_of_the_model_itself():
-    assert 0 < plans.measure_sweep_seconds(ts.inventory()) < np.inf
+    assert 0 < plans.measure_sweep_seconds(make_plan(ts.inventory())) < np.inf
 
 
 def test_a_small_model_is_planned_as_the_table_that_it_is_solved_as():
     mdp = ts.inventory()
-    table = mdp.dynamics.backend_model.arrays
-    made = ts.plan(mdp, tol=1e-6)
-    assert made.arrays["its table"] == model_bytes(mdp.dynamics.rows) > table.reward.nbytes
+    plan = ts.plan(mdp, tol=1e-6)
+    made = plan.cost
+    assert made is not None
+    table = plan.backend_model.arrays
+    assert made.arrays["its rows"] == model_bytes(plan.dynamics) > table.reward.nbytes
     assert not made.compiled
-    assert "its table" not in ts.plan(ts.inventory(max_stock=399), calibrate=False).arrays
+    assert "its rows" not in cost(ts.inventory(max_stock=399)).arrays
 
 
 def test_a_plan_in_place_counts_what_the_sweeper_holds_and_times_its_sweeps():
     mdp, method = ts.inventory(max_stock=199, max_demand=6), ts.InPlace(1e-3, states=1000)
-    run = in_float64(InPlaceSweeper)(Engine(mdp, None), choose_partition(mdp, 1000))
-    made = ts.plan(mdp, method)
+    run = in_float64(InPlaceSweeper)(Engine(make_plan(mdp, method)), choose_partition(mdp, 1000))
+    made = timed(mdp, method)
     own = sum(leaf.nbytes for data in run.data for leaf in jax.tree.leaves(data.arrays))
     assert made.arrays["the model's own, in slabs"] == own
     assert made.arrays["values"] == run.value.nbytes
-    assert (made.method, made.compiled) == ("InPlace", True)
+    assert made.compiled
+    assert ts.plan(mdp, method, calibrate=False).method is method
     assert made.sweep_seconds is not None
-    usual = ts.plan(mdp, tol=1e-3, calibrate=False)
+    usual = cost(mdp, tol=1e-3)
     assert made.sweeps == usual.sweeps
     assert made.memory < usual.memory / 2
 
 
 def test_a_plan_takes_the_words_of_solve():
     mdp = ts.inventory(max_stock=199)
-    linear = ts.plan(mdp, ts.PolicyIteration(1e-3), calibrate=False)
-    plain = ts.plan(mdp, ts.ValueIteration(1e-3), calibrate=False)
+    linear = cost(mdp, ts.PolicyIteration(1e-3))
+    plain = cost(mdp, ts.ValueIteration(1e-3))
     assert linear.memory - plain.memory == linear.arrays["linear systems"]
     with pytest.raises(ts.ArgumentError, match="in the method object"):
         ts.plan(mdp, ts.ValueIteration(1e-3), tol=1e-3)
@@ -107,14 +122,14 @@ def test_what_solve_refuses_is_not_planned():
 
 
 def test_a_small_model_for_a_compiled_method_is_timed_compiled():
-    made = ts.plan(ts.inventory(max_stock=9, max_regime=2), SinglePrecision(1e-3))
-    assert "its table" not in made.arrays
+    made = timed(ts.inventory(max_stock=9, max_regime=2), SinglePrecision(1e-3))
+    assert "its rows" not in made.arrays
     assert made.compiled
 
 
 def test_sweeps_are_counted_where_their_numbers_would_vanish():
     mdp = ts.MDP.from_arrays(np.eye(3)[None], np.full((3, 1), 1e280), 0.99)
-    planned = ts.plan(mdp, tol=1e-40, calibrate=False).sweeps
+    planned = cost(mdp, tol=1e-40).sweeps
     assert planned == pytest.approx(
         np.log(1e280 * 1e4) / 0.01005 + np.log(1e40) / 0.01005, rel=1e-3
     )
@@ -123,12 +138,12 @@ def test_sweeps_are_counted_where_their_numbers_would_vanish():
 def test_what_later_stages_overwrite_or_forget_is_not_counted_in_between():
     mdp = ts.problem("two_products").build()
     wanted = mdp.parameters["max_demand"] + 1
-    with by("stages"):
-        assert ts.plan(mdp, calibrate=False).arrays["in between"] == 16 * 6**3 * wanted
+    made = plans.estimate_cost(plan_by(mdp, "stages"), calibrate=False)
+    assert made.arrays["in between"] == 16 * 6**3 * wanted
 
 
 def test_an_average_says_that_its_sweeps_are_not_known():
-    made = ts.plan(ts.inventory().with_criterion(ts.Average()), calibrate=False)
+    made = cost(ts.inventory().with_criterion(ts.Average()))
     assert made.sweeps is None
     assert made.seconds is None
     assert "how fast the model mixes" in made.short
@@ -138,32 +153,32 @@ def test_an_average_says_that_its_sweeps_are_not_known():
 def test_a_plan_of_a_large_average_counts_its_coarse_nodes_and_what_is_in_single_precision(shape):
     stock, regime = shape
     mdp = ts.inventory(max_stock=stock, max_regime=regime).with_criterion(ts.Average())
-    with by("stages"):
-        made, engine = ts.plan(mdp, calibrate=False), Engine(mdp, None)
-        coarse = in_float64(engine.build_policy_data)(np.zeros(mdp.grid.shape, np.int32)).coarse
-        held = sum(leaf.nbytes for leaf in jax.tree.leaves(coarse))
-        assert made.arrays["coarse nodes"] == held
-        single = in_float64(
-            lambda: to_single_precision(Operators(engine.program, engine.data)).data.arrays
-        )()
-        copied = [leaf for leaf in jax.tree.leaves(single) if leaf.dtype == np.float32]
-        points = 3 * 4 * mdp.n_states
-        assert made.arrays["in single precision"] >= points + sum(c.nbytes for c in copied)
+    plan = plan_by(mdp, "stages")
+    made, engine = plans.estimate_cost(plan, calibrate=False), Engine(plan)
+    coarse = in_float64(engine.build_policy_data)(np.zeros(mdp.grid.shape, np.int32)).coarse
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves(coarse))
+    assert made.arrays["coarse nodes"] == held
+    single = in_float64(
+        lambda: to_single_precision(Operators(engine.backend, engine.data)).data.arrays
+    )()
+    copied = [leaf for leaf in jax.tree.leaves(single) if leaf.dtype == np.float32]
+    points = 3 * 4 * mdp.n_states
+    assert made.arrays["in single precision"] >= points + sum(c.nbytes for c in copied)
 
 
 def test_a_small_average_has_no_coarse_nodes():
-    assert "coarse nodes" not in ts.plan(ts.inventory().with_criterion(ts.Average())).arrays
+    assert "coarse nodes" not in timed(ts.inventory().with_criterion(ts.Average())).arrays
 
 
 def test_a_horizon_takes_a_sweep_for_each_period():
-    assert ts.plan(ts.inventory().with_criterion(ts.FiniteHorizon(7))).sweeps == 7
+    assert timed(ts.inventory().with_criterion(ts.FiniteHorizon(7))).sweeps == 7
 
 
 def test_the_method_named_is_the_one_that_solve_takes():
     discounted = ts.inventory()
     for criterion in (discounted.criterion, ts.Average(), ts.FiniteHorizon(2)):
         mdp = discounted.with_criterion(criterion)
-        assert ts.plan(mdp, calibrate=False).method == choose_method(mdp).name
+        assert ts.plan(mdp, calibrate=False).method.name == ts.solve(mdp).method
 
 
 def test_what_is_no_model_or_no_tolerance_is_refused():

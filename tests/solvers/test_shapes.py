@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.routes import by
+from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp import compilation
@@ -39,13 +39,6 @@ def table(monkeypatch):
         return pieces
 
     return made
-
-
-@pytest.fixture
-def through_stages():
-    """Small models compile as large ones do."""
-    with by("stages"):
-        yield
 
 
 @pytest.fixture
@@ -85,7 +78,9 @@ def small(n: int, seed: int = 0) -> ts.MDP:
 
 
 def certified(mdp: ts.MDP) -> ts.Certificate:
-    return ts.certify(ts.solve(mdp), np.zeros(mdp.grid.shape, dtype=int))
+    """Of a small model that is compiled as large ones are."""
+    solution = ts.solve(mdp, plan=plan_by(mdp, "stages"))
+    return ts.certify(solution, np.zeros(mdp.grid.shape, dtype=int))
 
 
 @linux
@@ -111,7 +106,7 @@ def test_where_maps_run_short_fewer_pieces_are_kept_but_enough_to_work_with(tabl
 
 
 @linux
-def test_new_shapes_solved_and_certified_take_the_place_of_old_ones(table, through_stages):
+def test_new_shapes_solved_and_certified_take_the_place_of_old_ones(table):
     pieces = table(max_functions=5)  # what one shape needs
     before = maps()
     certified(small(11))
@@ -122,7 +117,7 @@ def test_new_shapes_solved_and_certified_take_the_place_of_old_ones(table, throu
 
 
 def test_a_shape_met_before_compiles_nothing_and_a_new_one_only_its_seven_pieces(
-    table, compilations, through_stages
+    table, compilations
 ):
     table()
     seven = sorted(
@@ -142,7 +137,8 @@ def test_a_shape_met_before_compiles_nothing_and_a_new_one_only_its_seven_pieces
     assert compilations() == []
     certified(small(12))
     assert sorted(compilations()) == seven
-    ts.solve(small(12), callback=lambda progress: None)
+    again = small(12)
+    ts.solve(again, plan=plan_by(again, "stages"), callback=lambda progress: None)
     assert compilations() == []
 
 

@@ -15,14 +15,15 @@ import numpy as np
 import tessella as ts
 from support import dense
 from support.awkward import Case
+from support.routes import plan_by
 from tessella.certificates.certify import certify
 
 WIDER = 8  # enclosures of losses add up a few bounds of values
 
 
-def optimum(case: Case) -> list[str]:
+def optimum(case: Case, route: str = "rows") -> list[str]:
     """Faults of ``solve``."""
-    solution = ts.solve(case.mdp)
+    solution = ts.solve(case.mdp, plan=plan_by(case.mdp, route))
     exact = case.exact
     value = exact.solve()
     found = _off("V*", solution.value, value, solution.error_bound)
@@ -36,18 +37,19 @@ def optimum(case: Case) -> list[str]:
     return found
 
 
-def worth(case: Case) -> list[str]:
+def worth(case: Case, route: str = "rows") -> list[str]:
     """Faults of ``evaluate``."""
     policy = some_policy(case, np.random.default_rng(case.seed))
-    answer = ts.evaluate(case.mdp, policy.reshape(case.mdp.grid.shape))
+    plan = plan_by(case.mdp, route)
+    answer = ts.evaluate(case.mdp, policy.reshape(case.mdp.grid.shape), plan=plan)
     found = _off("V_pi", answer.value, case.exact.evaluate(policy.tolist()), answer.error_bound)
     return found + _wide("the bound on V_pi", answer.error_bound, case.limit)
 
 
-def certificate(case: Case) -> list[str]:
+def certificate(case: Case, route: str = "rows") -> list[str]:
     """Faults of ``certify``, on a policy that is often nearly optimal."""
     rng = np.random.default_rng(case.seed)
-    solution = ts.solve(case.mdp)
+    solution = ts.solve(case.mdp, plan=plan_by(case.mdp, route))
     changed = rng.random(case.mdp.n_states) < rng.choice([0.0, 0.4, 1.0])
     policy = np.where(changed, some_policy(case, rng), solution.policy.table.ravel())
     start = rng.dirichlet(np.ones(case.mdp.n_states))
@@ -75,9 +77,9 @@ def certificate(case: Case) -> list[str]:
     return found + _wide("local_losses", c.local_losses.width, WIDER * case.limit)
 
 
-def against_dense(case: Case, method=None) -> list[str]:
+def against_dense(case: Case, route: str = "rows", method=None) -> list[str]:
     """Faults of ``solve``, for models too large for a rational solution: see ``dense``."""
-    solution = ts.solve(case.mdp, method)
+    solution = ts.solve(case.mdp, plan=plan_by(case.mdp, route, method))
     low, high = dense.enclosed(case.period, case.mdp.discount)
     e = Fraction(solution.error_bound)
     value = [Fraction(v) for v in np.ravel(solution.value).tolist()]

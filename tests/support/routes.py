@@ -1,25 +1,21 @@
-"""The two ways of a small staged model: as a table by NumPy, or through compiled stages.
+"""The two routes of a small staged model: as rows by NumPy, or through compiled stages.
 
-By itself it goes as a table; large models go through stages, and what is said of these is tested on
-small ones that are made to.
+Its own plan takes rows; large models go through stages, and what holds of these is tested on small
+ones whose plan is asked for stages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tessella as ts
+from tessella.solvers.execution_plan import is_table, make_plan
 
-from tessella.mdp.stages import staged
-
-ROUTES = "table", "stages"
+ROUTES = "rows", "stages"
 
 
-@contextmanager
-def by(route: str) -> Iterator[None]:
-    """Within, staged models go this way; build and solve them here."""
-    before = staged.ROWS_MAX_ENTRIES, staged.ROWS_MAX_ENTRIES_HEAVY
-    staged.ROWS_MAX_ENTRIES, staged.ROWS_MAX_ENTRIES_HEAVY = before if route == "table" else (0, 0)
-    try:
-        yield
-    finally:
-        staged.ROWS_MAX_ENTRIES, staged.ROWS_MAX_ENTRIES_HEAVY = before
+def plan_by(
+    mdp: ts.MDP, representation: str, method: ts.Method | None = None, **requests
+) -> ts.ExecutionPlan:
+    """The plan of a model by this representation; a table has rows on either route."""
+    if is_table(mdp.dynamics):
+        representation = "rows"
+    return make_plan(mdp, method, representation=representation, **requests)

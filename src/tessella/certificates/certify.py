@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tessella.certificates.bounds import compute_bounds
 from tessella.certificates.certificate import Certificate, ValueCertificate
 from tessella.certificates.certify_average import certify_average
-from tessella.certificates.certify_blocks import certify_in_blocks, needs_blocks
+from tessella.certificates.certify_blocks import certify_in_blocks
 from tessella.certificates.certify_total import certify_total
 from tessella.certificates.decisions import classify_decisions
 from tessella.certificates.decomposition import decompose
@@ -46,7 +46,7 @@ from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.loop import Engine, bound_error
+from tessella.solvers.engine import Engine, bound_error
 from tessella.solvers.occupancy import Occupancy, compute_visits
 from tessella.solvers.solution import Solution
 
@@ -54,7 +54,6 @@ from tessella.solvers.solution import Solution
 OCCUPANCY_FINEST_TOLERANCE = 1e-9  # sum of the occupancy's errors
 OCCUPANCY_COARSEST_TOLERANCE = 1e-6  # sum of the occupancy's errors
 DECOMPOSITION_RELATIVE_ACCURACY = 1e-4  # of the mean loss: accuracy of its parts in large models
-FINE_OCCUPANCY_MAX_STATES = 10_000  # states, up to which the finest tolerance costs nothing
 
 
 def certify(
@@ -78,19 +77,21 @@ def certify(
         tol: an action within this of the best is no costly error; None for the tie tolerance.
         labels: whether the policy answers in action indices or values, where that is not clear.
         blocks: whether to compute block by block the figures that are one number each, and nothing
-            that has a number for every state; None for a model that is too large for the rest.
+            that has a number for every state; None as the solution's plan says.
     """
     require_type("certify", solution, Solution)
     mdp = solution.mdp
     _require_number("eps", eps)
     _require_number("tol", tol)
     if blocks is None:
-        blocks = eps is None and needs_blocks(mdp)
+        blocks = solution.policy_plan.certificate == "blocks"
     if blocks:
         _refuse_options(eps, None, "in blocks")
         return certify_in_blocks(solution, policy, start, tol=tol, labels=labels)
     checked_policy = as_policy(mdp, policy, labels)
-    start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
+    start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
+        mdp.grid.shape
+    )
     if isinstance(mdp.criterion, Discounted | FiniteHorizon):
         return certify_values(solution, checked_policy, start_weights, eps, tol)
     _refuse_options(eps, tol, f"of {mdp.criterion}")
@@ -105,11 +106,10 @@ def certify_values(
     start: NDArray,
     eps: float | None = None,
     tol: float | None = None,
-    fine_occupancy_max_states: int = FINE_OCCUPANCY_MAX_STATES,
 ) -> ValueCertificate:
     """What ``policy`` loses from ``start`` (grid), where values are sums of rewards."""
     mdp = solution.mdp
-    engine = Engine(solution.mdp, None)
+    engine = Engine(solution.policy_plan)
     if not engine.gap_of_saved_model > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     # Of the solution's own bound nothing is believed.
@@ -117,10 +117,9 @@ def certify_values(
     policy_value = evaluate_against(solution, policy).value
     evaluated = _bound_value(engine, policy_value, policy.table)
     decisions = classify_decisions(engine, solution, optimum.error, policy.table)
-    losses = _enclose_losses(mdp, optimum, evaluated, decisions.loss)
+    losses = _enclose_losses(engine, optimum, evaluated, decisions.loss)
     mean_loss = enclose_mean(start, losses)
-    is_fine = mdp.n_states <= fine_occupancy_max_states
-    occupancy = _compute_occupancy(mdp, policy, start, mean_loss, decisions.loss, is_fine)
+    occupancy = _compute_occupancy(engine, policy, start, mean_loss, decisions.loss)
     tolerance = decisions.tie if tol is None else float(tol)
     return ValueCertificate(
         discount=mdp.discount,
@@ -205,43 +204,42 @@ def _bound_value(engine: Engine, value: NDArray, actions: NDArray | None = None)
 
 
 def _compute_occupancy(
-    mdp: MDP,
+    engine: Engine,
     policy: Policy,
     start: NDArray[np.float64],
     mean_loss: float,
     local_losses: IntervalArray,
-    is_fine: bool,
 ) -> Occupancy:
-    """The occupancy; where it is not ``is_fine``, as coarse as the parts of the loss allow."""
+    """The occupancy; of a large model as coarse as the parts of the loss allow."""
+    mdp = engine.mdp
     tolerance = OCCUPANCY_FINEST_TOLERANCE
-    if not is_fine:
+    if mdp.n_states > engine.plan.thresholds.fine_occupancy_max_states:
         max_loss = mdp.criterion.value_of_constant_reward(float(local_losses.upper.max()))
         tolerance = OCCUPANCY_COARSEST_TOLERANCE
         if max_loss > 0:
             tolerance = DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
     tolerance = min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE)
-    result = compute_visits(mdp, policy, start, tol=tolerance)
-    engine = Engine(mdp, None)
+    result = compute_visits(mdp, policy, start, tol=tolerance, plan=engine.plan)
     return replace(
         result, error_bound=result.error_bound * engine.contraction_gap / engine.gap_of_saved_model
     )
 
 
 def _enclose_losses(
-    mdp: MDP, optimum: BoundedValue, evaluated: BoundedValue, local_losses: IntervalArray
+    engine: Engine, optimum: BoundedValue, evaluated: BoundedValue, local_losses: IntervalArray
 ) -> IntervalArray:
     """(grid) enclosures of L, from both ways."""
     difference = optimum.value - evaluated.value
     size = float(np.abs(optimum.value).max() + np.abs(evaluated.value).max())
     error = (optimum.error + evaluated.error) * (1 + 4 * EPS) + 2 * EPS * size
-    max_loss = float(local_losses.upper.max()) / Engine(mdp, None).gap_of_saved_model
+    max_loss = float(local_losses.upper.max()) / engine.gap_of_saved_model
     lower = np.maximum(difference - error, local_losses.lower)
     upper = np.minimum(difference + error, max_loss)
     bad = np.flatnonzero(lower > upper)
     if bad.size:
         raise ArithmeticError(
             f"two ways to the loss exclude one another in {bad.size:,} states, first in "
-            f"{mdp.grid.describe(int(bad[0]))}"
+            f"{engine.mdp.grid.describe(int(bad[0]))}"
         )
     return IntervalArray(np.clip(difference, lower, upper), lower, upper)
 

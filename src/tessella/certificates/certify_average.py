@@ -19,7 +19,8 @@ from tessella.certificates.interval import EPS, Interval, next_down, next_up
 from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.mdp.policy import Policy
 from tessella.solvers.elimination import compute_rises_in_pairs
-from tessella.solvers.loop import SHARP_GAIN_FRACTION, Engine, enclose_gain
+from tessella.solvers.engine import Engine, enclose_gain
+from tessella.solvers.loop import SHARP_GAIN_FRACTION
 from tessella.solvers.solution import Solution
 
 
@@ -28,7 +29,7 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     mdp = solution.mdp
     optimal_value = get_finite_value(solution)
     evaluation = evaluate_against(solution, policy, "gain")
-    engine = Engine(mdp, None)
+    engine = Engine(solution.policy_plan)
     optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)

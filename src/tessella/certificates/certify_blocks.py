@@ -20,7 +20,6 @@ from tessella.certificates.interval import EPS, Interval, IntervalArray, next_do
 from tessella.certificates.loss import evaluate_against
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ModelError
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -33,19 +32,6 @@ from tessella.solvers.block_residuals import (
     choose_partition,
 )
 from tessella.solvers.solution import Solution
-
-BLOCKWISE_MIN_STATES = 1_000_000  # states from which on a certificate is computed in blocks
-
-
-def needs_blocks(mdp: MDP) -> bool:
-    """Whether a model is too large for more than figures, and can be certified block by block."""
-    if mdp.n_states <= BLOCKWISE_MIN_STATES or not isinstance(mdp.criterion, Discounted):
-        return False
-    try:
-        choose_partition(mdp)
-    except ModelError:
-        return False
-    return True
 
 
 def certify_in_blocks(
@@ -71,10 +57,11 @@ def certify_in_blocks(
     partition = choose_partition(mdp, states)
     checked_policy = as_policy(mdp, policy, labels)
     evaluation = evaluate_against(solution, checked_policy, guess=solution.get_raw("value"))
+    plan = solution.policy_plan
     weights = None
     if start is not None or mdp.start is not None:
-        weights = start_distribution(mdp, start, checked_policy)
-    comparison = BlockComparison(solution, evaluation, checked_policy, mdp, partition)
+        weights = start_distribution(mdp, start, checked_policy, plan)
+    comparison = BlockComparison(solution, evaluation, checked_policy, plan, partition)
     return summarise_blocks(comparison, solution, weights, tol)
 
 

@@ -19,9 +19,9 @@ from tessella.certificates.loss import get_finite_value
 from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
+from tessella.solvers.engine import Engine, bound_error, rise
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.hitting_times import times_to_the_end
-from tessella.solvers.loop import Engine, bound_error, rise
 from tessella.solvers.solution import Solution
 
 STEP_RESIDUAL_MULTIPLE = 8.0  # residuals by which the ends of an enclosure move in each period
@@ -43,8 +43,10 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
     mdp = solution.mdp
     value = get_finite_value(solution)
-    evaluation = evaluate(mdp, policy, tol=solution.error_bound or None, guess=value, partial=True)
-    engine = Engine(mdp, None, absorption_time=1.0)  # whose bounds are those of residuals
+    plan = solution.policy_plan
+    tol = solution.error_bound or None
+    evaluation = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
+    engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
     ends = find_absorbing_states(engine)
     best = _enclose_value(engine, ends, value, solution.policy.table, fixed=False)
     own = _enclose_value(engine, ends, evaluation.value, policy.table, fixed=True)

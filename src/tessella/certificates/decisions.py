@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tessella.certificates.interval import EPS, IntervalArray
 from tessella.errors import ArgumentError
-from tessella.solvers.loop import Engine, compare_policy, decide
+from tessella.solvers.engine import Engine, compare_policy, decide
 from tessella.solvers.solution import Solution
 
 

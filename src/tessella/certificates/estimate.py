@@ -27,6 +27,7 @@ from tessella.mdp.sampling import generator
 from tessella.mdp.simulate import Rng
 from tessella.mdp.start import Start, draw_starts, start_distribution
 from tessella.rounding import round_down, round_up
+from tessella.solvers.execution_plan import plan_for_policies
 
 PATHS_PER_BATCH = 10_000  # paths that walk at once, to keep memory small
 TRUNCATION_RELATIVE_TOLERANCE = 1e-6  # of R / (1 - discount): what the default horizon leaves out
@@ -174,7 +175,7 @@ def _simulate_returns(
 ) -> NDArray[np.float64]:
     """(policies, paths) discounted returns; column i is one path under each policy."""
     if isinstance(start, str):
-        start = start_distribution(mdp, start, policies[0])
+        start = start_distribution(mdp, start, policies[0], plan_for_policies(mdp, None))
     columns = []
     for first in range(0, paths, PATHS_PER_BATCH):
         states = draw_starts(mdp, start, policies[0], min(PATHS_PER_BATCH, paths - first), rng)

@@ -80,7 +80,8 @@ def evaluate_against(
     """The policy's value, as accurate as the optimum's or as rounding allows."""
     tol = solution.error_bound or None
     guess = solution.value if guess is None else guess
-    evaluation = evaluate(solution.mdp, policy, tol=tol, guess=guess, partial=True)
+    plan = solution.policy_plan
+    evaluation = evaluate(solution.mdp, policy, tol=tol, guess=guess, partial=True, plan=plan)
     if not np.isfinite(evaluation.error_bound):
         raise PolicyError(f"the policy's {noun} must be finite", value=evaluation.reason)
     return evaluation
@@ -96,8 +97,11 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     require_type("loss", solution, Solution)
     mdp = solution.mdp
     checked_policy = mdp.policy(policy)
-    start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
-    evaluation = evaluate(mdp, checked_policy, guess=solution.value, partial=True)
+    start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
+        mdp.grid.shape
+    )
+    plan = solution.policy_plan
+    evaluation = evaluate(mdp, checked_policy, guess=solution.value, partial=True, plan=plan)
     error_bound = solution.error_bound + evaluation.error_bound
     by_state = solution.value - evaluation.value
     if solution.gain is not None and evaluation.gain is not None:

@@ -112,13 +112,12 @@ def solve_cached(
 
 def _solve_with_status(mdp: MDP, tol: float | None) -> Solution:
     from tessella.rounding import round_up
-    from tessella.solvers.solve import choose_method, solve
+    from tessella.solvers.solve import solve
 
-    method = choose_method(mdp, tol)
     with status_line(sys.stderr) as show_status:
         show_status("solving; the first solve of a large shape compiles for some seconds")
         if mdp.n_states < PROGRESS_MIN_STATES:
-            return solve(mdp, method)
+            return solve(mdp, tol=tol)
 
         def show_progress(progress: Progress) -> None:
             time_left = "" if progress.left is None else f", about {progress.left:.0f} s left"
@@ -126,7 +125,7 @@ def _solve_with_status(mdp: MDP, tol: float | None) -> Solution:
             elapsed = f"{progress.seconds:.0f} s"
             show_status(f"sweep {progress.sweep}: bound {bound}, {elapsed}{time_left}")
 
-        return solve(mdp, method, callback=show_progress)
+        return solve(mdp, tol=tol, callback=show_progress)
 
 
 def _solution_paths(mdp: MDP) -> tuple[Path, Path]:

@@ -17,7 +17,7 @@ from tessella.errors import TessellaError
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.problems.problem import Problem
-    from tessella.solvers.plan import Plan
+    from tessella.solvers.plan import CostEstimate
 
 LISTED_MAX_VALUES = 12  # values that are listed one by one
 
@@ -89,7 +89,7 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += ["", f"Wanted: {goal}, {describe_criterion(mdp)}."]
     model_size = format_bytes(_memory_bytes(mdp)["model"])
     size = f"{mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {model_size}"
-    lines += [f"Size: {size}.", _make_plan(mdp).short]
+    lines += [f"Size: {size}.", _estimate_cost(mdp).short]
     return "\n".join(lines)
 
 
@@ -106,10 +106,11 @@ def _memory_bytes(mdp: MDP) -> dict[str, int]:
     from tessella.mdp.describe import model_bytes
 
     model_bytes = model_bytes(mdp.dynamics)
-    return {"model": model_bytes, "solve": _make_plan(mdp).memory - model_bytes}
+    return {"model": model_bytes, "solve": _estimate_cost(mdp).memory - model_bytes}
 
 
-def _make_plan(mdp: MDP) -> Plan:
-    from tessella.solvers.plan import plan
+def _estimate_cost(mdp: MDP) -> CostEstimate:
+    from tessella.solvers.execution_plan import make_plan
+    from tessella.solvers.plan import estimate_cost
 
-    return plan(mdp, calibrate=False)
+    return estimate_cost(make_plan(mdp), calibrate=False)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import TessellaError
 from tessella.mdp.compilation import in_float64, to_backend
-from tessella.mdp.dynamics import BackendModel, Dynamics, policy_adjoint, policy_backup
+from tessella.mdp.dynamics import BackendModel, Dynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
@@ -36,8 +36,12 @@ def check_dynamics(dynamics: Dynamics) -> None:
     assert isinstance(dynamics, Dynamics), f"dynamics are a Dynamics, not {dynamics!r}"
     rows, reward = _read_matrices(dynamics)
     _check_sums(dynamics, rows, reward)
-    # The two are often one and the same.
-    for backend_model in (dynamics.backend_model, dynamics.compiled_model):
+    # The first two are often one and the same; small models of stages are run as rows.
+    forms = [dynamics.backend_model, dynamics.compiled_model]
+    as_rows = dynamics.as_rows()
+    if as_rows is not None and as_rows is not dynamics:
+        forms += [as_rows.backend_model]
+    for backend_model in forms:
         _check_backend(dynamics, backend_model, rows, reward)
     _check_samples(dynamics, rows, reward)
     again = cloudpickle.loads(cloudpickle.dumps(dynamics))
@@ -111,21 +115,21 @@ def _check_backend(
     table = rng.integers(0, dynamics.n_actions, dynamics.shape).astype(np.int32)
     chosen = np.arange(table.size), table.ravel()
     placed_table = to_backend(backend, table)
-    policy_backup_result = policy_backup(backend, arrays, placed_table, w_S, True)
+    policy_backup_result = backend.policy_pass(arrays, w_S, placed_table, True)
     _assert_near(
         np.asarray(policy_backup_result).ravel(),
         expected[chosen],
         tolerance,
         "the backend's backup under a policy",
     )
-    policy_expectation = policy_backup(backend, arrays, placed_table, w_S, False)
+    policy_expectation = backend.policy_pass(arrays, w_S, placed_table, False)
     _assert_near(
         np.asarray(policy_expectation).ravel(),
         (expected - reward)[chosen],
         2 * tolerance,
         "the backend's expectation under a policy, without pay",
     )
-    adjoint_result = policy_adjoint(backend, arrays, placed_table, w_S)(w_S)
+    adjoint_result = backend.policy_adjoint(arrays, placed_table, w_S)(w_S)
     expected_adjoint = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())
     relative_tolerance = (
         np.finfo(float).eps * (dynamics.adjoint_rounding_terms + 8)

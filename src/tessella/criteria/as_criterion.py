@@ -9,12 +9,28 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import FileError
+from tessella.errors import ArgumentError, FileError
 
 
 def as_criterion(source: float | Criterion) -> Criterion:
     """A criterion as it is; a number as a discount."""
     return source if isinstance(source, Criterion) else Discounted(source)
+
+
+def require_criterion_or_discount(
+    discount: float | Criterion | None, criterion: Criterion | None
+) -> Criterion:
+    """What a builder was given under one of the two names."""
+    if discount is not None and criterion is not None:
+        value = f"got discount={discount!r} and criterion={criterion!r}"
+        raise ArgumentError("a model has a discount or another criterion, not both", value=value)
+    source = discount if criterion is None else criterion
+    if source is None:
+        raise ArgumentError(
+            "a model needs a discount such as 0.95, or a criterion such as Average()",
+            value="got neither",
+        )
+    return as_criterion(source)
 
 
 def read_criterion(identity: str | None, discount: float) -> Criterion:

@@ -27,8 +27,6 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-from tessella.mdp.dynamics import NumpyBackend
-
 CACHE_MAX_FUNCTIONS = 64  # compiled pieces at most: a dozen shapes solved and certified
 CACHE_MAX_MEMORY_MAPS = 16_000  # maps of the whole process; past this the cache shrinks ...
 CACHE_MIN_FUNCTIONS = 12  # ... but not below so many pieces: others may hold the maps
@@ -120,7 +118,7 @@ def einsum_on_device(subscripts: str, *factors: np.ndarray) -> jax.Array:
 
 def to_backend(backend: Any, tree: Any) -> Any:
     """NumPy arrays as those that ``backend`` works on: copies, which nobody else changes."""
-    if not isinstance(backend, NumpyBackend):
+    if backend.is_compiled:
         return to_device(tree)
     return jax.tree.map(np.array, tree)
 
@@ -206,8 +204,8 @@ def compile_per_shape(
 
     What is compiled is kept in ``COMPILATION_CACHE``. Arguments are given by position. With
     ``donate_first`` the memory of the first array holds the result, and the array is gone
-    afterwards. Where the first argument is a ``NumpyBackend``, nothing is compiled: the function
-    runs as it stands.
+    afterwards. Where the first argument is a backend that NumPy runs, nothing is compiled:
+    the function runs as it stands.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -217,7 +215,7 @@ def compile_per_shape(
 
         @wraps(function)
         def call(*args: Any) -> Result:
-            if n and isinstance(args[0], NumpyBackend):
+            if n and not args[0].is_compiled:
                 with np.errstate(all="ignore"):  # what is not finite is found by its bound
                     return function(*args)
             require_unforked()

@@ -12,11 +12,12 @@ evaluation and occupancies need no more; simulation, files and bounds ask for th
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,57 +29,64 @@ from tessella.rounding import ModelRounding, RowSumBounds
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+    from tessella.mdp.stages.tiling import TileSizes
+    from tessella.mdp.tabular.row_backend import LayoutRule
 
-class Backend(Protocol):
-    """The compiled side of dynamics: hashable structure, with the numbers passed in as arrays.
-
-    Two models of one structure and shape share a backend, and so share compiled code.
-    """
-
-    @property
-    def n_actions(self) -> int: ...
-
-    def shared_backup(self, arrays: Any, w_S: Any, pay: bool) -> Any:
-        """The part of the backward pass that no action touches."""
-        ...
-
-    def action_backup(self, arrays: Any, w: Any, action: Any, pay: bool) -> Any:
-        """The rest of the backward pass, for one action: an array over states."""
-        ...
-
-    def supports_policy_arrays(self, arrays: Any) -> bool:
-        """Whether ``policy_backup`` does the rest for a policy in one go, not action by action."""
-        ...
-
-    def policy_backup(self, arrays: Any, w: Any, policy: Any, pay: bool) -> Any:
-        """The same as ``action_backup``, with each state's own action in ``policy`` (grid)."""
-        ...
+Prepared = TypeVar("Prepared")
 
 
-class NumpyBackend(ABC):
-    """A backend that NumPy runs at once; nothing is compiled for it.
+class Backend(ABC):
+    """How a backup is computed: hashable structure, with the numbers passed in as arrays.
 
-    It has the halves of a backward pass as every backend has, and these methods beside them.
+    Two models of one structure and shape share a backend, and so share compiled code. A backend
+    writes the two halves of a backward pass; it may know quicker ways for a policy, for all actions
+    at once, and for the linear system of a policy.
     """
 
     n_actions: int
+    is_compiled: ClassVar[bool] = True  # by JAX; else NumPy runs it at once
+    has_direct_solve: ClassVar[bool] = False  # ``solve_policy_system`` is there
+    pays_at_the_end: ClassVar[bool] = False  # an action value is a reward plus the next values
 
     @abstractmethod
-    def shared_backup(self, arrays: Any, w_S: Any, pay: bool) -> Any: ...
+    def shared_backup(self, arrays: Any, w_S: Any, pay: bool) -> Any:
+        """The part of the backward pass that no action touches."""
 
     @abstractmethod
-    def action_backup(self, arrays: Any, w: Any, action: Any, pay: bool) -> Any: ...
+    def action_backup(self, arrays: Any, w: Any, action: Any, pay: bool) -> Any:
+        """The rest of the backward pass, for one action: an array over states."""
 
-    @abstractmethod
+    def supports_policy_arrays(self, arrays: Any) -> bool:
+        """Whether ``policy_backup`` does the rest for a policy in one go, not action by action."""
+        return False
+
+    def policy_backup(self, arrays: Any, w: Any, policy: Any, pay: bool) -> Any:
+        """The same as ``action_backup``, with each state's own action in ``policy`` (grid)."""
+        raise NotImplementedError
+
     def policy_pass(self, arrays: Any, w_S: Any, policy: Any, pay: bool) -> Any:
-        """The whole backward pass with each state's own action in ``policy`` (grid)."""
+        """The whole backward pass with each state's own action, in the precision of ``w_S``."""
+        w = self.shared_backup(arrays, w_S, pay)
+        if self.supports_policy_arrays(arrays):
+            return self.policy_backup(arrays, w, policy, pay)
+        xp = numerics(w_S)
+
+        def step(action, total):
+            return xp.where(policy == action, self.action_backup(arrays, w, action, pay), total)
+
+        return fold_actions(self, step, xp.zeros_like(w_S))
+
+    def policy_adjoint(self, arrays: Any, policy: Any, template: Any) -> Callable[[Any], Any]:
+        """x -> P_pi' x for arrays like ``template``: where shares of walkers are a period later."""
+        import jax
+
+        forward = jax.linear_transpose(
+            lambda v: self.policy_pass(arrays, v, policy, False), template
+        )
+        return lambda x: forward(x)[0]
 
     def sweeps_are_cheap(self, arrays: Any) -> bool:
         """Whether a pass over all actions takes hardly longer than the calls that it is made of."""
-        return False
-
-    def solves_iteratively(self, arrays: Any) -> bool:
-        """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
         return False
 
     def all_action_values(self, arrays: Any, w_S: Any) -> Any:
@@ -93,22 +101,30 @@ class NumpyBackend(ABC):
             v_S = self.policy_pass(arrays, discount * v_S, policy, True) - gain
         return v_S
 
-    @abstractmethod
+    def solves_iteratively(self, arrays: Any) -> bool:
+        """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
+        return False
+
     def solve_policy_system(
         self, arrays: Any, rhs: Any, policy: Any, discount: float, tol: float = 0.0
     ) -> Any:
         """The solution x of (I - discount P_pi) x = rhs, or one with a residual of ``tol``."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def policy_adjoint(self, arrays: Any, x: Any, policy: Any) -> Any:
-        """P_pi' x: where shares ``x`` of walkers are one period later."""
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """How JAX runs a model; an execution plan chooses it."""
+
+    tiles: TileSizes | None = None  # kernels of an accelerator cut the grid so; None: plain forms
+    one_period_at_a_time: bool = False  # a horizon is swept so, to save memory
 
 
 @dataclass(frozen=True)
 class BackendModel:
     """Dynamics ready for the solvers."""
 
-    backend: Backend | NumpyBackend
+    backend: Backend
     arrays: object
 
 
@@ -153,13 +169,8 @@ class Dynamics(ABC):
 
     @property
     @abstractmethod
-    def rounding_in_use(self) -> ModelRounding:
-        """What building cost: how far the stored numbers may be off the given ones."""
-
-    @property
     def rounding_as_given(self) -> ModelRounding:
-        """The same for the numbers as given; ``rounding_in_use`` counts rows made of them too."""
-        return self.rounding_in_use
+        """What building cost: how far the stored numbers may be off the given ones."""
 
     @property
     @abstractmethod
@@ -189,6 +200,21 @@ class Dynamics(ABC):
     @abstractmethod
     def compile(self) -> BackendModel:
         """The compiled backend and its arrays (imports JAX)."""
+
+    def compile_with(self, options: CompileOptions) -> BackendModel:
+        """The same, with kernels or loops as an execution plan chose them."""
+        return self.compile()
+
+    def as_rows(self, max_entries: float = math.inf) -> Dynamics | None:
+        """The same dynamics by rows, which NumPy multiplies; None where they offer none.
+
+        None also where rows turn out to have more than ``max_entries`` probabilities.
+        """
+        return None
+
+    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+        """The backend that NumPy runs, of dynamics that are rows."""
+        raise TypeError(f"{type(self).__name__} are not rows")
 
     @abstractmethod
     def to_sparse(self) -> list[sp.csr_array]:
@@ -225,20 +251,26 @@ class Dynamics(ABC):
 
     @cached_property
     def backend_model(self) -> BackendModel:
+        """As the dynamics were given: NumPy multiplies rows, JAX compiles all else."""
         return self.compile()
 
-    @cached_property
+    @property
     def compiled_model(self) -> BackendModel:
-        """The same for whoever needs a backend that JAX can compile."""
-        return (
-            self.compile()
-            if isinstance(self.backend_model.backend, NumpyBackend)
-            else self.backend_model
-        )
+        """As JAX runs it, in plain forms."""
+        return self.prepare(CompileOptions(), self.compile)
+
+    def prepare(self, key: Hashable, make: Callable[[], Prepared]) -> Prepared:
+        """What ``make`` returns, made once for each key and kept with the dynamics."""
+        if "_prepared" not in self.__dict__:
+            object.__setattr__(self, "_prepared", {})
+        prepared = self.__dict__["_prepared"]
+        if key not in prepared:
+            prepared[key] = make()
+        return prepared[key]
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled arrays would be read back in the process's own precision, which may be 32 bits.
-        left_out = {"backend_model", "compiled_model"}
+        left_out = {"backend_model", "_prepared"}
         return {key: value for key, value in self.__dict__.items() if key not in left_out}
 
 
@@ -252,38 +284,7 @@ class ModelComponents:
     start: NDArray[np.float64] | None = None  # (S,)
 
 
-def fold_actions(
-    backend: Backend | NumpyBackend, step: Callable[[Any, Any], Any], start: Any
-) -> Any:
+def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) -> Any:
     """Fold ``step(action, carry)`` over all actions."""
     first = start[0] if isinstance(start, tuple) else start
     return numerics(first).fold(backend.n_actions, step, start)
-
-
-def policy_backup(
-    backend: Backend | NumpyBackend, arrays: Any, policy: Any, w_S: Any, pay: bool
-) -> Any:
-    """The backward pass with each state's own action, in the precision of ``w_S``."""
-    if isinstance(backend, NumpyBackend):
-        return backend.policy_pass(arrays, w_S, policy, pay)
-    w = backend.shared_backup(arrays, w_S, pay)
-    if backend.supports_policy_arrays(arrays):
-        return backend.policy_backup(arrays, w, policy, pay)
-    xp = numerics(w_S)
-
-    def step(action, total):
-        return xp.where(policy == action, backend.action_backup(arrays, w, action, pay), total)
-
-    return fold_actions(backend, step, xp.zeros_like(w_S))
-
-
-def policy_adjoint(
-    backend: Backend | NumpyBackend, arrays: Any, policy: Any, like: Any
-) -> Callable[[Any], Any]:
-    """x -> P_pi' x, for arrays like ``template``: the way forward in time."""
-    if isinstance(backend, NumpyBackend):
-        return lambda x: backend.policy_adjoint(arrays, x, policy)
-    import jax
-
-    forward = jax.linear_transpose(lambda v: policy_backup(backend, arrays, policy, v, False), like)
-    return lambda x: forward(x)[0]

@@ -11,10 +11,11 @@ on the whole, or one period at a time from the last (``period_arrays``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,22 +37,19 @@ from tessella.mdp.context import (
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
+    CompileOptions,
     Dynamics,
     ModelComponents,
-    NumpyBackend,
     Transitions,
 )
 from tessella.mdp.period_backend import PeriodBackend, PeriodRows
 from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
-from tessella.mdp.tabular.row_backend import DENSE_ROWS_MAX_ENTRIES, RowArrays
-from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
+from tessella.mdp.tabular.row_backend import LayoutRule, RowArrays, RowLayout
+from tessella.mdp.tabular.tabular import Tabular
+from tessella.rounding import EPS, ModelRounding, RowSumBounds
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
-# Probabilities of all distinct periods that are made into tables, from above.
-PERIOD_ROWS_MAX_ENTRIES = 1 << 22
-# States beyond which the whole is swept one period at a time, to save memory.
-VECTORISED_MAX_STATES = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +90,6 @@ class Timed(Dynamics):
         return any(period.is_interpolated for period in self.distinct_periods)
 
     @property
-    def rounding_in_use(self) -> ModelRounding:
-        if not self.uses_rows:
-            return self.rounding_as_given
-        return self._worst_rounding([period.rounding_in_use for period in self.distinct_periods])
-
-    @property
     def rounding_as_given(self) -> ModelRounding:
         return self._worst_rounding([period.rounding_as_given for period in self.distinct_periods])
 
@@ -121,21 +113,11 @@ class Timed(Dynamics):
 
     @property
     def rounding_terms(self) -> int:
-        return max(added.terms for added in self._rounding_counts)
+        return max(period.rounding_terms for period in self.distinct_periods)
 
     @property
     def adjoint_rounding_terms(self) -> int:
-        return max(added.adjoint_terms for added in self._rounding_counts)
-
-    @property
-    def _rounding_counts(self) -> list[TermCounts]:
-        """Of each distinct period; no tables are made for these where there would be too many."""
-        return [
-            period.stage_rounding_counts
-            if isinstance(period, Staged) and not self.uses_rows
-            else TermCounts(period.rounding_terms, period.adjoint_rounding_terms)
-            for period in self.distinct_periods
-        ]
+        return max(period.adjoint_rounding_terms for period in self.distinct_periods)
 
     @property
     def longest_row(self) -> int:
@@ -145,44 +127,45 @@ class Timed(Dynamics):
     def reward_scale(self) -> float:
         return max(period.reward_scale for period in self.distinct_periods) + self._final_scale
 
-    @property
-    def uses_rows(self) -> bool:
-        """Whether its periods are tables, or few enough numbers to be made into tables."""
-        # A table may be held as dense.
-        cells = min(self._period_states**2 * self.n_actions, DENSE_ROWS_MAX_ENTRIES)
-        staged = [period for period in self.distinct_periods if isinstance(period, Staged)]
-        return sum(
-            max(period.max_row_entries, cells) for period in staged
-        ) <= PERIOD_ROWS_MAX_ENTRIES and all(
-            isinstance(period.backend_model.backend, NumpyBackend)
-            for period in self.distinct_periods
-        )
+    def as_rows(self, max_entries: float = math.inf) -> Timed | None:
+        """The same with every period by rows, which have ``max_entries`` each at most."""
+        rows = {id(period): period.as_rows(max_entries) for period in self.distinct_periods}
+        if any(period is None for period in rows.values()):
+            return None
+        periods = [rows[id(period)] for period in self.periods]
+        return replace(self, periods=tuple(cast(list[Dynamics], periods)))
+
+    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+        models = {id(period): period.numpy_model(choose_layout) for period in self.distinct_periods}
+        tables = [cast(RowArrays, models[id(period)].arrays) for period in self.periods]
+        backend = PeriodBackend(self.n_actions, models[id(self.periods[0])].backend)
+        return BackendModel(backend, PeriodRows(tables, self.final))
 
     @cached_property
     def backend_model(self) -> BackendModel:
-        """For NumPy where every period is a table, and compiled otherwise."""
-        if not self.uses_rows:
-            return self.compile()
-        tables = [cast(RowArrays, period.backend_model.arrays) for period in self.periods]
-        period = cast(NumpyBackend, self.periods[0].backend_model.backend)
-        backend = PeriodBackend(self.n_actions, period)
-        return BackendModel(backend, PeriodRows(tables, self.final))
+        if all(isinstance(period, Tabular) for period in self.distinct_periods):
+            return self.numpy_model(lambda rows, n_pairs: RowLayout())
+        return self.compile()
 
     def compile(self) -> BackendModel:
+        return self.compile_with(CompileOptions())
+
+    def compile_with(self, options: CompileOptions) -> BackendModel:
         import jax
 
         from tessella.mdp.compilation import to_device
 
         if len(self.distinct_periods) == 1:
-            low = self.distinct_periods[0].compiled_model
-            backend = cast(Backend, low.backend)
+            low = self.distinct_periods[0].compile_with(options)
+            backend = low.backend
             arrays = low.arrays
             timed = jax.tree.map(lambda _: False, arrays)
         else:
             backend, arrays, timed = _stack_periods([_as_staged(period) for period in self.periods])
         flags = tuple(jax.tree.leaves(timed))
-        large = self.context.grid.size > VECTORISED_MAX_STATES
-        whole = CompiledPeriodBackend(backend, len(self.periods), flags, large)
+        whole = CompiledPeriodBackend(
+            backend, len(self.periods), flags, options.one_period_at_a_time
+        )
         return BackendModel(whole, to_device({"periods": arrays, "final": self.final}))
 
     def to_sparse(self) -> list:
@@ -230,7 +213,7 @@ class Timed(Dynamics):
 
 
 @dataclass(frozen=True)
-class CompiledPeriodBackend:
+class CompiledPeriodBackend(Backend):
     """The compiled side: the backend of a period, for all of them at once or for one.
 
     ``timed`` says of each of the period's arrays whether it has one slice for each time.
@@ -242,7 +225,7 @@ class CompiledPeriodBackend:
     one_period_at_a_time: bool  # swept one period at a time
 
     @property
-    def n_actions(self) -> int:
+    def n_actions(self) -> int:  # type: ignore[override]
         return self.period.n_actions
 
     def final(self, arrays):
@@ -315,19 +298,23 @@ def _stack_periods(periods: list[Staged]) -> tuple[StageBackend, list, list]:
     arrays = []
     timed = []
     for stages in zip(*(period.stages for period in periods), strict=True):
-        kinds = [stage.operation.compile(stage.depends_on_action) for stage in stages]
-        each = [stage.arrays() for stage in _drop_repeats(stages)]
-        alike = all(kind == kinds[0] for kind in kinds)
-        if not alike or any(_shapes(a) != _shapes(each[0]) for a in each):
-            i = len(operations) + 1
-            raise ModelError(
-                "a stage must depend on the same axes at all times", location=f"stage {i}"
-            )
-        operations.append(kinds[0])
+        operation, each = _compile_alike(stages, location=f"stage {len(operations) + 1}")
+        operations.append(operation)
         one = {key: _merge_periods([a[key] for a in each]) for key in each[0]}
         arrays.append({key: values for key, (values, _) in one.items()})
         timed.append({key: depends for key, (_, depends) in one.items()})
     return StageBackend(tuple(operations), periods[0].n_actions), arrays, timed
+
+
+def _compile_alike(stages: Sequence[CompiledStage], location: str) -> tuple[Any, list[dict]]:
+    """The operation that a stage has at all times, and its arrays at each."""
+    operations = [stage.operation.compile(stage.depends_on_action) for stage in stages]
+    each = [stage.arrays() for stage in _drop_repeats(stages)]
+    differ = any(operation != operations[0] for operation in operations)
+    if differ or any(_shapes(arrays) != _shapes(each[0]) for arrays in each):
+        requirement = "a stage must depend on the same axes at all times"
+        raise ModelError(requirement, location=location)
+    return operations[0], each
 
 
 def _drop_repeats(stages: Sequence[CompiledStage]) -> Sequence[CompiledStage]:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
-from tessella.mdp.dynamics import policy_adjoint
 from tessella.numerics import numerics
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
+    from tessella.mdp.start import HasBackendModel
 
 SETTLED_CHANGE = 1e-13  # change in one period, in sum, at which a distribution has settled
 PERIODS_PER_CALL = 1_000  # periods in one compiled call
@@ -28,9 +28,14 @@ MAX_PERIODS = 1_000_000  # periods, at most
 
 
 @in_float64
-def long_run_distribution(mdp: MDP, policy: Policy) -> NDArray[np.float64]:
-    """(S,) share of time in each state under ``policy``, in the long run."""
-    model = mdp.dynamics.backend_model
+def long_run_distribution(
+    mdp: MDP, policy: Policy, plan: HasBackendModel | None = None
+) -> NDArray[np.float64]:
+    """(S,) share of time in each state under ``policy``, in the long run.
+
+    Products are those of the backend of ``plan``; without one, of the dynamics as given.
+    """
+    model = (mdp.dynamics if plan is None else plan).backend_model
     table = to_backend(model.backend, policy.table)
     own = np.full(mdp.n_states, 1 / mdp.n_states) if mdp.start is None else mdp.start
     d = to_backend(model.backend, own.reshape(mdp.grid.shape))
@@ -55,7 +60,7 @@ def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
 @compile_per_shape("backend")
 def _advance(backend, arrays, table, d):
     """d after ``PERIODS_PER_CALL`` periods of the lazy chain, and its last change."""
-    forward = policy_adjoint(backend, arrays, table, d)
+    forward = backend.policy_adjoint(arrays, table, d)
     xp = numerics(d)
 
     def period(pair):

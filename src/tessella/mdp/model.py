@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.as_criterion import as_criterion
+from tessella.criteria.as_criterion import as_criterion, require_criterion_or_discount
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
@@ -85,9 +85,10 @@ class MDP:
     def staged(
         grid: StateGrid | Mapping[str, Sequence],
         actions: Actions,
-        discount: float | Criterion,
-        stages: Sequence[Stage],
+        discount: float | Criterion | None = None,
+        stages: Sequence[Stage] = (),
         *,
+        criterion: Criterion | None = None,
         feasible: Feasible = None,
         scratch: Mapping[str, Sequence] | None = None,
         action_name: str = "action",
@@ -96,6 +97,7 @@ class MDP:
     ) -> MDP:
         """A model given as the events of one period; see ``tessella.mdp.stages``.
 
+        Values are discounted by ``discount``, or mean what ``criterion`` says: ``ts.Average()``.
         ``feasible`` is a mask (grid shape + actions) or a function of axes and action. Where an
         action is infeasible, the functions of the first stages may return anything.
         ``actions={"a": range(3), "b": range(5)}`` makes an action of every combination; functions
@@ -104,7 +106,7 @@ class MDP:
         """
         context = make_context(grid, actions, action_name)
         stages = as_stages(stages)
-        criterion = as_criterion(discount)
+        criterion = require_criterion_or_discount(discount, criterion)
         costs = _minimises_cost(stages)
         if isinstance(criterion, FiniteHorizon):
             parts = build_horizon(
@@ -158,8 +160,9 @@ class MDP:
     def from_arrays(
         transition: Any,
         reward: Any,
-        discount: float | Criterion,
+        discount: float | Criterion | None = None,
         *,
+        criterion: Criterion | None = None,
         layout: Layout = "ASS",
         grid: StateGrid | Mapping[str, Sequence] | None = None,
         actions: Actions | None = None,
@@ -183,7 +186,8 @@ class MDP:
 
         paid = negate_costs(reward) if minimise else reward
         parts = from_arrays(transition, paid, layout, grid, actions, feasible, action_name)
-        return assemble_model(parts, discount, name, parameters, minimise)
+        chosen = require_criterion_or_discount(discount, criterion)
+        return assemble_model(parts, chosen, name, parameters, minimise)
 
     @staticmethod
     def from_pairs(
@@ -191,8 +195,9 @@ class MDP:
         choices: ArrayLike,
         transition: Any,
         reward: ArrayLike,
-        discount: float | Criterion,
+        discount: float | Criterion | None = None,
         *,
+        criterion: Criterion | None = None,
         grid: StateGrid | Mapping[str, Sequence] | None = None,
         actions: Actions | None = None,
         minimise: bool = False,
@@ -213,16 +218,18 @@ class MDP:
 
         paid = negate_costs(reward) if minimise else reward
         parts = from_pairs(states, choices, transition, paid, grid, actions, action_name)
-        return assemble_model(parts, discount, name, parameters, minimise)
+        chosen = require_criterion_or_discount(discount, criterion)
+        return assemble_model(parts, chosen, name, parameters, minimise)
 
     @staticmethod
     def from_step(
         step: Callable[..., tuple[Mapping[str, ArrayLike], ArrayLike]],
         grid: StateGrid | Mapping[str, Sequence],
         actions: Actions,
-        discount: float | Criterion,
+        discount: float | Criterion | None = None,
         noise: Sequence[Noise] | Noise = (),
         *,
+        criterion: Criterion | None = None,
         feasible: Feasible = None,
         minimise: bool = False,
         action_name: str = "action",
@@ -238,15 +245,23 @@ class MDP:
 
         context = make_context(grid, actions, action_name)
         parts = from_step(step, context, noise, feasible, -1 if minimise else 1)
-        return assemble_model(parts, discount, name, parameters, minimise)
+        chosen = require_criterion_or_discount(discount, criterion)
+        return assemble_model(parts, chosen, name, parameters, minimise)
 
     @staticmethod
-    def from_gymnasium(env: Any, discount: float | Criterion, *, name: str = "") -> MDP:
+    def from_gymnasium(
+        env: Any,
+        discount: float | Criterion | None = None,
+        *,
+        criterion: Criterion | None = None,
+        name: str = "",
+    ) -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
         from tessella.mdp.tabular.gymnasium import from_gymnasium, name_of, start_of
 
         mdp = assemble_model(from_gymnasium(env), Total(), name or name_of(env))
-        return mdp.with_start(start_of(env)).with_criterion(discount)
+        chosen = require_criterion_or_discount(discount, criterion)
+        return mdp.with_start(start_of(env)).with_criterion(chosen)
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).

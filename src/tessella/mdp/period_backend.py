@@ -7,11 +7,12 @@ one table.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.dynamics import NumpyBackend
+from tessella.mdp.dynamics import Backend
 from tessella.mdp.tabular.row_backend import LastPolicyCache, PolicyRows, RowArrays
 
 
@@ -33,11 +34,13 @@ class PeriodRows:
 
 
 @dataclass(frozen=True)
-class PeriodBackend(NumpyBackend):
+class PeriodBackend(Backend):
     """The backward pass of a horizon whose periods are tables."""
 
     n_actions: int
-    period: NumpyBackend
+    period: Backend
+    is_compiled: ClassVar[bool] = False
+    has_direct_solve: ClassVar[bool] = True
 
     def final(self, arrays: PeriodRows):
         """What the end pays."""
@@ -67,11 +70,14 @@ class PeriodBackend(NumpyBackend):
             x[t] += discount * under[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
         return x
 
-    def policy_adjoint(self, arrays: PeriodRows, x, policy):
-        moved = np.zeros_like(x)
-        for t, one in enumerate(arrays.policy_rows(policy)[:-1]):
-            moved[t + 1] = one.adjoint(x[t].ravel()).reshape(x[t].shape)
-        return moved
+    def policy_adjoint(self, arrays: PeriodRows, policy, template):
+        def move(x):
+            moved = np.zeros_like(x)
+            for t, one in enumerate(arrays.policy_rows(policy)[:-1]):
+                moved[t + 1] = one.adjoint(x[t].ravel()).reshape(x[t].shape)
+            return moved
+
+        return move
 
     def _next_values(self, arrays: PeriodRows, w_S, pay) -> list[NDArray]:
         """What each period leads to: the next, or the end."""

@@ -12,7 +12,7 @@ floats          the probabilities of all states, flat or in the grid's shape
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shap
 from tessella.mdp.context import TIME
 
 if TYPE_CHECKING:
+    from tessella.mdp.dynamics import BackendModel
     from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
 
@@ -35,12 +36,27 @@ START_REQUIREMENT = (
 )
 
 
-def start_distribution(mdp: MDP, start: Start, policy: Policy | None = None) -> NDArray[np.float64]:
-    """(S,) probabilities of the first state; ``policy`` is the one in question, if there is one."""
+class HasBackendModel(Protocol):
+    """An execution plan, or dynamics: what has a backend that can run a model."""
+
+    @property
+    def backend_model(self) -> BackendModel: ...
+
+
+def start_distribution(
+    mdp: MDP,
+    start: Start,
+    policy: Policy | None = None,
+    plan: HasBackendModel | None = None,
+) -> NDArray[np.float64]:
+    """(S,) probabilities of the first state; ``policy`` is the one in question, if there is one.
+
+    A long run is computed by the backend of ``plan``; without one, of the dynamics as given.
+    """
     if start is None:
         return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
     if isinstance(start, str):
-        return _named_distribution(mdp, start, policy)
+        return _named_distribution(mdp, start, policy, plan)
     states = listed_states(mdp, start)
     if states is not None:
         return np.bincount(states, minlength=mdp.n_states) / len(states)
@@ -88,14 +104,16 @@ def _draw_uniform(n: int, count: int, rng: np.random.Generator) -> NDArray[np.in
     return np.minimum((rng.random(count) * n).astype(np.int64), n - 1)
 
 
-def _named_distribution(mdp: MDP, start: str, policy: Policy | None) -> NDArray[np.float64]:
+def _named_distribution(
+    mdp: MDP, start: str, policy: Policy | None, plan: HasBackendModel | None
+) -> NDArray[np.float64]:
     if start != STATIONARY:
         raise ArgumentError(START_REQUIREMENT, value=f"got the text {start!r}")
     if policy is None:
         raise ArgumentError("a stationary start needs a policy, and there is none in question")
     from tessella.mdp.long_run import long_run_distribution  # loads JAX
 
-    return long_run_distribution(mdp, policy)
+    return long_run_distribution(mdp, policy, plan)
 
 
 def _states_with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> NDArray[np.int64]:

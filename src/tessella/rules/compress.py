@@ -207,7 +207,7 @@ def prepare_search(
         requirement = "a time limit is a number of seconds above 0"
         raise ArgumentError(requirement, value=f"got {time_limit!r}")
     _refuse_equal_numbers(mdp.grid)
-    distribution = start_distribution(mdp, start, solution.policy)
+    distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
     loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
     evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit

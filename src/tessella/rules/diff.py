@@ -25,8 +25,9 @@ from tessella.mdp.actions import describe_action
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
+from tessella.solvers.engine import Engine, compute_q_values
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.loop import Engine, compute_q_values
+from tessella.solvers.execution_plan import plan_for_policies
 from tessella.solvers.occupancy import occupancy
 
 TEXT_MAX_PAIRS = 8  # pairs of actions in the text
@@ -102,14 +103,16 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
     require_criterion("diff", mdp.criterion, Discounted, FiniteHorizon, Average)
     old = mdp.policy(a)
     new = mdp.policy(b)
-    start_weights = start_distribution(mdp, start, old).reshape(mdp.grid.shape)
+    plan = plan_for_policies(mdp, None)
+    start_weights = start_distribution(mdp, start, old, plan).reshape(mdp.grid.shape)
     where = old.table != new.table
     if not where.any():
         return Difference(old, new, where, 0.0, np.zeros(where.shape), 0.0, 0.0)
-    before = evaluate(mdp, old)
-    after = evaluate(mdp, new, guess=before.value)
-    time_a, time_b = (occupancy(mdp, policy, start_weights).share for policy in (old, new))
-    q = compute_q_values(Engine(mdp, None), before.value)
+    before = evaluate(mdp, old, plan=plan)
+    after = evaluate(mdp, new, guess=before.value, plan=plan)
+    time_a = occupancy(mdp, old, start_weights, plan=plan).share
+    time_b = occupancy(mdp, new, start_weights, plan=plan).share
+    q = compute_q_values(Engine(plan), before.value)
     new_q, old_q = (np.take_along_axis(q, p.table[..., None], axis=-1)[..., 0] for p in (new, old))
     gain_by_state = np.where(
         where, mdp.criterion.value_of_constant_reward(time_b) * (new_q - old_q), 0.0

@@ -39,13 +39,11 @@ from tessella.mdp.policy import Policy
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_rises_in_pairs
+from tessella.solvers.engine import Engine
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.loop import Engine
 from tessella.solvers.occupancy import compute_visits
 from tessella.solvers.solution import Solution
 
-DENSE_MAX_STATES = 2_000  # states of a model whose rows are dense arrays
-DENSE_MAX_ENTRIES = 60_000_000  # entries of all rows together
 TIE_ERROR_MULTIPLE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
 SPARSE_MAX_DENSITY = 0.1  # share of entries that are not 0, up to which rows are kept as sparse
 LOWER_BOUND_SWEEPS = 40  # sweeps of many rules at once, which bound their losses from below
@@ -109,7 +107,7 @@ class PolicyEvaluator:
 
     def _compute_gap_in_pairs(self) -> NDArray[np.float64] | None:
         """The same from relative values as pairs, where the rounding of floats hides the gaps."""
-        deviation = Engine(self.mdp, None).row_sum_bounds.deviation
+        deviation = Engine(self.solution.policy_plan).row_sum_bounds.deviation
         pairs = compute_rises_in_pairs(self.mdp, deviation, self.solution.policy.table)
         if pairs is None:
             return None
@@ -149,15 +147,14 @@ class PolicyEvaluator:
     @property
     def is_small(self) -> bool:
         """Whether the rows are few enough to be written out."""
-        n = self.mdp.n_states
-        return n <= DENSE_MAX_STATES and n * n * self.mdp.n_actions <= DENSE_MAX_ENTRIES
+        return self.solution.policy_plan.rules == "dense"
 
     @cached_property
     def _absorbing_mask(self) -> NDArray[np.bool_]:
         """(S,) where a process of total rewards has ended."""
         if not self.is_total:
             return np.zeros(self.mdp.n_states, dtype=bool)
-        return find_absorbing_states(Engine(self.mdp, None)).ravel()
+        return find_absorbing_states(Engine(self.solution.policy_plan)).ravel()
 
     @cached_property
     def rows(self) -> NDArray[np.float64]:
@@ -344,7 +341,8 @@ class PolicyEvaluator:
         worst = np.nan
         if self.worst:
             value = self.solution.value
-            evaluation = evaluate(self.mdp, policy, tol=tol, guess=value, partial=True)
+            plan = self.solution.policy_plan
+            evaluation = evaluate(self.mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
             worst = float(np.maximum(value - evaluation.value, 0.0).max())
         return PolicyLoss(table, None, policy_visits.astype(np.float32), mean, worst)
 
@@ -363,7 +361,14 @@ class PolicyEvaluator:
         initial_shares = None
         if guess is not None:
             initial_shares = criterion.equivalent_constant_reward(guess.astype(float))
-        result = compute_visits(self.mdp, policy, start, tol=visits_tolerance, guess=initial_shares)
+        result = compute_visits(
+            self.mdp,
+            policy,
+            start,
+            tol=visits_tolerance,
+            guess=initial_shares,
+            plan=self.solution.policy_plan,
+        )
         return np.asarray(criterion.value_of_constant_reward(result.share)).ravel()
 
     def _evaluate_average(
@@ -373,10 +378,23 @@ class PolicyEvaluator:
         best = self.solution
         start = self.start.reshape(self.mdp.grid.shape)
         try:
-            evaluation = evaluate(self.mdp, policy, tol=tol or None, guess=best.value, partial=True)
+            evaluation = evaluate(
+                self.mdp,
+                policy,
+                tol=tol or None,
+                guess=best.value,
+                partial=True,
+                plan=best.policy_plan,
+            )
             factors = None if chain is None else EliminationFactors.of(chain, np.inf)
             if factors is None:
-                visits = compute_visits(self.mdp, policy, start, tol=AVERAGE_SHARES_TOLERANCE)
+                visits = compute_visits(
+                    self.mdp,
+                    policy,
+                    start,
+                    tol=AVERAGE_SHARES_TOLERANCE,
+                    plan=best.policy_plan,
+                )
                 share = visits.share.ravel()
             else:
                 share = factors.stationary_distribution()

@@ -182,7 +182,12 @@ def _predict_largest(report: Scaling, start: Start) -> Scaling:
     if report.refusal:
         return report
     policy = Policy(mdp.grid, mdp.actions, tree, "predicted", mdp.action_name)
-    certificate = certify(solution, policy, start)
+    # Figures are all that is needed here.
+    plan = solution.policy_plan
+    in_blocks = plan.certificate == "blocks" or (
+        plan.supports_blocks and mdp.n_states > plan.thresholds.blocks_min_states
+    )
+    certificate = certify(solution, policy, start, blocks=in_blocks)
     loss_bound = _get_loss_bound(certificate, report.worst)
     refusal = _explain_excess(loss_bound, report.loss_limit, report.worst)
     return replace(report, predicted=policy, certificate=certificate, refusal=refusal)
@@ -210,7 +215,9 @@ def _bound_optimal_size(solution: Solution, start: Start) -> float:
         return abs(solution.gain) - solution.error_bound
     mdp = solution.mdp
     uniform = start is None and mdp.start is None
-    weights = None if uniform else start_distribution(mdp, start, solution.policy)
+    weights = (
+        None if uniform else start_distribution(mdp, start, solution.policy, solution.policy_plan)
+    )
     value = solution.value.ravel()
     mean = float(value.mean() if weights is None else weights @ value)
     return max(abs(mean) * (1 - 1e-9) - solution.error_bound, 0.0)

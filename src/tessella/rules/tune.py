@@ -94,7 +94,7 @@ def tune(
         raise ArgumentError("tune needs a function of axes and parameters", value=f"got {form!r}")
     require_flag("worst", worst)
     settings = _list_settings(ranges)
-    distribution = start_distribution(mdp, start, solution.policy)
+    distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
     tables = [_tabulate_form(solution, form, setting) for setting in settings]
     admissible = [i for i, table in enumerate(tables) if evaluator.is_admissible(table)]

@@ -30,6 +30,7 @@ from tessella.solvers.elimination import (
     factorise_until,
     rows_are_affordable,
 )
+from tessella.solvers.engine import Engine, decide
 from tessella.solvers.hitting_times import (
     MAX_WIDENINGS,
     TIE_WIDENING_FACTOR,
@@ -39,7 +40,7 @@ from tessella.solvers.hitting_times import (
     compute_row_sum_error,
     find_longest_times,
 )
-from tessella.solvers.loop import Callback, Engine, decide, iterate
+from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData
 from tessella.solvers.recurrent_classes import (
@@ -75,9 +76,8 @@ def _iterate_to_the_end(
 ) -> tuple[Engine, Result]:
     """By ``method``, and the time to the end at the values that it finds."""
     mdp = engine.mdp
-    residual_engine = Engine(
-        mdp, None, absorption_time=1.0, traced=engine.traced
-    )  # whose bounds are those of residuals
+    # Its bounds are those of residuals.
+    residual_engine = Engine(engine.plan, absorption_time=1.0)
     hidden_callback = None if callback is None else _hide_bounds(callback)
     guess = set_zero_at(absorbing, method.begin(mdp))
     result = iterate(
@@ -92,9 +92,7 @@ def _iterate_to_the_end(
         if required_time <= absorption_time:  # what was assumed is so at the value that was found
             return bounded_engine, replace(result, history=history)
         absorption_time = required_time * TIME_GROWTH_FACTOR if absorption_time else required_time
-        bounded_engine = Engine(
-            mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced
-        )
+        bounded_engine = Engine(engine.plan, engine.tol, absorption_time)
         result = iterate(
             bounded_engine, method, guess=result.value, callback=callback, partial=partial
         )
@@ -153,7 +151,7 @@ def _improve_proper_policy(
     )
     if not (converged or partial):
         raise NotConverged(f"float64 cannot certify tol={engine.tol:.3g}: {reason}", result)
-    return Engine(mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced), result
+    return Engine(engine.plan, engine.tol, absorption_time), result
 
 
 def _evaluate_by_differences(engine: Engine, chosen: FeasibleRows, ended: NDArray) -> Pair | None:
@@ -252,9 +250,7 @@ def bound_policy_absorption(engine: Engine, actions: NDArray) -> tuple[Engine, N
     if not np.isfinite(absorption_time):
         check_recurrent_classes(engine.mdp, actions, True)
         raise ModelError("the total reward needs policies that end; this one is not proven to end")
-    return Engine(
-        engine.mdp, engine.tol, absorption_time=absorption_time, traced=engine.traced
-    ), absorbing
+    return Engine(engine.plan, engine.tol, absorption_time), absorbing
 
 
 @in_float64
@@ -262,13 +258,14 @@ def find_absorbing_states(engine: Engine) -> NDArray[np.bool_]:
     """(grid) whether a state ends the process; refuses a model whose end cannot be reached."""
     mdp = engine.mdp
     if mdp.n_states <= CLASSES_MAX_STATES:
-        absorbing = to_backend(engine.program, _find_absorbing_by_rows(mdp))
+        absorbing = to_backend(engine.backend, _find_absorbing_by_rows(mdp))
     else:
         random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
-        trial = to_backend(engine.program, random)
-        slack = 2 * EPS * (mdp.dynamics.rounding_terms + 8) + 2 * mdp.dynamics.rounding_in_use.rows
-        absorbing = _find_absorbing_by_trial(engine.program, engine.data, trial, np.float64(slack))
-    can_reach = _find_reaching_states(engine.program, engine.data, absorbing)
+        trial = to_backend(engine.backend, random)
+        dynamics = engine.dynamics
+        slack = 2 * EPS * (dynamics.rounding_terms + 8) + 2 * dynamics.rounding_as_given.rows
+        absorbing = _find_absorbing_by_trial(engine.backend, engine.data, trial, np.float64(slack))
+    can_reach = _find_reaching_states(engine.backend, engine.data, absorbing)
     unreachable = np.flatnonzero(~np.asarray(can_reach))
     if unreachable.size:
         raise ModelError(

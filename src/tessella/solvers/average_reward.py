@@ -20,24 +20,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial as bound_to
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tessella.numerics import JAX
-from tessella.solvers.loop import Callback, Engine, Progress, iterate
+from tessella.solvers.engine import Engine
+from tessella.solvers.loop import Callback, Progress, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
-from tessella.solvers.policy_iteration import (
-    TRIAL_SWEEPS,
-    InexactPolicyIteration,
-    choose_relative_tolerance,
-)
+from tessella.solvers.policy_iteration import InexactPolicyIteration, choose_relative_tolerance
 from tessella.solvers.result import Result
 
 if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
-POLICY_SETTLED_FRACTION = 1e-3  # of the states, at most, whose action changes in a round
 # Double precision takes over where the bound does not fall to SLOW_REDUCTION of itself within
 # SLOW_WINDOW_ROUNDS.
 SLOW_REDUCTION = 0.5  # share of the earlier bound
@@ -50,44 +46,53 @@ def solve_average_reward(
     engine: Engine, method: Method, *, callback: Callback | None, partial: bool
 ) -> Result:
     """The gain and relative values of a large model, by ``method`` after some sweeps."""
-    max_changes = POLICY_SETTLED_FRACTION * engine.mdp.n_states
-    warm_up = WARM_UP_METHOD if engine.is_numpy else SINGLE_PRECISION_WARM_UP
-    phases: list[tuple[Method, StopRule | None]] = [
-        (warm_up, lambda seen: seen[-1].changed <= max_changes)
-    ]
-    if not engine.is_numpy and type(method) is InexactPolicyIteration:
-        phases.append((_SinglePrecisionCorrections(**vars(method)), is_slow))
-    phases.append((method, None))
-    result = None
+    first, *others = _make_phases(engine, method)
+    # The limit of the warm-up is not one that the caller has set.
+    monitor = _PhaseMonitor(callback, first.stop_rule, None)
     guess = method.begin(engine.mdp)
+    result = iterate(engine, first.method, guess=guess, callback=monitor, partial=True)
+    may_go_on = not monitor.stopped
     sweeps_left = method.max_sweeps
-    for phase_method, stop_rule in phases:
-        phase_method = (
-            phase_method
-            if phase_method is warm_up
-            else replace(phase_method, max_sweeps=max(sweeps_left, 1))
-        )
-        monitor = _PhaseMonitor(callback, stop_rule, result)
-        phase_callback = None if stop_rule is None and callback is None else monitor
-        is_warm_up = phase_method is warm_up  # its limit is not one that the caller has set
-        phase_result = iterate(
-            engine,
-            phase_method,
-            guess=guess,
-            callback=phase_callback,
-            partial=partial or is_warm_up,
-        )
-        result = (
-            phase_result
-            if result is None
-            else replace(phase_result, history=result.history.followed_by(phase_result.history))
-        )
-        if result.converged or monitor.stopped or not (is_warm_up or monitor.phase_ended):
+    for phase in others:
+        if result.converged or not may_go_on:
             break
-        guess = result.value
-        sweeps_left = sweeps_left if is_warm_up else sweeps_left - phase_result.sweeps
-    assert result is not None
+        limited = replace(phase.method, max_sweeps=max(sweeps_left, 1))
+        monitor = _PhaseMonitor(callback, phase.stop_rule, result)
+        watched = phase.stop_rule is not None or callback is not None
+        latest = iterate(
+            engine,
+            limited,
+            guess=result.value,
+            callback=monitor if watched else None,
+            partial=partial,
+        )
+        result = replace(latest, history=result.history.followed_by(latest.history))
+        may_go_on = monitor.phase_ended and not monitor.stopped
+        sweeps_left -= latest.sweeps
     return result
+
+
+class _Phase(NamedTuple):
+    """A method, and the rule by which it gives way to the next."""
+
+    method: Method
+    stop_rule: StopRule | None
+
+
+def _make_phases(engine: Engine, method: Method) -> list[_Phase]:
+    """Sweeps until the policy has settled, corrections in single precision, then ``method``."""
+    max_changes = engine.plan.thresholds.evaluation.policy_settled_fraction * engine.mdp.n_states
+
+    def has_settled(reports: list[Progress]) -> bool:
+        return reports[-1].changed <= max_changes
+
+    last = _Phase(method, None)
+    if engine.is_numpy:
+        return [_Phase(WARM_UP_METHOD, has_settled), last]
+    warm_up = _Phase(SINGLE_PRECISION_WARM_UP, has_settled)
+    if type(method) is not InexactPolicyIteration:
+        return [warm_up, last]
+    return [warm_up, _Phase(_SinglePrecisionCorrections(**vars(method)), is_slow), last]
 
 
 def is_slow(reports: list[Progress]) -> bool:
@@ -157,7 +162,9 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
         e = JAX.bicgstab(
             bound_to(single.policy_system, state.policy),
             d,
-            tol=choose_relative_tolerance(operators, state, self.forcing).astype(d.dtype),
+            tol=choose_relative_tolerance(operators, state, self.forcing, self.thresholds).astype(
+                d.dtype
+            ),
             maxiter=max(self.max_products // 2, 1),
             preconditioner=single.precondition,
         )
@@ -166,7 +173,7 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
             return criterion.step(e, d + single.policy_expectation(state.policy, e))
 
         # A small norm may hide large entries; sweeps even them out.
-        point = state.value + scale * JAX.repeat(TRIAL_SWEEPS + 1, sweep, e)
+        point = state.value + scale * JAX.repeat(self.thresholds.trial_sweeps + 1, sweep, e)
         return jnp.where(jnp.isfinite(point).all(), point, state.backup)
 
 

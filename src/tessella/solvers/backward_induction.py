@@ -13,6 +13,7 @@ Only one period is worked on at a time, and its action values are computed once 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -21,19 +22,19 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
-from tessella.mdp.dynamics import policy_backup
 from tessella.mdp.finite_horizon import CompiledPeriodBackend, Timed
 from tessella.mdp.model import MDP
 from tessella.mdp.period_backend import PeriodBackend
 from tessella.numerics import numerics
 from tessella.rounding import OUTWARD_FACTOR, round_up
+from tessella.solvers.engine import Engine
 from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
-from tessella.solvers.loop import Callback, Engine, Progress
+from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import History, Result
 
-PeriodProgram = CompiledPeriodBackend | PeriodBackend
+AnyPeriodBackend = CompiledPeriodBackend | PeriodBackend
 # Action values of a period that are kept while it is worked on: 1 GiB.
 PERIOD_MAX_ACTION_VALUES = 1 << 27
 
@@ -76,26 +77,15 @@ def run_backward_pass(
 
     A callback may stop it. Of the earlier times no more is known then than the rewards tell.
     """
-    mdp = engine.mdp
     periods = engine.mdp.grid.shape[0]
-    stopped = False
     started = time.perf_counter()
-    period_results = []
-    seconds = []
-    backend = cast(PeriodProgram, engine.program)
-    w = backend.final(engine.data.arrays)
-    error = np.float64(0)
-    for t in reversed(range(periods)):
-        feasible = None if engine.data.feasible is None else engine.data.feasible[:, t]
-        w, period_result = _solve_period(backend, engine.data, feasible, np.int32(t), w, error)
-        error = period_result.error
-        period_results.append(PeriodResult(*(np.asarray(array) for array in period_result)))
+    period_results: list[PeriodResult] = []
+    seconds: list[float] = []
+    for period_result in _solve_periods(engine):
+        period_results.append(period_result)
         seconds.append(time.perf_counter() - started)
-        if callback is not None:
-            progress = Progress(len(period_results), float(error), 0, seconds[-1])
-            with in_callers_setting():
-                stopped = bool(callback(progress))
-        if stopped:
+        progress = Progress(len(seconds), float(period_result.error), 0, seconds[-1])
+        if callback is not None and _asks_to_stop(callback, progress):
             break
     reached = len(period_results)
     period_results += [_not_reached(engine, t) for t in reversed(range(periods - reached))]
@@ -105,20 +95,44 @@ def run_backward_pass(
     bounds = all_periods.error[::-1][:reached]
     history = History(bounds, np.zeros(reached, np.int64), np.array(seconds))
     error_bound = float(all_periods.error.max())
-    tolerance = method.tolerance(mdp)
-    converged = reached == periods and (tolerance is None or error_bound <= tolerance)
-    reason = f"every period was solved once; rounding leaves {round_up(error_bound)}"
+    tolerance = method.tolerance(engine.mdp)
+    is_whole = reached == periods
+    converged = is_whole and (tolerance is None or error_bound <= tolerance)
+    reason = _explain_end(reached, periods, error_bound, tolerance)
+    result = Result(all_periods.value, error_bound, converged, reason, history)
+    if is_whole and not converged and not partial:
+        raise NotConverged(reason, result)
+    return result, all_periods
+
+
+def _solve_periods(engine: Engine) -> Iterator[PeriodResult]:
+    """What each period's backup gives, from the last on."""
+    backend = cast(AnyPeriodBackend, engine.backend)
+    data = engine.data
+    w = backend.final(data.arrays)
+    error = np.float64(0)
+    for t in reversed(range(engine.mdp.grid.shape[0])):
+        feasible = None if data.feasible is None else data.feasible[:, t]
+        w, period_result = _solve_period(backend, data, feasible, np.int32(t), w, error)
+        error = period_result.error
+        yield PeriodResult(*(np.asarray(array) for array in period_result))
+
+
+def _asks_to_stop(callback: Callback, progress: Progress) -> bool:
+    with in_callers_setting():
+        return bool(callback(progress))
+
+
+def _explain_end(reached: int, periods: int, bound: float, tolerance: float | None) -> str:
+    reason = f"every period was solved once; rounding leaves {round_up(bound)}"
     if reached < periods:
-        reason = (
+        return (
             f"stopped by the callback after {reached} of {periods} periods, counted from the last; "
             "earlier times have the value 0"
         )
-    elif not converged:
-        reason = f"float64 cannot certify tol={tolerance:.3g} for this model: {reason}"
-    result = Result(all_periods.value, error_bound, converged, reason, history)
-    if not converged and not partial and reached == periods:
-        raise NotConverged(reason, result)
-    return result, all_periods
+    if tolerance is not None and bound > tolerance:
+        return f"float64 cannot certify tol={tolerance:.3g} for this model: {reason}"
+    return reason
 
 
 def _not_reached(engine: Engine, t: int) -> PeriodResult:
@@ -135,7 +149,7 @@ def _not_reached(engine: Engine, t: int) -> PeriodResult:
 
 @compile_per_shape("backend")
 def _solve_period(
-    backend: PeriodProgram, data: ModelData, feasible, t, w, error
+    backend: AnyPeriodBackend, data: ModelData, feasible, t, w, error
 ) -> tuple[Any, PeriodResult]:
     """One period: ``w`` is discount * value of the next, known within ``error``.
 
@@ -156,7 +170,7 @@ def _solve_period(
 
 def _build_action_values(operators: Operators, w):
     """action -> (states) its values, where ``w`` is the next period's, discounted."""
-    backend = operators.program
+    backend = operators.backend
     data = operators.data
     xp = numerics(w)
     shared = backend.shared_backup(data.arrays, w, True)
@@ -174,18 +188,18 @@ def _build_action_values(operators: Operators, w):
 @in_float64
 def evaluate_by_periods(engine: Engine, policy: NDArray) -> NDArray[np.float64]:
     """(grid) the value of a policy, period by period."""
-    table = to_backend(engine.program, np.asarray(policy, np.int32))
-    return np.asarray(_evaluate_policy(engine.program, engine.data, table))
+    table = to_backend(engine.backend, np.asarray(policy, np.int32))
+    return np.asarray(_evaluate_policy(engine.backend, engine.data, table))
 
 
 @compile_per_shape("backend")
-def _evaluate_policy(backend: PeriodProgram, data: ModelData, policy):
+def _evaluate_policy(backend: AnyPeriodBackend, data: ModelData, policy):
     arrays = data.arrays
     discount = data.criterion.discount
 
     def back_up_period(w, item):
         t, actions = item
-        value = policy_backup(backend.period, backend.period_arrays(arrays, t), actions, w, True)
+        value = backend.period.policy_pass(backend.period_arrays(arrays, t), w, actions, True)
         return discount * value, value
 
     return numerics(policy).scan_backward(back_up_period, backend.final(arrays), policy)

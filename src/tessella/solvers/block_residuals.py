@@ -32,8 +32,9 @@ from tessella.mdp.stages.partition import (
 )
 from tessella.mdp.stages.staged import Staged
 from tessella.numerics import numerics
+from tessella.solvers.engine import Engine
+from tessella.solvers.execution_plan import ExecutionPlan
 from tessella.solvers.kernels import find_best_two
-from tessella.solvers.loop import Engine
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import Result
 
@@ -94,8 +95,14 @@ class BlockComparison:
     """A solution and a policy's evaluation, block by block."""
 
     def __init__(
-        self, optimum: Result, evaluation: Result, policy: Policy, mdp: MDP, partition: Partition
+        self,
+        optimum: Result,
+        evaluation: Result,
+        policy: Policy,
+        plan: ExecutionPlan,
+        partition: Partition,
     ) -> None:
+        mdp = plan.mdp
         self.optimum = optimum
         self.evaluation = evaluation
         self.policy = policy
@@ -103,8 +110,9 @@ class BlockComparison:
         self.partition = partition
         assert isinstance(mdp.dynamics, Staged)
         self.dynamics = mdp.dynamics
-        self.engine = Engine(mdp, None)
-        self.program = build_block_backend(self.dynamics, partition)
+        self.engine = Engine(plan.using(representation="stages", backend="jax"))
+        tiles = plan.tiles_of_block(partition)
+        self.backend = build_block_backend(self.dynamics, partition, tiles)
         self.value_ranges = self._find_range(optimum), self._find_range(evaluation)
 
     def index_of_block(self, k: int) -> tuple[slice, ...]:
@@ -131,7 +139,7 @@ class BlockComparison:
 
     def rounding(self, value_range: ValueRange) -> float:
         """eta: how far a computed backup may be off."""
-        operators = Operators(self.program, self.engine.build_data(None, None)).for_shift(
+        operators = Operators(self.backend, self.engine.build_data(None, None)).for_shift(
             value_range.shift
         )
         return float(
@@ -158,7 +166,7 @@ class BlockComparison:
         actions = take_range(self.policy.table, *window)
         shifts = [np.float64(value_range.shift) for value_range in self.value_ranges]
         residuals = compute_block_residuals(
-            self.program, self.partition, data, *values, actions, *shifts
+            self.backend, self.partition, data, *values, actions, *shifts
         )
         axis_slice = self.index_of_block(k)[-1]
         interior = (slice(None),) * self.partition.axis + (

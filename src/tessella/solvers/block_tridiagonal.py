@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tessella.numerics import numerics
 
-# Rows up to which blocks are inverted as one: each level is code to compile.
+# Rows up to which blocks are inverted as one: each level of a reduction is code to compile.
 DIRECT_INVERSE_MAX_ROWS = 512
 
 
@@ -85,13 +85,15 @@ def _pad_rows(x: Any, before: int, after: int) -> Any:
     return numerics(x).pad(x, ((before, after), (0, 0)))
 
 
-def factorise_blocks(matrix: BlockTridiagonal) -> BlockFactors:
-    """The factors, without exchanging rows.
+def factorise_blocks(
+    matrix: BlockTridiagonal, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
+) -> BlockFactors:
+    """The factors, without exchanging rows; up to ``direct_max_rows`` are inverted as one.
 
     Of chains that leak this is safe: such a matrix is an M-matrix, whose pivots stay positive.
     """
     (lower, diagonal, upper), levels = matrix, []
-    while _should_reduce(*diagonal.shape[:2]):
+    while _should_reduce(len(diagonal), diagonal.shape[1], direct_max_rows):
         inverse = np.linalg.inv(diagonal[1::2])
         # A[left, own] and A[right, own]
         into_left = upper[0::2]
@@ -119,28 +121,30 @@ def factorise_blocks(matrix: BlockTridiagonal) -> BlockFactors:
     return BlockFactors(tuple(levels), np.linalg.inv(dense.reshape(n_blocks * n, -1)))
 
 
-def _should_reduce(n_blocks: int, n: int) -> bool:
+def _should_reduce(n_blocks: int, n: int, direct_max_rows: int) -> bool:
     """Whether so many blocks are better not inverted as one."""
-    return n_blocks > 1 and n_blocks * n > DIRECT_INVERSE_MAX_ROWS
+    return n_blocks > 1 and n_blocks * n > direct_max_rows
 
 
-def make_zero_inverse(n_blocks: int, n: int) -> BlockFactors:
+def make_zero_inverse(
+    n_blocks: int, n: int, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
+) -> BlockFactors:
     """As large as the factors of so many blocks, and solves nothing: all zeros."""
-    levels, left = _counts(n_blocks, n)
+    levels, left = _counts(n_blocks, n, direct_max_rows)
     made = (ReductionLevel(*(np.zeros((k, n, n)) for k in level)) for level in levels)
     return BlockFactors(tuple(made), np.zeros((left * n, left * n)))
 
 
 def numbers_of_factors(count: int, n: int) -> int:
     """How many numbers the factors of so many blocks are."""
-    levels, left = _counts(count, n)
+    levels, left = _counts(count, n, DIRECT_INVERSE_MAX_ROWS)
     return sum(map(sum, levels)) * n**2 + (left * n) ** 2
 
 
-def _counts(count: int, n: int) -> tuple[list[tuple[int, ...]], int]:
+def _counts(count: int, n: int, direct_max_rows: int) -> tuple[list[tuple[int, ...]], int]:
     """How many matrices each part of each level has, and how many blocks are left."""
     levels = []
-    while _should_reduce(count, n):
+    while _should_reduce(count, n, direct_max_rows):
         m = count // 2
         more = (count - 1) // 2
         levels.append((m, m, more, m, more))

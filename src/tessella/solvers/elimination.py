@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
     from tessella.mdp.model import MDP
+    from tessella.solvers.engine import Engine
     from tessella.solvers.kernels import IterationState
-    from tessella.solvers.loop import Engine
 
 ELIMINATION_MAX_ENTRIES = 20_000_000  # entries of all rows together, which are written out
 # Products of one elimination: states times the square of the band of the chain.

@@ -21,10 +21,14 @@ from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.solvers.absorbing import bound_policy_absorption, set_zero_at
 from tessella.solvers.backward_induction import evaluate_by_periods, supports_backward_induction
-from tessella.solvers.loop import Callback, Engine, iterate
+from tessella.solvers.engine import Engine
+from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
+from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Result, write_average
+
+DOUBLE_FORCING = 1e-6  # share of the residual that a round in double precision may leave
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,7 @@ def evaluate(
     guess: NDArray | None = None,
     callback: Callback | None = None,
     partial: bool = False,
+    plan: ExecutionPlan | None = None,
 ) -> Evaluation:
     """The value of ``policy`` in every state.
 
@@ -88,13 +93,16 @@ def evaluate(
             own. It has no part in the value of a state.
         tol: bound on max|V - V_pi|; None asks for about twelve digits at least.
         guess: (grid) where to begin, such as the optimum's value.
+        plan: the routes to take, such as ``solution.plan``; by default chosen for the model.
     """
     require_type("evaluate", mdp, MDP)
     checked_policy = mdp.policy(policy)
+    plan = plan_for_policies(mdp, plan)
     start_weights = None
     if start is not None or mdp.start is not None:
-        start_weights = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
-    engine = Engine(mdp, tol)
+        weights = start_distribution(mdp, start, checked_policy, plan)
+        start_weights = weights.reshape(mdp.grid.shape)
+    engine = Engine(plan, tol)
     if guess is None and supports_backward_induction(mdp):
         guess = evaluate_by_periods(engine, checked_policy.table)
     if isinstance(mdp.criterion, Total):
@@ -102,7 +110,7 @@ def evaluate(
         guess = set_zero_at(absorbing, guess)
     result = iterate(
         engine,
-        _choose_method(mdp),
+        _choose_method(plan),
         policy=checked_policy.table,
         guess=guess,
         callback=callback,
@@ -111,7 +119,10 @@ def evaluate(
     return Evaluation(**vars(result), mdp=mdp, policy=checked_policy, start=start_weights)
 
 
-def _choose_method(mdp: MDP) -> Method:
-    from tessella.solvers.single_precision import SinglePrecision, use_single_precision
+def _choose_method(plan: ExecutionPlan) -> Method:
+    thresholds = plan.thresholds.evaluation
+    if plan.evaluation == "double":
+        return InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
+    from tessella.solvers.single_precision import SinglePrecision
 
-    return SinglePrecision() if use_single_precision(mdp) else InexactPolicyIteration(forcing=1e-6)
+    return SinglePrecision(thresholds=thresholds)

@@ -37,7 +37,7 @@ from tessella.solvers.elimination import (
     factorise_until,
     rows_are_affordable,
 )
-from tessella.solvers.loop import Engine
+from tessella.solvers.engine import Engine
 from tessella.solvers.operators import ModelData, Operators, max_abs
 from tessella.solvers.result import Precision
 
@@ -58,10 +58,10 @@ def bound_relative_error(
 ) -> Precision:
     """The error of relative values ``value``, whose gain is known within ``bound``."""
     arrays = np.asarray(value, dtype=float), np.asarray(policy, np.int32)
-    h, actions = to_backend(engine.program, arrays)
+    h, actions = to_backend(engine.backend, arrays)
     data = engine.build_policy_data(actions)
-    reference = _mark_most_visited(engine.program, data, actions)
-    eta = float(_compute_rounding(engine.program, engine.data, h))
+    reference = _mark_most_visited(engine.backend, data, actions)
+    eta = float(_compute_rounding(engine.backend, engine.data, h))
     residual = 2 * bound + 2 * eta
     hitting_time, tie = _bound_near_optimal_time(engine, data, h, actions, reference, residual, eta)
     # Twice: from 0 in the reference to 0 in the first state.
@@ -77,9 +77,9 @@ def bound_absorption_time(
     ``value`` has a residual of at most ``residual``; inf where some such policy may never end.
     """
     v, actions, targets = to_backend(
-        engine.program, (value, np.asarray(policy, np.int32), absorbing)
+        engine.backend, (value, np.asarray(policy, np.int32), absorbing)
     )
-    eta = float(_compute_rounding(engine.program, engine.data, v))
+    eta = float(_compute_rounding(engine.backend, engine.data, v))
     return _bound_near_optimal_time(engine, engine.data, v, actions, targets, residual + eta, eta)[
         0
     ]
@@ -104,7 +104,7 @@ def bound_policy_hitting_time(
     engine: Engine, policy: NDArray, absorbing: NDArray | None = None
 ) -> float:
     """Bound on the expected periods under a policy to its most visited state, or to the end."""
-    backend = engine.program
+    backend = engine.backend
     actions = to_backend(backend, np.asarray(policy, np.int32))
     data = engine.build_policy_data(actions)
     targets = (
@@ -124,8 +124,8 @@ def times_to_the_end(
 
     With a ``fixed`` policy for its actions alone. inf where such policies may never end.
     """
-    v, table, closed = to_backend(engine.program, (value, np.asarray(policy, np.int32), ends))
-    reach = 4 * float(_compute_rounding(engine.program, engine.data, v))
+    v, table, closed = to_backend(engine.backend, (value, np.asarray(policy, np.int32), ends))
+    reach = 4 * float(_compute_rounding(engine.backend, engine.data, v))
     for _ in range(MAX_WIDENINGS):
         where = engine, engine.data, v, np.float64(reach), table, closed
         w = _zero_at_targets(np.asarray(_times(*where, not fixed)), ends)
@@ -146,23 +146,22 @@ def _bound_time(
 def _times(engine: Engine, data: ModelData, h, reach, table, closed, several: bool):
     """(grid) w, for actions within ``reach`` of the best, or for a policy's own."""
     place = data, h, reach, table, closed, several
-    w = _refine_trial(engine, *place, _make_first_trial(engine.program, data, table, closed))
+    w = _refine_trial(engine, *place, _make_first_trial(engine.backend, data, table, closed))
     direct = isinstance(engine.mdp.criterion, Total) and rows_are_affordable(engine.mdp)
     if not direct or np.isfinite(w).all():
         return w
     trial = _solve_longest_times(engine, *place)
-    return w if trial is None else _refine_trial(engine, *place, to_backend(engine.program, trial))
+    return w if trial is None else _refine_trial(engine, *place, to_backend(engine.backend, trial))
 
 
 def _refine_trial(engine: Engine, data: ModelData, h, reach, table, closed, several: bool, w):
     """(grid) a bound from sweeps of the trial ``w``; inf where they do not get there."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(engine.program, several, data, h, reach, table, closed, w)
+        w, rho = _sweep_trial(engine.backend, several, data, h, reach, table, closed, w)
         largest = float(w.max())
-        rho = float(rho) + EPS * (engine.mdp.dynamics.rounding_terms + 8) * largest
-        rho += (
-            compute_row_sum_error(engine.row_sum_bounds) + engine.mdp.dynamics.rounding_in_use.rows
-        ) * largest
+        rho = float(rho) + EPS * (engine.dynamics.rounding_terms + 8) * largest
+        row_error = engine.dynamics.rounding_as_given.rows
+        rho += (compute_row_sum_error(engine.row_sum_bounds) + row_error) * largest
         if rho < TRIAL_MAX_RESIDUAL:
             return w / (1 - rho) * (1 + 8 * EPS)
         if not np.isfinite(largest):
@@ -178,7 +177,7 @@ def _solve_longest_times(
     A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
     """
     rows = FeasibleRows.feasible(engine.mdp)
-    is_allowed = np.asarray(_mark_allowed(engine.program, several, data, h, reach, table))
+    is_allowed = np.asarray(_mark_allowed(engine.backend, several, data, h, reach, table))
     is_allowed = is_allowed.reshape(engine.mdp.n_actions, -1)[rows.action, rows.state]
     w = find_longest_times(rows, is_allowed, np.asarray(table).ravel(), np.asarray(closed).ravel())
     return None if w is None else w.reshape(engine.mdp.grid.shape)

@@ -33,13 +33,14 @@ from tessella.mdp.stages.operation import take_range, with_length
 from tessella.mdp.stages.partition import Partition, block_stages, build_block_backend
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import StageBackend, Staged
-from tessella.rounding import EPS, round_up
+from tessella.rounding import EPS
 from tessella.solvers.block_residuals import choose_partition
+from tessella.solvers.engine import Engine
 from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
-from tessella.solvers.loop import Callback, Engine, Progress
+from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method, require_whole_number
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.result import History, Result
+from tessella.solvers.result import History, Result, Status
 
 SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
 
@@ -53,6 +54,8 @@ class InPlace(Method):
     """
 
     states: int = 1 << 26
+
+    follows_stages = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +89,8 @@ class InPlaceSweeper:
         assert isinstance(dynamics, Staged)
         self.engine = engine
         self.partition = partition
-        self.program = build_block_backend(dynamics, partition)
+        tiles = engine.plan.tiles_of_block(partition)
+        self.backend = build_block_backend(dynamics, partition, tiles)
         self.shape = engine.mdp.grid.shape
         self.n_blocks = -(-partition.length // partition.block_length)
         self.data = [self._build_data(dynamics, k) for k in range(self.n_blocks)]
@@ -121,12 +125,12 @@ class InPlaceSweeper:
 
     def sweep(self) -> None:
         for first, data in self._iterate_blocks():
-            self.value = _sweep_block(self.program, self.partition, self.value, first, data)
+            self.value = _sweep_block(self.backend, self.partition, self.value, first, data)
 
     def compute_residual_bounds(self) -> ResidualBounds:
         block_bounds = [
             _bound_block_residual(
-                self.program, self.partition, self.rows_of_block(k), self.value, first, data
+                self.backend, self.partition, self.rows_of_block(k), self.value, first, data
             )
             for k, (first, data) in enumerate(self._iterate_blocks())
         ]
@@ -156,7 +160,7 @@ class InPlaceSweeper:
         first = np.int64(k * self.partition.block_length)
         data = self.data[k]
         decision = _decide_block(
-            self.program, self.partition, self.value, first, data, np.float64(tie_width)
+            self.backend, self.partition, self.value, first, data, np.float64(tie_width)
         )
         interior = (slice(None),) * self.partition.axis + (slice(self.rows_of_block(k)),)
         policy, margin = (np.asarray(array)[interior] for array in decision)
@@ -350,11 +354,10 @@ def _make_result(
     data = sweeper.engine.build_data(None, None)
     tie = 2 * (float(data.criterion.contraction_factor) * bound + eta)
     tie_width = float(tie_window(data, tie, eta))
-    reason = f"bound {round_up(bound)} is within the tolerance {tol:.3g}"
-    if not bound <= tol:
-        reason = f"{method.limit} at bound {round_up(bound)}, short of {tol:.3g}"
-    if stopped and not bound <= tol:
-        reason = f"stopped by the callback after {len(history)} sweeps at bound {round_up(bound)}"
+    status = Status.STOPPED if stopped else Status.LIMIT
+    if bound <= tol:
+        status = Status.CONVERGED
+    reason = status.describe(bound, tol, len(history), method.limit)
     value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_block_values)
     result = Result(value, bound, bound <= tol, reason, history)
     if not result.converged and not partial and not stopped:

@@ -49,6 +49,7 @@ class Method(ABC):
     safeguarded: ClassVar[bool] = False  # a round that widens the bound becomes a plain sweep
     linear: ClassVar[bool] = False  # it solves linear systems: a direct solve may help when stalled
     traced: ClassVar[bool] = True  # ``refine`` may use JAX, so that models are compiled for it
+    follows_stages: ClassVar[bool] = False  # it cuts stages into blocks, and has no use for rows
 
     def __post_init__(self) -> None:
         validate_tol(self.tol)

@@ -16,44 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tessella.criteria.discounted import Discounted
-from tessella.mdp.model import MDP
-from tessella.mdp.stages.staged import Staged
 from tessella.solvers.method import Method, require_whole_number
 
 if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
-
-# It is taken by itself for models of stages with more states than these ...
-MIXED_MIN_STATES = 10_000
-MAX_SWEEP_COST_RATIO = 8  # ... if a sweep over all actions is so many sweeps of one policy, at most
-# Beyond it, linear solvers are quicker than sweeps (``benchmarks/methods.py``).
-MIXED_MAX_DISCOUNT = 0.99
-ACCELERATOR_MIN_STATES = 1 << 22  # and on an accelerator for models of any kind with so many
-
-
-def use_mixed_precision(mdp: MDP) -> bool:
-    """Whether ``solve`` takes it by itself."""
-    if mdp.n_states <= MIXED_MIN_STATES or not isinstance(mdp.criterion, Discounted):
-        return False
-    return mdp.discount <= MIXED_MAX_DISCOUNT and (
-        _has_cheap_sweeps(mdp) or _is_large_on_accelerator(mdp)
-    )
-
-
-def _has_cheap_sweeps(mdp: MDP) -> bool:
-    """Whether it goes through stages, over all actions nearly as quickly as over one."""
-    dynamics = mdp.dynamics
-    if not isinstance(dynamics, Staged) or dynamics.uses_rows:
-        return False
-    return dynamics.sweep_products <= MAX_SWEEP_COST_RATIO * dynamics.policy_sweep_products
-
-
-def _is_large_on_accelerator(mdp: MDP) -> bool:
-    from tessella.mdp.compilation import results_stay_on_device
-
-    return mdp.n_states >= ACCELERATOR_MIN_STATES and results_stay_on_device()
 
 
 @dataclass(frozen=True)
@@ -102,7 +69,7 @@ class MixedPrecision(Method):
         # What all states share is known without solving: it is paid for ever.
         common = operators.criterion.common_part(residual)
         first, scale = scale_residual(residual - common)
-        fits_int8 = operators.program.n_actions <= jnp.iinfo(jnp.int8).max
+        fits_int8 = operators.backend.n_actions <= jnp.iinfo(jnp.int8).max
         # A quarter of the bytes.
         policy = state.policy.astype(jnp.int8) if fits_int8 else state.policy
         partial_sum, next_sum, last_sum = single.sum_neumann_series(policy, first, self.terms)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from tessella.numerics import numerics
 from tessella.solvers.block_tridiagonal import (
+    DIRECT_INVERSE_MAX_ROWS,
     BlockFactors,
     BlockTridiagonal,
     factorise_blocks,
@@ -263,7 +264,11 @@ def probe_coarse_system(
     return xp.map_items(probe_colours, colour_index)
 
 
-def build_correction(probes: NDArray[np.float64], axes: Sequence[CoarseAxis]) -> CoarseCorrection:
+def build_correction(
+    probes: NDArray[np.float64],
+    axes: Sequence[CoarseAxis],
+    direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS,
+) -> CoarseCorrection:
     """The correction, from the probes of ``probe_coarse_system``.
 
     It corrects nothing where a chain falls apart, or takes all but for ever to forget its start.
@@ -280,15 +285,14 @@ def build_correction(probes: NDArray[np.float64], axes: Sequence[CoarseAxis]) ->
     no_correction = CoarseCorrection(
         interpolation,
         restriction,
-        make_zero_inverse(node_blocks.n_blocks, node_blocks.block_size),
+        make_zero_inverse(node_blocks.n_blocks, node_blocks.block_size, direct_max_rows),
         *orders,
         *weights,
     )
     with np.errstate(all="ignore"):  # what is not a number shows in the end
         try:
-            factors = factorise_blocks(
-                _assemble_system(probes, axes, node_blocks, no_correction.block_position)
-            )
+            system = _assemble_system(probes, axes, node_blocks, no_correction.block_position)
+            factors = factorise_blocks(system, direct_max_rows)
         except np.linalg.LinAlgError:
             return no_correction
         stationary = _solve_blocks(factors.transposed, no_correction, no_correction.node_means)

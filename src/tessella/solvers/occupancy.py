@@ -27,15 +27,12 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import numerics
 from tessella.rounding import EPS, round_down, round_up
+from tessella.solvers.engine import Engine
+from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.hitting_times import bound_policy_hitting_time
-from tessella.solvers.loop import Engine
 from tessella.solvers.method import validate_tol
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.single_precision import (
-    scale_residual,
-    to_single_precision,
-    use_single_precision,
-)
+from tessella.solvers.single_precision import scale_residual, to_single_precision
 
 # A correction that leaves more of the residual than this has failed.
 CORRECTION_MAX_RESIDUAL_RATIO = 0.5
@@ -73,6 +70,7 @@ def occupancy(
     *,
     tol: float | None = None,
     max_rounds: int = 200,
+    plan: ExecutionPlan | None = None,
 ) -> Occupancy:
     """Share of time in each state: discounted, from a start; or in the long run.
 
@@ -82,9 +80,10 @@ def occupancy(
         policy: whatever decides: see ``tessella.as_policy``.
         start: any start: see ``tessella.mdp.start``; None for the model's own.
         tol: bound on the total error (1e-11), raised to what rounding allows.
+        plan: the routes to take, such as ``solution.plan``; by default chosen for the model.
     """
     require_type("occupancy", mdp, MDP)
-    result = compute_visits(mdp, policy, start, tol=tol, max_rounds=max_rounds)
+    result = compute_visits(mdp, policy, start, tol=tol, max_rounds=max_rounds, plan=plan)
     remaining = mdp.criterion.remaining_time_share(result.start)
     share = result.share / remaining
     bound = result.error_bound / remaining + 4 * EPS
@@ -99,6 +98,7 @@ def compute_visits(
     tol: float | None,
     max_rounds: int = 200,
     guess: NDArray | None = None,
+    plan: ExecutionPlan | None = None,
 ) -> Occupancy:
     """The same as shares of all periods of a horizon, also of those before the start.
 
@@ -107,26 +107,28 @@ def compute_visits(
     require_criterion("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
     checked_policy = mdp.policy(policy)
     tol = validate_tol(tol) or 1e-11
-    mu = start_distribution(mdp, start, checked_policy).reshape(mdp.grid.shape)
-    share, bound = _solve_occupancy(mdp, checked_policy.table, mu, tol, max_rounds, guess)
+    plan = plan_for_policies(mdp, plan)
+    mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
+    engine = Engine(plan)
+    share, bound = _solve_occupancy(engine, checked_policy.table, mu, tol, max_rounds, guess)
     return Occupancy(mdp, checked_policy, mu, share, bound)
 
 
 @in_float64
 def _solve_occupancy(
-    mdp: MDP, actions, mu, tol: float, max_rounds: int, guess: NDArray | None
+    engine: Engine, actions, mu, tol: float, max_rounds: int, guess: NDArray | None
 ) -> tuple[NDArray, float]:
     """(grid) the occupancy, and a bound on the sum of its errors."""
-    engine = Engine(mdp, None)
-    use_single = use_single_precision(mdp)
+    mdp = engine.mdp
+    use_single = engine.plan.evaluation == "single"
     factor = _compute_error_factor(engine, actions)
     floor = engine.adjoint_rounding_floor * engine.contraction_gap * factor
     target = max(tol, 2 * floor)
-    policy, rhs = to_backend(engine.program, (actions, mdp.criterion.occupancy_rhs(mu)))
-    system = engine.program, engine.build_policy_data(policy), policy, rhs
+    policy, rhs = to_backend(engine.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
+    system = engine.backend, engine.build_policy_data(policy), policy, rhs
     d = rhs
     if guess is not None:
-        d = to_backend(engine.program, guess.reshape(mu.shape).astype(float))
+        d = to_backend(engine.backend, guess.reshape(mu.shape).astype(float))
     residual = bound = np.inf
     for _ in range(max_rounds):
         previous = residual
@@ -164,11 +166,11 @@ def _solve_directly(engine: Engine, table: NDArray, rhs, d):
     mdp = engine.mdp
     if not isinstance(mdp.criterion, Discounted):
         return d
-    system = mdp.dynamics.factorise_policy_system(table, mdp.discount)
+    system = engine.dynamics.factorise_policy_system(table, mdp.discount)
     if system is None:
         return d
     solution = system.solve(np.asarray(rhs).ravel(), trans="T")
-    return to_backend(engine.program, solution.reshape(d.shape))
+    return to_backend(engine.backend, solution.reshape(d.shape))
 
 
 @compile_per_shape("backend", "single")

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tessella.criteria.criterion import CriterionKernel
-from tessella.mdp.dynamics import Backend, NumpyBackend, fold_actions, policy_adjoint, policy_backup
-from tessella.mdp.tabular.row_backend import RowBackend
+from tessella.mdp.dynamics import Backend, fold_actions
 from tessella.numerics import numerics
 from tessella.solvers.multigrid import apply_adjoint_correction, apply_correction
 
@@ -50,7 +49,7 @@ class ModelData(NamedTuple):
 class Operators:
     """The operators of one model; values are arrays of the grid's shape."""
 
-    program: Backend | NumpyBackend
+    backend: Backend
     data: ModelData
     gain: Any = 0.0
     fixed: bool = False  # whether a policy is evaluated, and no optimum is sought
@@ -61,14 +60,14 @@ class Operators:
 
     def for_shift(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return Operators(self.program, self.data, self.criterion.gain(shift), self.fixed)
+        return Operators(self.backend, self.data, self.criterion.gain(shift), self.fixed)
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
         return self._build_q(self.criterion.discount * value)
 
     def _build_q(self, discounted: Any) -> Callable[[Any], Any]:
-        backend = self.program
+        backend = self.backend
         feasible = self.data.feasible
         xp = numerics(discounted)
         w = backend.shared_backup(self.data.arrays, discounted, True)
@@ -88,9 +87,7 @@ class Operators:
         return self._compute_all_q(self.criterion.discount * value)
 
     def _compute_all_q(self, discounted: Any) -> Any:
-        if not isinstance(self.program, NumpyBackend):
-            return None
-        q_A = self.program.all_action_values(self.data.arrays, discounted)
+        q_A = self.backend.all_action_values(self.data.arrays, discounted)
         feasible = self.data.feasible
         if q_A is None:
             return None
@@ -109,7 +106,7 @@ class Operators:
         discount = self.criterion.discount
 
         def add_term(w):
-            return first + policy_backup(self.program, self.data.arrays, policy, w, False)
+            return first + self.backend.policy_pass(self.data.arrays, w, policy, False)
 
         w = numerics(first).repeat(count - 1, lambda w: discount * add_term(w), discount * first)
         next_sum = add_term(w)
@@ -135,25 +132,24 @@ class Operators:
 
         lowest = xp.full(discounted.shape, -xp.inf, discounted.dtype)
         start = lowest, xp.zeros(discounted.shape, xp.int32)
-        return fold_actions(self.program, step, start)
+        return fold_actions(self.backend, step, start)
 
     @property
     def has_cheap_bellman(self) -> bool:
         """Whether an optimum is sought, and sweeps over all actions cost little."""
-        backend = self.program
+        backend = self.backend
         arrays = self.data.arrays
-        return not self.fixed and self.has_direct_solve and backend.sweeps_are_cheap(arrays)  # type: ignore[union-attr]
+        return not self.fixed and self.has_direct_solve and backend.sweeps_are_cheap(arrays)
 
     @property
     def solves_iteratively(self) -> bool:
         """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
-        return self.program.solves_iteratively(self.data.arrays)  # type: ignore[union-attr]
+        return self.backend.solves_iteratively(self.data.arrays)
 
     def iterate_policy(self, policy: Any, value: Any, count: int) -> Any:
         """T_pi^count v, where rewards are discounted and NumPy computes."""
-        assert isinstance(self.program, NumpyBackend)
         arguments = count, self.criterion.discount, self.gain
-        return self.program.iterate_policy(self.data.arrays, value, policy, *arguments)
+        return self.backend.iterate_policy(self.data.arrays, value, policy, *arguments)
 
     def policy_bellman(self, policy: Any, value: Any) -> Any:
         """T_pi v."""
@@ -165,7 +161,7 @@ class Operators:
 
     def _apply_policy(self, policy, value, with_reward: bool):
         w = self.criterion.discount * value
-        return policy_backup(self.program, self.data.arrays, policy, w, with_reward)
+        return self.backend.policy_pass(self.data.arrays, w, policy, with_reward)
 
     def policy_system(self, policy: Any, unknown: Any) -> Any:
         """h + g - discount P_pi h: the left side of the linear system of a policy.
@@ -178,20 +174,19 @@ class Operators:
     @property
     def has_direct_solve(self) -> bool:
         """Whether that system can be solved directly where iterations get nowhere."""
-        return isinstance(self.program, NumpyBackend) and self.criterion.discount < 1
+        return self.backend.has_direct_solve and self.criterion.discount < 1
 
     def solve_policy_system(self, policy: Any, residual: Any, tol: float = 0.0) -> Any:
         """Its solution for a right side, or, if that is quicker, one with a residual of ``tol``."""
-        assert isinstance(self.program, NumpyBackend)
         discount = self.criterion.discount
-        return self.program.solve_policy_system(self.data.arrays, residual, policy, discount, tol)
+        return self.backend.solve_policy_system(self.data.arrays, residual, policy, discount, tol)
 
     def policy_system_adjoint(self, policy: Any, template: Any) -> Callable[[Any], Any]:
         """x -> A' x, with A the matrix of ``policy_system``, for arrays like ``template``.
 
         The gain is the mean of the unknown, added to every row: that part is its own adjoint.
         """
-        adjoint = policy_adjoint(self.program, self.data.arrays, policy, template)
+        adjoint = self.backend.policy_adjoint(self.data.arrays, policy, template)
         discount = self.criterion.discount
         criterion = self.criterion
         return lambda x: x + criterion.split_unknowns(x)[1] - discount * adjoint(x)
@@ -225,7 +220,7 @@ class Operators:
         accuracy = self.data.numbers
         max_value = max_abs(value)
         paid = accuracy.reward_scale
-        if backup is not None and isinstance(self.program, RowBackend):
+        if backup is not None and self.backend.pays_at_the_end:
             reached = (
                 max_abs(backup) + abs(self.gain) + self.criterion.contraction_factor * max_value
             )

@@ -1,4 +1,4 @@
-"""plan(mdp) -> Plan: what a solve will need, before it starts.
+"""plan(mdp) -> ExecutionPlan: how a model will be solved, and what that needs.
 
 Memory is counted array by array, from the sizes of the grid and of the model's own arrays. Plain
 sweeps from zero are k at most, where
@@ -21,48 +21,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
-from tessella.errors import require_type
 from tessella.mdp.describe import largest_intermediate, model_bytes
-from tessella.mdp.dynamics import NumpyBackend
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import Partition, block_stages
 from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.staged import Staged
-from tessella.mdp.tabular.tabular import Tabular
-from tessella.solvers.devices import choose_devices
-from tessella.solvers.method import Method, require_method, validate_tol
-from tessella.solvers.mixed_precision import ACCELERATOR_MIN_STATES, use_mixed_precision
+from tessella.solvers.execution_plan import ExecutionPlan, make_plan
+from tessella.solvers.method import Method
+from tessella.solvers.mixed_precision import MixedPrecision
 from tessella.solvers.multigrid import bytes_of_correction
-
-if TYPE_CHECKING:
-    from tessella.solvers.loop import Engine
 
 DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: what a solve aims at without a tolerance
 TIMED_SWEEPS = 3  # sweeps that are timed
 
 
 @dataclass(frozen=True)
-class Plan:
+class CostEstimate:
     """What a solve of a model will need.
 
     Attributes:
         states: of the model.
-        method: the one that was given, or that ``solve`` takes by itself.
         arrays: bytes by what they hold, all at once at the worst moment; of each device.
         available: bytes that there are, on the device or on the host.
         sweeps: plain sweeps at most; None where that is not known before.
         sweep_seconds: of one of them; None where none was timed.
         compiled: whether code is compiled first, for a new shape.
-        devices: that a model is cut among.
+        devices: that share the model.
     """
 
     states: int
-    method: str
     arrays: Mapping[str, int]
     available: int
     sweeps: int | None
@@ -103,6 +94,17 @@ class Plan:
         return f"A solve {memory_text}; {self._sweeps_text}."
 
     @property
+    def summary(self) -> str:
+        """Memory and sweeps in a line, and where sweeps were timed the time in another."""
+        if self.sweep_seconds is None:
+            return self.short
+        time_text = f"A sweep takes {self.sweep_seconds:.2g} s."
+        if self.seconds is not None:
+            compile_text = ", and compiling some more" if self.compiled else ""
+            time_text += f" All of it takes at most about {self.seconds:.2g} s{compile_text}."
+        return f"{self.short}\n{time_text}"
+
+    @property
     def _sweeps_text(self) -> str:
         if self.sweeps is None:
             return "how many sweeps it takes depends on how fast the model mixes"
@@ -110,17 +112,10 @@ class Plan:
 
     def __str__(self) -> str:
         width = max(map(len, self.arrays))
-        lines = [f"{self.states:,} states, by {self.method}"]
-        lines += [
+        lines = [
             f"  {name:<{width}}  {format_bytes(size):>8}" for name, size in self.arrays.items()
         ]
-        lines += [self.short]
-        if self.sweep_seconds is not None:
-            lines += [f"A sweep takes {self.sweep_seconds:.2g} s."]
-        if self.seconds is not None:
-            compile_text = ", and compiling some more" if self.compiled else ""
-            lines += [f"All of it takes at most about {self.seconds:.2g} s{compile_text}."]
-        return "\n".join(lines)
+        return "\n".join([*lines, self.summary])
 
 
 def plan(
@@ -130,59 +125,48 @@ def plan(
     tol: float | None = None,
     devices: int | None = None,
     calibrate: bool = True,
-) -> Plan:
-    """What ``solve`` will need, asked with the same words: memory by array, sweeps, time.
+    memory: int | None = None,
+) -> ExecutionPlan:
+    """How ``solve`` will go about it, asked with the same words, and what that needs.
 
-    ``calibrate`` compiles and times a few sweeps, where the model fits.
+    Args:
+        calibrate: compile and time a few sweeps, where the model fits.
+        memory: bytes that there are; by default what the device or the host has left.
     """
-    require_type("plan", mdp, MDP)
-    if method is not None:
-        require_method(method, tol)
-        method.check_supports(mdp)
-    tol = validate_tol(tol) if method is None else method.tolerance(mdp)
-    device_list = choose_devices(mdp, devices)
-    partition = _choose_partition(mdp, method)
-    count = max(len(device_list), 1)
-    name = _choose_method_name(mdp) if method is None else method.name
-    arrays = (
-        _count_block_bytes(mdp, partition)
-        if partition
-        else _count_array_bytes(mdp, name, method, count)
-    )
-    memory_available = find_available_memory(mdp.n_states) // _count_sharing_devices(device_list)
-    result = Plan(
-        mdp.n_states, name, arrays, memory_available, _bound_sweeps(mdp, tol), devices=count
-    )
-    if not calibrate or not result.fits or isinstance(mdp.dynamics, Timed):
-        return result
-    traced = method is not None and method.traced
-    compiled = bool(device_list or partition or traced) or not isinstance(
-        mdp.dynamics.backend_model.backend, NumpyBackend
-    )
-    return replace(
-        result,
-        sweep_seconds=measure_sweep_seconds(mdp, device_list, partition, traced),
-        compiled=compiled,
-    )
+    chosen = make_plan(mdp, method, tol=tol, devices=devices)
+    return replace(chosen, cost=estimate_cost(chosen, calibrate, memory))
 
 
-def _choose_method_name(mdp: MDP) -> str:
-    """The name of the method that ``solve`` takes, found without loading JAX for small models."""
-    if isinstance(mdp.dynamics, Timed):
-        return "BackwardInduction"
-    return "MixedPrecision" if use_mixed_precision(mdp) else "InexactPolicyIteration"
+def estimate_cost(
+    plan: ExecutionPlan, calibrate: bool = True, memory: int | None = None
+) -> CostEstimate:
+    """Memory by array, sweeps and time of a solve by this plan."""
+    mdp = plan.mdp
+    partition = _find_blocks(plan)
+    arrays = _count_array_bytes(plan) if partition is None else _count_block_bytes(mdp, partition)
+    if memory is None:
+        memory = find_available_memory(plan) // _count_sharing_devices(plan.devices)
+    estimate = CostEstimate(
+        mdp.n_states,
+        arrays,
+        memory,
+        _bound_sweeps(mdp, plan.method.tolerance(mdp)),
+        compiled=partition is not None or plan.backend == "jax",
+        devices=max(len(plan.devices), 1),
+    )
+    if not calibrate or not estimate.fits or isinstance(mdp.dynamics, Timed):
+        return estimate
+    return replace(estimate, sweep_seconds=measure_sweep_seconds(plan, partition))
 
 
-def _choose_partition(mdp: MDP, method: Method | None) -> Partition | None:
+def _find_blocks(plan: ExecutionPlan) -> Partition | None:
     """How a model that is swept in place is cut into blocks; None where it is not."""
-    if method is None:
+    states = getattr(plan.method, "states", None)
+    if states is None:
         return None
     from tessella.solvers.block_residuals import choose_partition
-    from tessella.solvers.in_place import InPlace
 
-    if not isinstance(method, InPlace):
-        return None
-    return choose_partition(mdp, method.states)
+    return choose_partition(plan.mdp, states)
 
 
 def _count_sharing_devices(device_list: Sequence[Any]) -> int:
@@ -225,21 +209,21 @@ def _count_window_bytes(dynamics: Staged, partition: Partition, factors: bool = 
     return total
 
 
-def _count_array_bytes(mdp: MDP, name: str, method: Method | None, count: int) -> dict[str, int]:
-    """Bytes by what they hold on each of ``count`` devices."""
+def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
+    """Bytes by what they hold on each device."""
+    mdp = plan.mdp
     n = mdp.n_states
-    widest_array = max(mdp.n_states, largest_intermediate(mdp.dynamics))
+    widest_array = max(n, largest_intermediate(mdp.dynamics))
     own_bytes = model_bytes(mdp.dynamics)
-    table = _find_table(mdp, method, count)
-    partition = _choose_shards(mdp, count)
+    partition = _find_shards(plan)
     if partition is not None:
         assert isinstance(mdp.dynamics, Staged)
         own_bytes = _count_window_bytes(mdp.dynamics, partition)
         n = n * partition.block_length // partition.length
         widest_array = -(-widest_array * partition.block_with_halo // partition.length)
     arrays = {"the model's own": own_bytes}
-    if table is not None:
-        arrays["its table"] = model_bytes(table)
+    if plan.dynamics is not mdp.dynamics:
+        arrays["its rows"] = model_bytes(plan.dynamics)
         widest_array = mdp.n_states
     if mdp.feasible is not None:
         arrays["feasible actions"] = n * mdp.n_actions
@@ -250,43 +234,26 @@ def _count_array_bytes(mdp: MDP, name: str, method: Method | None, count: int) -
         "in between": 16 * widest_array,
     }
     single = {"in single precision": 4 * n * 3 + own_bytes // 2}
-    if name == "MixedPrecision":
+    if isinstance(plan.method, MixedPrecision):
         return arrays | single
-    if method is not None and not method.linear:
+    if not plan.method.linear:
         return arrays
     arrays["linear systems"] = 24 * n
-    engine = _engine_of_average(mdp)
-    if engine is None:
+    if plan.correction == "none":
         return arrays
-    arrays["coarse nodes"] = bytes_of_correction(engine.coarse_axes)
-    return arrays if engine.is_numpy else arrays | single
+    from tessella.solvers.engine import Engine
+
+    arrays["coarse nodes"] = bytes_of_correction(Engine(plan).coarse_axes)
+    return arrays if plan.backend == "numpy" else arrays | single
 
 
-def _engine_of_average(mdp: MDP) -> Engine | None:
-    """The engine of a large average, whose linear systems get a coarse correction; else None."""
-    if not isinstance(mdp.criterion, Average):  # and no JAX is loaded
-        return None
-    from tessella.solvers.loop import Engine
-
-    engine = Engine(mdp, None)
-    return engine if engine.needs_coarse_correction else None
-
-
-def _choose_shards(mdp: MDP, count: int) -> Partition | None:
+def _find_shards(plan: ExecutionPlan) -> Partition | None:
     """How a model is cut among devices; None on one. One that cannot be cut is refused."""
-    if count == 1:
+    if not plan.devices:
         return None
     from tessella.mdp.stages.sharded import require_partition
 
-    return require_partition(mdp.dynamics, count)
-
-
-def _find_table(mdp: MDP, method: Method | None, count: int) -> Tabular | None:
-    """The table that a small model of stages is solved as, by NumPy; None where it is not."""
-    traced = method is not None and method.traced
-    if traced or count > 1 or not isinstance(mdp.dynamics, Staged) or not mdp.dynamics.uses_rows:
-        return None
-    return mdp.dynamics.rows
+    return require_partition(plan.mdp.dynamics, len(plan.devices))
 
 
 def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
@@ -308,9 +275,10 @@ def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
     return max(math.ceil(log_ratio / math.log(discount)), 1)
 
 
-def find_available_memory(states: int) -> int:
-    """Bytes of memory that there are: of the accelerator for so many states, or of the host."""
-    stats = _device_memory() if states >= ACCELERATOR_MIN_STATES else {}
+def find_available_memory(plan: ExecutionPlan) -> int:
+    """Bytes of memory that there are: of the accelerator for a large model, or of the host."""
+    is_large = plan.mdp.n_states >= plan.thresholds.accelerator_min_states
+    stats = _device_memory() if is_large else {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
     meminfo = Path("/proc/meminfo")
@@ -331,22 +299,15 @@ def _device_memory() -> Mapping[str, int]:
     return {} if device.platform == "cpu" else device.memory_stats() or {}
 
 
-def measure_sweep_seconds(
-    mdp: MDP,
-    device_list: Sequence[Any] = (),
-    partition: Partition | None = None,
-    traced: bool = False,
-) -> float:
-    """Seconds of one plain sweep of this model, after compiling, on these devices or in blocks."""
+def measure_sweep_seconds(plan: ExecutionPlan, partition: Partition | None = None) -> float:
+    """Seconds of one plain sweep by this plan, after compiling; in blocks of a partition."""
+    from tessella.solvers.engine import Engine, run_sweeps
     from tessella.solvers.in_place import build_in_place_sweep
-    from tessella.solvers.loop import Engine, run_sweeps
 
-    engine = Engine(mdp, None, traced=traced, devices=() if partition else device_list)
-    sweep = (
-        partial(run_sweeps, engine)
-        if partition is None
-        else build_in_place_sweep(engine, partition)
-    )
+    engine = Engine(plan)
+    sweep = partial(run_sweeps, engine)
+    if partition is not None:
+        sweep = build_in_place_sweep(engine, partition)
     sweep(1)
     started = time.perf_counter()
     sweep(TIMED_SWEEPS)

@@ -25,46 +25,13 @@ from numpy.typing import NDArray
 
 from tessella.numerics import numerics
 from tessella.solvers.method import Method, require_between, require_whole_number
+from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
-TRIAL_SWEEPS = 4  # sweeps of a policy that show how fast sweeps are
-# Where no more sweeps than these are needed, nothing is quicker.
-FEW_SWEEPS_ROWS = 40  # sweeps over the rows of a table
-FEW_SWEEPS_STAGES = 100  # sweeps through stages
-EARLY_MAX_SWEEPS = 8  # sweeps through stages for a policy that still changes in more states ...
-POLICY_SETTLED_FRACTION = 1e-3  # ... than this share of all states
-SETTLED_MAX_SWEEPS = 250  # sweeps through stages, once the policy has settled
-# A linear solve that leaves more of the residual's span than this has failed.
-SOLVE_MAX_SPAN_RATIO = 0.5
-EXACT_RELATIVE_TOLERANCE = 1e-13  # of the residual: what policy iteration leaves of it
-# Sweeps for each product of a solver that got nowhere: most of the work is then of use.
-FALLBACK_SWEEPS_PER_PRODUCT = 2
-# Steps of a linear solver before a direct solve takes over, where there is one.
-DIRECT_SOLVE_AFTER_STEPS = 50
-# Share of the residual that may be left: its norm may hide entries larger than itself.
-SOLVER_SAFETY_FACTOR = 0.1
-# The same for sweeps, whose pace is that of the largest entries.
-SWEEP_SAFETY_FACTOR = 0.5
-DEFAULT_TARGET_FACTOR = 0.1  # without a tolerance: narrow bounds cost one round more
-# Sweeps saved for each step of a linear solver (two products), at least.
-SWEEPS_PER_SOLVER_STEP = 4
-# What a linear solver may leave, as a share of the ratio of the target to the bound.
-DIRECT_TARGET_FACTOR = 0.01
 SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
-# Bursts of sweeps over all actions cost about as much as evaluating a policy.
-BURST_SWEEPS = 8  # sweeps over all actions between two comparisons of the policy
-STATES_PER_BURST = 50  # states for each burst
-MAX_BURSTS = 5  # bursts
-POLICY_STAYS_FRACTION = 0.01  # share of the states whose action may change in a burst
-# Sweeps that take as long as a direct solve: these, times the root of the number of states ...
-DIRECT_COST_SWEEPS_PER_ROOT_STATE = 4
-DIRECT_COST_MAX_SWEEPS = 400  # ... but no more than these
-ITERATIVE_SOLVE_COST_SWEEPS = 60  # sweeps that take as long as a solve by iterations
-# States up to which a table's linear systems are solved in one of these two ways.
-DIRECT_MAX_STATES = 1000
 
 
 @dataclass(frozen=True)
@@ -73,6 +40,7 @@ class PolicyIteration(Method):
 
     max_sweeps: int = field(default=10_000, compare=False)
     max_products: int = 500
+    thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
     linear = True
     traced = False
@@ -82,10 +50,11 @@ class PolicyIteration(Method):
         require_whole_number(self, "max_products", 1)
 
     def refine(self, operators: Operators, state: IterationState):
-        forcing = EXACT_RELATIVE_TOLERANCE
+        t = self.thresholds
+        forcing = t.exact_relative_tolerance
         if operators.data.coarse is not None:
-            forcing = choose_relative_tolerance(operators, state, forcing)
-        return evaluate_greedy_policy(operators, state, forcing, self.max_products)
+            forcing = choose_relative_tolerance(operators, state, forcing, t)
+        return evaluate_greedy_policy(operators, state, forcing, self.max_products, t)
 
 
 @dataclass(frozen=True)
@@ -98,6 +67,7 @@ class InexactPolicyIteration(Method):
     max_sweeps: int = field(default=10_000, compare=False)
     forcing: float = 1e-2
     max_products: int = 200
+    thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
     safeguarded = True
     linear = True
@@ -109,14 +79,19 @@ class InexactPolicyIteration(Method):
         require_whole_number(self, "max_products", 1)
 
     def refine(self, operators: Operators, state: IterationState):
+        t = self.thresholds
         if operators.has_cheap_bellman:
-            return compute_next_value(operators, state, self.forcing, self.max_products)
-        forcing = choose_relative_tolerance(operators, state, self.forcing)
-        return evaluate_greedy_policy(operators, state, forcing, self.max_products)
+            return compute_next_value(operators, state, self.forcing, self.max_products, t)
+        forcing = choose_relative_tolerance(operators, state, self.forcing, t)
+        return evaluate_greedy_policy(operators, state, forcing, self.max_products, t)
 
 
 def compute_next_value(
-    operators: Operators, state: IterationState, forcing: float, max_products: int
+    operators: Operators,
+    state: IterationState,
+    forcing: float,
+    max_products: int,
+    t: EvaluationThresholds,
 ):
     """The next point where a sweep over all actions costs next to nothing, or news travels slowly.
 
@@ -125,7 +100,7 @@ def compute_next_value(
     reach the target, those are all; else the policy is evaluated: directly if the model is small
     and its rows are short, by a linear solver if they are long.
     """
-    greedy = run_greedy_sweeps(operators, state)
+    greedy = run_greedy_sweeps(operators, state, t)
     criterion = operators.criterion
     value = greedy.value
     backup = greedy.backup
@@ -134,18 +109,18 @@ def compute_next_value(
     residual = backup - value
     common = criterion.common_part(residual)  # known without solving: it is paid for ever
     max_cheap_sweeps = min(
-        DIRECT_COST_SWEEPS_PER_ROOT_STATE * math.sqrt(n),
-        ITERATIVE_SOLVE_COST_SWEEPS if operators.solves_iteratively else DIRECT_COST_MAX_SWEEPS,
+        t.direct_cost_sweeps_per_root_state * math.sqrt(n),
+        t.iterative_solve_cost_sweeps if operators.solves_iteratively else t.direct_cost_max_sweeps,
     )
     if greedy.sweeps_needed <= max_cheap_sweeps:
         start = backup + criterion.discount * criterion.value_of_constant_reward(common)
         return operators.iterate_policy(policy, start, greedy.sweeps_needed)
-    if n > DIRECT_MAX_STATES:
+    if n > t.direct_max_states:
         greedy_state = state._replace(value=value, backup=backup, policy=policy)
-        return evaluate_greedy_policy(operators, greedy_state, forcing, max_products)
+        return evaluate_greedy_policy(operators, greedy_state, forcing, max_products, t)
     tol = max(
-        DIRECT_TARGET_FACTOR * greedy.target_ratio,
-        EXACT_RELATIVE_TOLERANCE if greedy.policy_stays else forcing,
+        t.direct_target_factor * greedy.target_ratio,
+        t.exact_relative_tolerance if greedy.policy_stays else forcing,
     )
     e = operators.solve_policy_system(policy, residual - common, tol)
     return operators.add_correction(value + criterion.value_of_constant_reward(common), e)
@@ -162,7 +137,9 @@ class GreedyState(NamedTuple):
     policy_stays: bool  # whether the last sweeps left the policy about as it was
 
 
-def run_greedy_sweeps(operators: Operators, state: IterationState) -> GreedyState:
+def run_greedy_sweeps(
+    operators: Operators, state: IterationState, t: EvaluationThresholds
+) -> GreedyState:
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
     from tessella.solvers.kernels import compute_target
 
@@ -171,13 +148,13 @@ def run_greedy_sweeps(operators: Operators, state: IterationState) -> GreedyStat
     previous_span = float(criterion.span(state.backup - state.value))
     n = state.value.size
     current = GreedyState(state.value, state.backup, state.policy, 0, 1.0, False)
-    for _ in range(min(max(n // STATES_PER_BURST, 1), MAX_BURSTS)):
-        value = operators.iterate_bellman(current.backup, BURST_SWEEPS - 1)
+    for _ in range(min(max(n // t.states_per_burst, 1), t.max_bursts)):
+        value = operators.iterate_bellman(current.backup, t.burst_sweeps - 1)
         backup, policy = operators.bellman(value)
         new_span = float(criterion.span(backup - value))
-        rho = (new_span / max(previous_span, SMALLEST_POSITIVE)) ** (1 / BURST_SWEEPS)
+        rho = (new_span / max(previous_span, SMALLEST_POSITIVE)) ** (1 / t.burst_sweeps)
         bound = float(criterion.bound_error(criterion.discount * new_span / 2))
-        policy_stays = np.count_nonzero(policy != current.policy) <= POLICY_STAYS_FRACTION * n
+        policy_stays = np.count_nonzero(policy != current.policy) <= t.policy_stays_fraction * n
         previous_span = new_span
         sweeps_needed = count_sweeps_between(bound, goal, rho)
         target_ratio = min(goal / max(bound, SMALLEST_POSITIVE), 1.0)
@@ -198,7 +175,11 @@ def count_sweeps_between(bound: float, goal: float, rho: float) -> int:
 
 
 def evaluate_greedy_policy(
-    operators: Operators, state: IterationState, forcing: float, max_products: int
+    operators: Operators,
+    state: IterationState,
+    forcing: float,
+    max_products: int,
+    t: EvaluationThresholds,
 ):
     """v + e, by whichever way gets there: what the first few sweeps show decides.
 
@@ -212,13 +193,13 @@ def evaluate_greedy_policy(
     span = operators.criterion.span
     first_residual = state.backup - state.value
     start = operators.criterion.step(state.value, state.backup)
-    trial, residual = run_trial_sweeps(operators, state.policy, start)
+    trial, residual = run_trial_sweeps(operators, state.policy, start, t.trial_sweeps)
     rho = (span(residual) / xp.maximum(span(first_residual), SMALLEST_POSITIVE)) ** (
-        1 / (TRIAL_SWEEPS + 1)
+        1 / (t.trial_sweeps + 1)
     )
     log_rate = xp.log(xp.clip(rho, SMALLEST_POSITIVE, 1 - 1e-9))
-    max_few = FEW_SWEEPS_ROWS if operators.has_direct_solve else FEW_SWEEPS_STAGES
-    sweeps_needed = xp.log(forcing) / log_rate - TRIAL_SWEEPS
+    max_few = t.few_sweeps_rows if operators.has_direct_solve else t.few_sweeps_stages
+    sweeps_needed = xp.log(forcing) / log_rate - t.trial_sweeps
     is_few = sweeps_needed <= max_few
     sweep_count = sweeps_needed
     # Through stages, a sweep of all actions takes hardly longer than one of a policy.
@@ -226,41 +207,43 @@ def evaluate_greedy_policy(
         sweeps_to_target = (
             xp.log(
                 xp.clip(
-                    SWEEP_SAFETY_FACTOR * compute_target_ratio(operators, state),
+                    t.sweep_safety_factor * compute_target_ratio(operators, state, t),
                     SMALLEST_POSITIVE,
                     1.0,
                 )
             )
             / log_rate
-            - TRIAL_SWEEPS
+            - t.trial_sweeps
         )
-        is_settled = state.changed <= POLICY_SETTLED_FRACTION * state.value.size
+        is_settled = state.changed <= t.policy_settled_fraction * state.value.size
         sweep_count = xp.where(
             is_settled,
-            xp.minimum(sweeps_to_target, SETTLED_MAX_SWEEPS),
-            xp.minimum(sweeps_needed, EARLY_MAX_SWEEPS),
+            xp.minimum(sweeps_to_target, t.settled_max_sweeps),
+            xp.minimum(sweeps_needed, t.early_max_sweeps),
         )
     # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
     value, count = xp.branch(
         is_few,
         lambda: (trial, xp.ceil(xp.maximum(sweep_count, 0)).astype(int)),
         lambda: solve_by_bicgstab(
-            operators, state.policy, trial, residual, forcing, max_products, sweeps_needed
+            operators, state.policy, trial, residual, forcing, max_products, sweeps_needed, t
         ),
     )
     return xp.repeat(count, lambda v: operators.policy_step(state.policy, v), value)
 
 
-def choose_relative_tolerance(operators: Operators, state: IterationState, forcing: float):
+def choose_relative_tolerance(
+    operators: Operators, state: IterationState, forcing: float, t: EvaluationThresholds
+):
     """The forcing, but no less than the run still needs: what a last round does beyond is in vain.
 
     So it is close to what rounding leaves, where a linear solver would go on for all its products.
     """
-    tolerance = SOLVER_SAFETY_FACTOR * compute_target_ratio(operators, state)
+    tolerance = t.solver_safety_factor * compute_target_ratio(operators, state, t)
     return numerics(tolerance).clip(tolerance, forcing, 0.5)
 
 
-def compute_target_ratio(operators: Operators, state: IterationState):
+def compute_target_ratio(operators: Operators, state: IterationState, t: EvaluationThresholds):
     """The share of its bound that a run may end with; of one that nobody limited, less."""
     from tessella.solvers.kernels import compute_target
 
@@ -268,23 +251,30 @@ def compute_target_ratio(operators: Operators, state: IterationState):
     ratio = compute_target(operators.data, state.floor) / state.bound
     if data.coarse is not None:
         return ratio
-    return numerics(ratio).where(data.numbers.tol > 0, ratio, DEFAULT_TARGET_FACTOR * ratio)
+    return numerics(ratio).where(data.numbers.tol > 0, ratio, t.default_target_factor * ratio)
 
 
-def run_trial_sweeps(operators: Operators, policy, start):
-    """The point after ``TRIAL_SWEEPS`` sweeps, and its residual, which is half of one more."""
+def run_trial_sweeps(operators: Operators, policy, start, count: int):
+    """The point after ``count`` sweeps, and its residual, which is half of one more."""
 
     def sweep(carry):
         value = carry[2]
         backup = operators.policy_bellman(policy, value)
         return value, backup, operators.criterion.step(value, backup)
 
-    value, backup, _ = numerics(start).repeat(TRIAL_SWEEPS + 1, sweep, (start, start, start))
+    value, backup, _ = numerics(start).repeat(count + 1, sweep, (start, start, start))
     return value, backup - value
 
 
 def solve_by_bicgstab(
-    operators: Operators, policy, value, residual, forcing, max_products: int, sweeps_needed
+    operators: Operators,
+    policy,
+    value,
+    residual,
+    forcing,
+    max_products: int,
+    sweeps_needed,
+    t: EvaluationThresholds,
 ):
     """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``residual``.
 
@@ -302,24 +292,25 @@ def solve_by_bicgstab(
     max_steps = max(max_products // 2, 1)
     preconditioner = operators.precondition
     if operators.has_direct_solve:
-        max_steps = min(max_steps, DIRECT_SOLVE_AFTER_STEPS)
+        max_steps = min(max_steps, t.direct_solve_after_steps)
     else:
-        max_steps = xp.clip(sweeps_needed / SWEEPS_PER_SOLVER_STEP, TRIAL_SWEEPS, max_steps).astype(
-            int
-        )
+        max_steps = xp.clip(
+            sweeps_needed / t.sweeps_per_solver_step, t.trial_sweeps, max_steps
+        ).astype(int)
     e = xp.bicgstab(
         system, residual - common, tol=forcing, maxiter=max_steps, preconditioner=preconditioner
     )
     value = value + operators.criterion.value_of_constant_reward(common)
     # A small norm may hide large entries; sweeps even them out.
     corrected, residual_after = run_trial_sweeps(
-        operators, policy, operators.add_correction(value, e)
+        operators, policy, operators.add_correction(value, e), t.trial_sweeps
     )
-    is_solved = span(residual_after) <= SOLVE_MAX_SPAN_RATIO * span(residual)
+    is_solved = span(residual_after) <= t.solve_max_span_ratio * span(residual)
     if operators.has_direct_solve and not is_solved:
         e = operators.solve_policy_system(policy, residual - common)
-        return run_trial_sweeps(operators, policy, operators.add_correction(value, e))[0], 0
+        corrected = operators.add_correction(value, e)
+        return run_trial_sweeps(operators, policy, corrected, t.trial_sweeps)[0], 0
     fallback_sweeps = xp.clip(
-        xp.ceil(sweeps_needed), 0, FALLBACK_SWEEPS_PER_PRODUCT * max_products
+        xp.ceil(sweeps_needed), 0, t.fallback_sweeps_per_product * max_products
     ).astype(int)
     return xp.where(is_solved, corrected, value), xp.where(is_solved, 0, fallback_sweeps)

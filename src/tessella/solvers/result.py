@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,26 @@ class History:
             np.concatenate([self.changed, other.changed]),
             np.concatenate([self.seconds, seconds_before + other.seconds]),
         )
+
+
+class Status(Enum):
+    """How a run ended; the value of a member is the sentence that says so."""
+
+    CONVERGED = "bound {bound} is within the tolerance {target}"
+    TOO_WIDE = "float64 leaves a bound of {bound}, too wide to be of use"
+    ROUNDING_LIMIT = (
+        "float64 cannot certify tol={target} for this model: rounding leaves a bound of {bound}; "
+        "ask for more than that, or for tol=None"
+    )
+    STOPPED = "stopped by the callback after {sweeps} sweeps at bound {bound}"
+    NO_PROGRESS = "more sweeps bring no more after {sweeps}, at bound {bound}, short of {target}"
+    LIMIT = "{limit} at bound {bound}, short of {target}"
+    BROKE_DOWN = "the run broke down after {sweeps} sweeps: its numbers are not finite"
+
+    def describe(self, bound: float, target: float, sweeps: int, limit: str) -> str:
+        """The sentence; ``limit`` says what it means that no sweep is left."""
+        figures = {"bound": round_up(bound), "target": f"{target:.3g}"}
+        return self.value.format(**figures, sweeps=sweeps, limit=limit)
 
 
 class Precision(NamedTuple):

@@ -17,26 +17,12 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from tessella.mdp.dynamics import NumpyBackend
-from tessella.mdp.model import MDP
 from tessella.numerics import JAX
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 
 if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
-
-# Below this many states double precision costs nothing that one would notice.
-SINGLE_MIN_STATES = 10_000
-SINGLE_MAX_DISCOUNT = 0.999  # single precision loses about 1 / (1 - discount) of its seven digits
-
-
-def use_single_precision(mdp: MDP) -> bool:
-    """Whether single precision is the quicker way for this model."""
-    is_numpy = isinstance(
-        mdp.dynamics.backend_model.backend, NumpyBackend
-    )  # NumPy gains little by it
-    return mdp.n_states > SINGLE_MIN_STATES and mdp.discount <= SINGLE_MAX_DISCOUNT and not is_numpy
 
 
 @dataclass(frozen=True)
@@ -77,4 +63,4 @@ def to_single_precision(operators: Operators) -> Operators:
     data: ModelData = jax.tree.map(cast, operators.data._replace(coarse=None))._replace(
         coarse=coarse
     )
-    return Operators(operators.program, data)
+    return Operators(operators.backend, data)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from tessella.mdp.files.variables import Variables
+    from tessella.solvers.execution_plan import ExecutionPlan
 
 SOLUTION_FORMAT = "tessella-solution-3"
 WHAT = "a saved solution"
@@ -143,6 +144,8 @@ class Solution(Result):
         method: the name of the method that found it.
         precision: of values and comparisons; None of an average, whose relative values are bounded
             when first asked for.
+        plan: the routes by which it was found, which ``certify`` and ``compress`` follow; None of a
+            solution from a file.
     """
 
     mdp: MDP
@@ -150,15 +153,23 @@ class Solution(Result):
     margin: NDArray[np.float64]
     method: str
     precision: Precision | None = field(default=None, kw_only=True)
+    plan: ExecutionPlan | None = field(default=None, kw_only=True, repr=False)
+
+    @cached_property
+    def policy_plan(self) -> ExecutionPlan:
+        """The plan for evaluating and certifying policies of the model."""
+        from tessella.solvers.execution_plan import plan_for_policies
+
+        return plan_for_policies(self.mdp, self.plan)
 
     @cached_property
     def _precision(self) -> Precision:
         if self.precision is not None:
             return self.precision
+        from tessella.solvers.engine import Engine
         from tessella.solvers.hitting_times import bound_relative_error
-        from tessella.solvers.loop import Engine
 
-        engine = Engine(self.mdp, None)
+        engine = Engine(self.policy_plan)
         return bound_relative_error(engine, self.value, self.policy.table, self.error_bound)
 
     @property
@@ -201,9 +212,9 @@ class Solution(Result):
 
         They lie within half of ``tie_tolerance`` of the optimal ones.
         """
-        from tessella.solvers.loop import Engine, compute_q_values
+        from tessella.solvers.engine import Engine, compute_q_values
 
-        return compute_q_values(Engine(self.mdp, None), self.value)
+        return compute_q_values(Engine(self.policy_plan), self.value)
 
     def _coordinates(self) -> Variables:
         """The values along each dimension: the grid's axes, and the action with its components."""

@@ -8,35 +8,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tessella.criteria.average import Average
 from tessella.criteria.total import Total
 from tessella.errors import ArgumentError, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.average_reward import solve_average_reward
-from tessella.solvers.backward_induction import (
-    BackwardInduction,
-    run_backward_pass,
-    supports_backward_induction,
-)
+from tessella.solvers.backward_induction import BackwardInduction, run_backward_pass
 from tessella.solvers.checkpoint import Checkpoint, CheckpointWriter, as_checkpoint
-from tessella.solvers.devices import choose_devices
+from tessella.solvers.engine import Engine, decide
+from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.in_place import InPlace, iterate_in_place
-from tessella.solvers.loop import COARSE_CORRECTION_MIN_STATES, Callback, Engine, decide, iterate
-from tessella.solvers.method import Method, require_method
-from tessella.solvers.mixed_precision import MixedPrecision, use_mixed_precision
-from tessella.solvers.policy_iteration import InexactPolicyIteration
+from tessella.solvers.loop import Callback, iterate
+from tessella.solvers.method import Method
 from tessella.solvers.result import Precision, Result
 from tessella.solvers.solution import Solution, make_optimal_policy
-
-# Found by ``benchmarks/methods.py``. A round of a small model costs little more than its overhead,
-# so fewer and better rounds are quicker there.
-SMALL_MAX_STATES = 10_000  # states of a small model
-FORCING_SMALL = 1e-2  # share of the residual that an evaluation may leave, in small models
-FORCING_LARGE = 1e-1  # ... and in others
-# Of large averages, whose policy has settled:
-AVERAGE_FORCING = 3e-2  # share of the residual that an evaluation may leave
-AVERAGE_MAX_PRODUCTS = 500  # products with P_pi for an evaluation
 
 
 def solve(
@@ -48,6 +33,7 @@ def solve(
     partial: bool = False,
     checkpoint: str | Path | Checkpoint | None = None,
     devices: int | None = None,
+    plan: ExecutionPlan | None = None,
 ) -> Solution:
     """The optimal value, action values and policy of ``mdp``, with a bound on their error.
 
@@ -63,15 +49,23 @@ def solve(
             that was broken off goes on from it. ``Checkpoint(path, every=600)`` writes less often.
         devices: how many a model of stages is cut among; by default all accelerators where there
             are several and the model is large, and one device otherwise.
+        plan: all routes at once, such as ``tessella.plan(mdp).using(representation="stages")``; it
+            has the method, the tolerance and the devices.
     """
     require_type("solve", mdp, MDP)
-    if method is None:
-        method = choose_method(mdp, tol)
+    if plan is None:
+        plan = make_plan(mdp, method, tol=tol, devices=devices)
     else:
-        require_method(method, tol)
-    method.check_supports(mdp)
-    device_list = choose_devices(mdp, devices)
-    engine = Engine(mdp, method.tolerance(mdp), traced=method.traced, devices=device_list)
+        plan = require_plan(mdp, plan)
+        arguments = {"method": method, "tol": tol, "devices": devices}
+        given = [name for name, value in arguments.items() if value is not None]
+        if given:
+            raise ArgumentError(
+                "a plan has the method, tol and devices: change it with plan.using(...)",
+                value=f"got plan and {' and '.join(given)}",
+            )
+    method = plan.method
+    engine = Engine(plan, method.tolerance(mdp))
     checkpoint_writer = _make_checkpoint_writer(engine, method, checkpoint)
     if isinstance(method, BackwardInduction):
         return _solve_by_periods(engine, method, callback, partial)
@@ -99,27 +93,13 @@ def _make_checkpoint_writer(
     if has_phases or isinstance(method, BackwardInduction | InPlace):
         raise ArgumentError(
             "a checkpoint serves methods that go from point to point, of discounted rewards and of "
-            f"averages of at most {COARSE_CORRECTION_MIN_STATES:,} states",
+            f"averages of at most {engine.plan.thresholds.coarse_min_states:,} states",
             value=f"this is {method.name}, {engine.mdp.criterion}, {engine.mdp.n_states:,} states",
         )
-    if len({device.process_index for device in engine.devices}) > 1:
+    if len({device.process_index for device in engine.plan.devices}) > 1:
         requirement = "a checkpoint is kept by one process, whose devices have the whole model"
         raise ArgumentError(requirement, value=f"got {checkpoint.path}")
     return CheckpointWriter(checkpoint, engine.mdp)
-
-
-def choose_method(mdp: MDP, tol: float | None = None) -> Method:
-    """The method that ``solve`` takes by itself."""
-    if supports_backward_induction(mdp):
-        return BackwardInduction(tol)
-    if use_mixed_precision(mdp):
-        return MixedPrecision(tol)
-    is_large = mdp.n_states > SMALL_MAX_STATES
-    if is_large and isinstance(mdp.criterion, Average):
-        return InexactPolicyIteration(
-            tol, forcing=AVERAGE_FORCING, max_products=AVERAGE_MAX_PRODUCTS
-        )
-    return InexactPolicyIteration(tol, forcing=FORCING_LARGE if is_large else FORCING_SMALL)
 
 
 def _solve_by_periods(
@@ -133,6 +113,7 @@ def _solve_by_periods(
         margin=periods.margin,
         method=method.name,
         precision=Precision(result.error_bound, float(periods.tie.max())),
+        plan=engine.plan,
     )
 
 
@@ -147,6 +128,7 @@ def _solve_in_place(
         margin=in_place.margin,  # type: ignore[arg-type]
         method=method.name,
         precision=Precision(in_place.result.error_bound, in_place.tie),
+        plan=engine.plan,
     )
 
 
@@ -161,4 +143,5 @@ def _make_solution(engine: Engine, result: Result, method: str) -> Solution:
         margin=decision.margin,  # type: ignore[arg-type]
         method=method,
         precision=None if has_gain else Precision(result.error_bound, float(decision.tie)),
+        plan=engine.plan,
     )

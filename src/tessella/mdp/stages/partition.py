@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tessella.mdp.dynamics import Dynamics
 from tessella.mdp.stages.stage import CompiledStage
 from tessella.mdp.stages.staged import StageBackend, Staged, build_stage_backend
-from tessella.mdp.stages.tiling import choose_tiles
+from tessella.mdp.stages.tiling import TileSizes
 
 HALO_MAX_SHARE = 0.25  # of the length of a block: its halo, along the slowest axis
 
@@ -97,8 +97,16 @@ def block_stages(dynamics: Staged, partition: Partition, k: int) -> tuple[Compil
     )
 
 
-def build_block_backend(dynamics: Staged, partition: Partition) -> StageBackend:
+def block_shape(dynamics: Staged, partition: Partition) -> tuple[int, ...]:
+    """Places along each axis of a block with its halo."""
+    lengths = list(dynamics.shape)
+    lengths[partition.axis] = partition.block_with_halo
+    return tuple(lengths)
+
+
+def build_block_backend(
+    dynamics: Staged, partition: Partition, tiles: TileSizes | None
+) -> StageBackend:
     """The backend that all blocks share."""
     stages = block_stages(dynamics, partition, 0)
-    shape = stages[0].operation.shape
-    return build_stage_backend(stages, choose_tiles(shape), dynamics.n_actions, for_any_block=True)
+    return build_stage_backend(stages, tiles, dynamics.n_actions, for_any_block=True)

@@ -23,7 +23,7 @@ from jax.sharding import PartitionSpec as P
 
 from tessella.errors import ModelError
 from tessella.mdp.compilation import in_float64, to_device
-from tessella.mdp.dynamics import BackendModel, Dynamics
+from tessella.mdp.dynamics import Backend, BackendModel, Dynamics
 from tessella.mdp.stages.partition import (
     Partition,
     block_stages,
@@ -31,12 +31,13 @@ from tessella.mdp.stages.partition import (
     find_partition,
 )
 from tessella.mdp.stages.staged import StageBackend, Staged
+from tessella.mdp.stages.tiling import TileSizes
 
 MESH_AXIS = "rows"  # what the mesh's one axis is called
 
 
 @dataclass(frozen=True)
-class ShardedBackend:
+class ShardedBackend(Backend):
     """The backend of a block, run on every device at once."""
 
     block_backend: StageBackend
@@ -44,7 +45,7 @@ class ShardedBackend:
     mesh: Mesh
 
     @property
-    def n_actions(self) -> int:
+    def n_actions(self) -> int:  # type: ignore[override]
         return self.block_backend.n_actions
 
     @property
@@ -134,13 +135,6 @@ def _without_first(array: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(array.shape[1:], array.dtype)
 
 
-def shard_model(dynamics: Dynamics, devices: Sequence[Any]) -> BackendModel:
-    """A model cut among ``devices``; one that cannot be cut is refused."""
-    partition = require_partition(dynamics, len(devices))
-    assert isinstance(dynamics, Staged)
-    return build_sharded_backend(dynamics, partition, devices)
-
-
 def require_partition(dynamics: Dynamics, count: int) -> Partition:
     """How a model is cut among ``count`` devices."""
     partition = find_partition(dynamics, count)
@@ -154,7 +148,7 @@ def require_partition(dynamics: Dynamics, count: int) -> Partition:
 
 @in_float64
 def build_sharded_backend(
-    dynamics: Staged, partition: Partition, devices: Sequence[Any]
+    dynamics: Staged, partition: Partition, devices: Sequence[Any], tiles: TileSizes | None
 ) -> BackendModel:
     """The model on ``devices``, one block each; arrays are made block by block."""
     mesh = Mesh(np.array(devices), (MESH_AXIS,))
@@ -170,5 +164,5 @@ def build_sharded_backend(
         shape = (partition.count, *parts[0].shape[1:])
         return jax.make_array_from_single_device_arrays(shape, sharding, list(parts))
 
-    backend = ShardedBackend(build_block_backend(dynamics, partition), partition, mesh)
+    backend = ShardedBackend(build_block_backend(dynamics, partition, tiles), partition, mesh)
     return BackendModel(backend, jax.tree.map(whole, *parts))

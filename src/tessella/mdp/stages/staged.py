@@ -6,10 +6,8 @@ With stages 1..m in the order of events, E_i the expectation of stage i and r_i 
 
 where r_i is the stage's expected reward given the state at its moment. Memory is linear in states.
 
-A small model is solved as the table of its periods: multiplying a few rows takes no longer than
-going through stages, and nothing has to be compiled. Its bounds then count the rounding of rows.
-So is a larger one of heavy stages, if they take more products than its rows have entries, and these
-are not too many to be made and held.
+``as_rows`` multiplies the stages out to the rows of a table. Which of the two forms a solve uses is
+a choice of its execution plan (``solvers.execution_plan``), by the counts that stand here.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
 from tessella.mdp.context import TIME, EvaluationContext, call_by_name
-from tessella.mdp.dynamics import BackendModel, Dynamics, FactorisedSystem, Transitions
+from tessella.mdp.dynamics import Backend, BackendModel, CompileOptions, Dynamics, Transitions
 from tessella.mdp.stages.operation import (
     CompiledOperation,
     Displacement,
@@ -39,24 +37,11 @@ from tessella.mdp.stages.scratch import (
     restrict_scratch_axes,
 )
 from tessella.mdp.stages.stage import CompiledStage, Pay, Stage
-from tessella.mdp.stages.tiling import TileSizes, choose_tiles
+from tessella.mdp.stages.tiling import TileSizes
 from tessella.mdp.stages.to_rows import count_outcomes, rows_of_states, stage_product
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
-
-ROWS_MAX_ENTRIES = 1 << 20  # probabilities of a model that is solved as a table
-# Products of one sweep through stages, from which on a table may be less work ...
-HEAVY_SWEEP_PRODUCTS = 1 << 24
-ROWS_MAX_ENTRIES_HEAVY = 1 << 24  # ... of so many probabilities at most
-ROW_MIN_ENTRIES = 16  # entries of a row, on average, with which a table must still be small
-# Outcomes in all states of one stage, up to which rows may be made ...
-STAGE_MAX_OUTCOMES = 1 << 24
-PERIOD_MAX_OUTCOMES = 1 << 27  # ... and of all stages and actions
-# Rows of a sample of states and actions show how long rows are.
-SAMPLED_STATES = 256  # states
-SAMPLED_ACTIONS = 3  # actions
-ENTRY_ESTIMATE_SLACK = 2  # times as many entries as estimated, and making rows ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,32 +85,10 @@ class Staged(Dynamics):
     def compute_row_sums(self) -> RowSumBounds:
         return reduce(RowSumBounds.compose, (stage.operation.row_sums for stage in self.stages))
 
-    @cached_property
-    def uses_rows(self) -> bool:
-        """Whether it is solved as a table: one that must be small, or was made and is."""
-        if self.max_row_entries <= ROWS_MAX_ENTRIES:
-            return True
-        max_entries = (
-            ROWS_MAX_ENTRIES
-            if self.sweep_products < HEAVY_SWEEP_PRODUCTS
-            else min(self.sweep_products, ROWS_MAX_ENTRIES_HEAVY)
-        )
-        if not self._rows_are_affordable(max_entries) or self.estimated_row_entries > max_entries:
-            return False
-        rows = self._build_rows(ENTRY_ESTIMATE_SLACK * max_entries)
-        if rows is not None:
-            object.__setattr__(self, "rows", rows)
-        return rows is not None
-
-    def _rows_are_affordable(self, max_entries: int) -> bool:
-        """Whether looking for its rows takes little time and memory, however long they are."""
-        each = [count_outcomes(operation) for operation in self._operations]
-        shortest = self.context.grid.size * self.n_actions * ROW_MIN_ENTRIES
-        return (
-            shortest <= max_entries
-            and max(each) <= STAGE_MAX_OUTCOMES
-            and sum(each) * self.n_actions <= PERIOD_MAX_OUTCOMES
-        )
+    @property
+    def stage_outcomes(self) -> list[int]:
+        """Outcomes of each stage, in all its states."""
+        return [count_outcomes(operation) for operation in self._operations]
 
     @property
     def max_row_entries(self) -> int:
@@ -157,22 +120,23 @@ class Staged(Dynamics):
             total += once * (n_actions if i < acting else 1)
         return total
 
-    @cached_property
-    def estimated_row_entries(self) -> int:
-        """Probabilities of its table, estimated by random rows, the same in every process."""
+    def estimate_row_entries(self, n_states: int, n_actions: int) -> int:
+        """Probabilities of its table, by rows of random states, the same in every process."""
         n = self.context.grid.size
         rng = np.random.default_rng(0)
-        states = rng.choice(n, min(SAMPLED_STATES, n), replace=False)
-        actions = rng.choice(self.n_actions, min(SAMPLED_ACTIONS, self.n_actions), replace=False)
+        states = rng.choice(n, min(n_states, n), replace=False)
+        actions = rng.choice(self.n_actions, min(n_actions, self.n_actions), replace=False)
         counts = [rows_of_states(self._operations, a, states).nnz for a in actions]
         return math.ceil(sum(counts) / (len(states) * len(actions)) * n * self.n_actions)
 
-    @cached_property
-    def rows(self) -> Tabular:
+    def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
         """The same dynamics by rows, each entry a rounded sum of products over the stages."""
-        rows = self._build_rows(math.inf)
-        assert rows is not None
-        return rows
+        if "_rows" not in self.__dict__:
+            rows = self._build_rows(max_entries)
+            if rows is None:
+                return None
+            object.__setattr__(self, "_rows", rows)
+        return self.__dict__["_rows"]
 
     def _build_rows(self, max_entries: float) -> Tabular | None:
         """The table; None where it turns out to have more probabilities than these."""
@@ -209,23 +173,9 @@ class Staged(Dynamics):
         )
 
     @cached_property
-    def backend_model(self) -> BackendModel:
-        """For NumPy where the model is small, and compiled otherwise."""
-        return self.rows.backend_model if self.uses_rows else self.compiled_model
-
-    @cached_property
-    def compiled_model(self) -> BackendModel:
-        """Through stages, whose bounds do not count the rounding of rows."""
-        return self.compile()
-
-    @property
-    def rounding_in_use(self) -> ModelRounding:
-        return self.rounding_as_saved if self.uses_rows else self.rounding_as_given
-
-    @cached_property
     def rounding_as_given(self) -> ModelRounding:  # type: ignore[override]
         rows = sum(stage.operation.relative_rounding for stage in self.stages)
-        rows *= 1 + EPS * self.stage_rounding_counts.terms
+        rows *= 1 + EPS * self.rounding_terms
         # What a later stage pays is weighed by the rows of those before it.
         reward = sum(stage.reward_error for stage in self.stages)
         return ModelRounding(rows, (reward + rows * self.reward_scale) * (1 + rows))
@@ -237,7 +187,7 @@ class Staged(Dynamics):
     @cached_property
     def rounding_as_saved(self) -> ModelRounding:  # type: ignore[override]
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
-        rounding = EPS / 2 * (self.stage_rounding_counts.terms + 2)
+        rounding = EPS / 2 * (self.rounding_terms + 2)
         built = self.rounding_as_given
         return ModelRounding(built.rows + rounding, built.reward + rounding * self.reward_scale)
 
@@ -248,23 +198,14 @@ class Staged(Dynamics):
 
     @property
     def rounding_terms(self) -> int:
-        return self._rounding_counts.terms
+        return self.rounding_counts.terms
 
     @property
     def adjoint_rounding_terms(self) -> int:
-        return self._rounding_counts.adjoint_terms
+        return self.rounding_counts.adjoint_terms
 
     @cached_property
-    def _rounding_counts(self) -> TermCounts:
-        """On either way: a method that JAX compiles takes a small model through stages."""
-        if not self.uses_rows:
-            return self.stage_rounding_counts
-        return self.stage_rounding_counts.combine_max(
-            TermCounts(self.rows.rounding_terms, self.rows.adjoint_rounding_terms)
-        )
-
-    @cached_property
-    def stage_rounding_counts(self) -> TermCounts:
+    def rounding_counts(self) -> TermCounts:
         """Numbers added up on the way through the stages."""
         # Two more for each stage: the products, and the reward that is added.
         operations = self._operations
@@ -279,9 +220,12 @@ class Staged(Dynamics):
         return float(sum(map(reward_bound, paid)))
 
     def compile(self) -> BackendModel:
+        return self.compile_with(CompileOptions())
+
+    def compile_with(self, options: CompileOptions) -> BackendModel:
         from tessella.mdp.compilation import to_device
 
-        backend = build_stage_backend(self.stages, choose_tiles(self.shape), self.n_actions)
+        backend = build_stage_backend(self.stages, options.tiles, self.n_actions)
         return BackendModel(backend, to_device([stage.arrays() for stage in self.stages]))
 
     def max_displacement(self, axis: int) -> Displacement | None:
@@ -315,9 +259,6 @@ class Staged(Dynamics):
             (i + 1 for i, stage in enumerate(self.stages) if stage.depends_on_action), default=0
         )
 
-    def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem | None:
-        return self.rows.factorise_policy_system(policy, discount) if self.uses_rows else None
-
     def to_sparse(self) -> list:
         return list(self._rows_by_action())
 
@@ -340,7 +281,7 @@ class Staged(Dynamics):
         )
 
     def __getstate__(self) -> dict:
-        return {key: value for key, value in super().__getstate__().items() if key != "rows"}
+        return {key: value for key, value in super().__getstate__().items() if key != "_rows"}
 
     def action_reward(self, action: int) -> NDArray[np.float64]:
         w: NDArray | None = None  # nothing is paid after the last stage
@@ -381,7 +322,7 @@ class Staged(Dynamics):
 
 
 @dataclass(frozen=True)
-class StageBackend:
+class StageBackend(Backend):
     """The compiled side: operations in the order of events.
 
     The backward pass runs through them from the last. All of it is linear apart from what is paid,

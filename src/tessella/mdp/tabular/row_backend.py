@@ -13,31 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.dynamics import NumpyBackend
+from tessella.mdp.dynamics import Backend
 from tessella.mdp.tabular.rows import DENSE_MIN_SHARE
 from tessella.numerics import NUMPY
 
-# Beyond some 9,000 entries a dense product or solve is shared among threads, which wait for one
-# another: on busy cores a hundred times longer than a sparse one takes on its own. Below, a sparse
-# product starts slowly.
-DENSE_ROWS_MAX_ENTRIES = 1 << 13  # entries of rows that are multiplied as dense
-# Entries of a sparse row, on average: linear systems are then solved by iterations ...
-LONG_ROW_ENTRIES = 10
-BICGSTAB_MAX_STEPS = 40  # ... of two products each, at most
-DENSE_SOLVE_MAX_STATES = 90  # states up to which a linear system is solved as a dense one
-# Entries whose product takes little longer than all calls of a sweep.
-CHEAP_SWEEP_MAX_ENTRIES = 1 << 18
-# Entries for each pair: moves so simple lead nearby, and policies settle after many sweeps.
-SHORT_ROW_ENTRIES = 4
-# Pairs of states and actions, up to which all action values are held at once.
-ALL_ACTIONS_MAX_PAIRS = 1 << 20
-
 Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """How rows are held, and how their linear systems are solved; an execution plan chooses it."""
+
+    dense: bool = False  # rows are a dense matrix
+    sweeps_are_cheap: bool = False  # over all actions, whose values are then held at once
+    solves_iteratively: bool = False  # linear systems are solved by iterations first ...
+    iterations_max_steps: int = 40  # ... of so many steps of two products, at most
+    dense_solve_max_states: int = 0  # states up to which a linear system is solved as a dense one
+
+
+LayoutRule = Callable[[Any, int], RowLayout]  # sparse rows, pairs of states and actions -> layout
 
 
 class LastPolicyCache(Generic[Made]):
@@ -64,24 +63,17 @@ class RowArrays:
     row_of: NDArray[np.integer]  # (A, S)
     reward: NDArray[np.float64]  # (A, S)
     row_slices: tuple[slice, ...] | None  # each action's rows, where they stand at regular places
-    sweeps_are_cheap: bool  # over all actions, whose values are then held at once
-    has_long_rows: bool  # rows have many entries: their linear systems are solved by iterations
+    layout: RowLayout
     _cache: LastPolicyCache[PolicyRows] = field(default_factory=LastPolicyCache, repr=False)
 
     @staticmethod
-    def build(rows: Any, row_of: NDArray, reward: NDArray) -> RowArrays:
+    def build(rows: Any, row_of: NDArray, reward: NDArray, layout: RowLayout) -> RowArrays:
         """From distinct sparse rows (U, S) and (S, A) of all else."""
-        entries = rows.nnz
-        if rows.shape[0] * rows.shape[1] <= max(DENSE_ROWS_MAX_ENTRIES, rows.nnz / DENSE_MIN_SHARE):
-            rows = rows.toarray()
-        quick = row_of.size <= ALL_ACTIONS_MAX_PAIRS and entries <= max(
-            CHEAP_SWEEP_MAX_ENTRIES, SHORT_ROW_ENTRIES * row_of.size
-        )
-        by_action = np.ascontiguousarray(row_of.T, dtype=np.intp if quick else None)
+        index = np.intp if layout.sweeps_are_cheap else None
+        by_action = np.ascontiguousarray(row_of.T, dtype=index)
         paid = np.ascontiguousarray(reward.T)
-        places = _regular_slices(row_of)
-        long = not isinstance(rows, np.ndarray) and entries >= LONG_ROW_ENTRIES * rows.shape[0]
-        return RowArrays(rows, by_action, paid, places, quick, long)
+        held = rows.toarray() if layout.dense else rows
+        return RowArrays(held, by_action, paid, _regular_slices(row_of), layout)
 
     def action_entries(self, w: NDArray, action: int) -> NDArray[np.float64]:
         """(S,) the entries of ``w = U v`` that belong to an action."""
@@ -97,8 +89,8 @@ class RowArrays:
         own = self.row_of[actions, states]
         paid = self.reward[actions, states]
         if self.rows.shape[0] <= len(actions):
-            return PolicyRows(self.rows, own, paid, self.has_long_rows)
-        return PolicyRows(self.rows[own], None, paid, self.has_long_rows)
+            return PolicyRows(self.rows, own, paid, self.layout)
+        return PolicyRows(self.rows[own], None, paid, self.layout)
 
 
 def _regular_slices(row_of: NDArray) -> tuple[slice, ...] | None:
@@ -118,7 +110,7 @@ class PolicyRows:
     rows: Any
     row_index: NDArray[np.integer] | None
     reward: NDArray[np.float64]
-    has_long_rows: bool = False  # whether rows have many entries, on average
+    layout: RowLayout = RowLayout()
 
     def expect(self, w: NDArray) -> NDArray[np.float64]:
         """(S,) P_pi w."""
@@ -131,7 +123,7 @@ class PolicyRows:
         Long rows fill up as they are eliminated, and mostly mix, so that few iterations will do.
         """
         size = abs(rhs).max(initial=0.0)
-        if tol and self.has_long_rows and size:
+        if tol and self.layout.solves_iteratively and size:
             x = self._solve_iteratively(rhs / size, discount, tol)
             if x is not None:
                 return size * x
@@ -143,7 +135,7 @@ class PolicyRows:
         def system(x):
             return x - self.expect(discount * x)
 
-        x = NUMPY.bicgstab(system, rhs, tol=tol, maxiter=BICGSTAB_MAX_STEPS)
+        x = NUMPY.bicgstab(system, rhs, tol=tol, maxiter=self.layout.iterations_max_steps)
         left = np.linalg.norm(rhs - system(x))
         return x if left <= 2 * tol * np.linalg.norm(rhs) else None
 
@@ -154,7 +146,7 @@ class PolicyRows:
         rows = self.rows if self.row_index is None else self.rows[self.row_index]
         n = len(rhs)
         full = isinstance(rows, np.ndarray)
-        if n <= DENSE_SOLVE_MAX_STATES or (
+        if n <= self.layout.dense_solve_max_states or (
             full and np.count_nonzero(rows) >= DENSE_MIN_SHARE * rows.size
         ):
             system = -discount * (rows if full else rows.toarray())
@@ -177,11 +169,14 @@ class PolicyRows:
 
 
 @dataclass(frozen=True)
-class RowBackend(NumpyBackend):
+class RowBackend(Backend):
     """The backward pass of a table."""
 
     n_actions: int
     shape: tuple[int, ...]
+    is_compiled: ClassVar[bool] = False
+    has_direct_solve: ClassVar[bool] = True
+    pays_at_the_end: ClassVar[bool] = True
 
     def shared_backup(self, arrays: RowArrays, w_S, pay):
         if not w_S.any():
@@ -193,13 +188,13 @@ class RowBackend(NumpyBackend):
         return (q_S + arrays.reward[action] if pay else q_S).reshape(self.shape)
 
     def sweeps_are_cheap(self, arrays: RowArrays) -> bool:
-        return arrays.sweeps_are_cheap
+        return arrays.layout.sweeps_are_cheap
 
     def solves_iteratively(self, arrays: RowArrays) -> bool:
-        return arrays.has_long_rows
+        return arrays.layout.solves_iteratively
 
     def all_action_values(self, arrays: RowArrays, w_S):
-        if not arrays.sweeps_are_cheap:
+        if not arrays.layout.sweeps_are_cheap:
             return None
         q_AS = (arrays.rows @ w_S.ravel()).take(arrays.row_of)
         q_AS += arrays.reward
@@ -224,5 +219,6 @@ class RowBackend(NumpyBackend):
             arrays.policy_rows(policy).solve_system(rhs.ravel(), discount, tol).reshape(self.shape)
         )
 
-    def policy_adjoint(self, arrays: RowArrays, x, policy):
-        return arrays.policy_rows(policy).adjoint(x.ravel()).reshape(self.shape)
+    def policy_adjoint(self, arrays: RowArrays, policy, template):
+        rows = arrays.policy_rows(policy)
+        return lambda x: rows.adjoint(x.ravel()).reshape(self.shape)

@@ -9,6 +9,7 @@ A row may sum to less than 1 where the process can end: what is missing goes now
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,8 +20,14 @@ from numpy.typing import NDArray
 from tessella.grid import index_type
 from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.context import EvaluationContext
-from tessella.mdp.dynamics import BackendModel, Dynamics, FactorisedSystem, Transitions
-from tessella.mdp.tabular.row_backend import RowArrays, RowBackend
+from tessella.mdp.dynamics import (
+    Backend,
+    BackendModel,
+    Dynamics,
+    FactorisedSystem,
+    Transitions,
+)
+from tessella.mdp.tabular.row_backend import LayoutRule, RowArrays, RowBackend, RowLayout
 from tessella.mdp.tabular.rows import (
     DenseRows,
     SparseRows,
@@ -40,8 +47,6 @@ from tessella.rounding import (
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-ACCELERATOR_MIN_ENTRIES = 1_000_000  # probabilities of a table that a GPU multiplies more quickly
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +151,7 @@ class Tabular(Dynamics):
         return bound_row_sums(self.rows)
 
     @property
-    def rounding_in_use(self) -> ModelRounding:
+    def rounding_as_given(self) -> ModelRounding:
         return self.rounding
 
     @property
@@ -184,15 +189,17 @@ class Tabular(Dynamics):
     def reward_scale(self) -> float:  # type: ignore[override]
         return float(np.abs(self.reward).max())
 
+    def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
+        return self if self.rows.nnz <= max_entries else None
+
+    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+        layout = choose_layout(self.rows, self.row_of.size)
+        table = RowArrays.build(self.rows, self.row_of, self.reward, layout)
+        return BackendModel(RowBackend(self.n_actions, self.shape), table)
+
     @cached_property
     def backend_model(self) -> BackendModel:
-        """For NumPy on a processor, and wherever a table is small; compiled for other devices."""
-        import jax
-
-        if jax.default_backend() != "cpu" and self.rows.nnz > ACCELERATOR_MIN_ENTRIES:
-            return self.compile()
-        table = RowArrays.build(self.rows, self.row_of, self.reward)
-        return BackendModel(RowBackend(self.n_actions, self.shape), table)
+        return self.numpy_model(lambda rows, n_pairs: RowLayout())
 
     def compile(self) -> BackendModel:
         from tessella.mdp.compilation import to_device
@@ -237,7 +244,7 @@ class Tabular(Dynamics):
 
 
 @dataclass(frozen=True)
-class CompiledRowBackend:
+class CompiledRowBackend(Backend):
     """The compiled side: each distinct row once; a state and action look theirs up."""
 
     rows: DenseRows | SparseRows

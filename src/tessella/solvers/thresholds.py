@@ -1,0 +1,120 @@
+"""Every number by which a route is chosen, with its unit and the benchmark that set it.
+
+``execution_plan`` decides by ``Thresholds`` before a run; policy iteration decides by
+``EvaluationThresholds`` while it runs. A plan with other numbers takes other routes to the same
+answer: ``plan.using(thresholds=Thresholds(...))``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EvaluationThresholds:
+    """When policy iteration sweeps, iterates a linear solver or solves directly.
+
+    They decide by what a run sees of its own progress; set by benchmarks/methods.py and tables.py.
+    """
+
+    trial_sweeps: int = 4  # sweeps of a policy that show how fast sweeps are
+    # Where no more sweeps than these are needed, nothing is quicker.
+    few_sweeps_rows: int = 40  # sweeps over the rows of a table
+    few_sweeps_stages: int = 100  # sweeps through stages
+    early_max_sweeps: int = 8  # sweeps through stages for a policy that still changes in more ...
+    policy_settled_fraction: float = 1e-3  # ... than this share of all states
+    settled_max_sweeps: int = 250  # sweeps through stages, once the policy has settled
+    # A linear solve that leaves more of the residual's span than this has failed.
+    solve_max_span_ratio: float = 0.5
+    exact_relative_tolerance: float = 1e-13  # of the residual: what policy iteration leaves of it
+    # Sweeps for each product of a solver that got nowhere: most of the work is then of use.
+    fallback_sweeps_per_product: int = 2
+    # Steps of a linear solver before a direct solve takes over, where there is one.
+    direct_solve_after_steps: int = 50
+    # Share of the residual that may be left: its norm may hide entries larger than itself.
+    solver_safety_factor: float = 0.1
+    # The same for sweeps, whose pace is that of the largest entries.
+    sweep_safety_factor: float = 0.5
+    default_target_factor: float = 0.1  # without a tolerance: narrow bounds cost one round more
+    sweeps_per_solver_step: int = 4  # sweeps saved for each step (two products), at least
+    # What a linear solver may leave, as a share of the ratio of the target to the bound.
+    direct_target_factor: float = 0.01
+    # Bursts of sweeps over all actions cost about as much as evaluating a policy.
+    burst_sweeps: int = 8  # sweeps over all actions between two comparisons of the policy
+    states_per_burst: int = 50  # states for each burst
+    max_bursts: int = 5  # bursts
+    policy_stays_fraction: float = 0.01  # share of the states whose action may change in a burst
+    # Sweeps that take as long as a direct solve: these, times the root of the number of states ...
+    direct_cost_sweeps_per_root_state: int = 4
+    direct_cost_max_sweeps: int = 400  # ... but no more than these
+    iterative_solve_cost_sweeps: int = 60  # sweeps that take as long as a solve by iterations
+    # States up to which a table's linear systems are solved in one of these two ways.
+    direct_max_states: int = 1000
+
+
+DEFAULT_EVALUATION = EvaluationThresholds()
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The numbers by which routes are chosen."""
+
+    # Rows or stages (benchmarks/solve.py). A table of so many probabilities is always made ...
+    rows_max_entries: int = 1 << 20  # probabilities
+    # ... and a larger one where a sweep through stages takes more products than the table has
+    # entries, and the table can be made at little cost.
+    heavy_sweep_products: int = 1 << 24  # products of one sweep through stages
+    heavy_rows_max_entries: int = 1 << 24  # probabilities
+    row_min_entries: int = (
+        16  # entries of a row, on average, with which a table must still be small
+    )
+    stage_max_outcomes: int = 1 << 24  # outcomes in all states of one stage
+    period_max_outcomes: int = 1 << 27  # outcomes of all stages and actions
+    sampled_states: int = 256  # states whose rows show how long rows are
+    sampled_actions: int = 3  # actions of these states
+    entry_estimate_slack: int = 2  # times as many entries as estimated, and making rows ends
+    period_rows_max_entries: int = 1 << 22  # probabilities of all distinct periods of a horizon
+    # JAX runs a table on an accelerator, and a horizon one period at a time.
+    accelerator_min_entries: int = 1_000_000  # probabilities of a table
+    vectorised_max_states: int = 1 << 21  # states and times that are swept all at once
+    # Rows by NumPy (benchmarks/tables.py). Beyond some 9,000 entries a dense product is
+    # shared among threads, which wait for one another; below, a sparse product starts slowly.
+    dense_rows_max_entries: int = 1 << 13  # entries of rows that are multiplied as dense
+    long_row_entries: int = 10  # entries of a row, on average: linear systems are then iterated
+    iterations_max_steps: int = 40  # steps of these iterations, of two products each
+    dense_solve_max_states: int = 90  # states up to which a linear system is solved as a dense one
+    cheap_sweep_max_entries: int = (
+        1 << 18
+    )  # entries whose product takes little longer than its calls
+    short_row_entries: int = 4  # entries for each pair: policies of such models settle late
+    all_actions_max_pairs: int = 1 << 20  # pairs whose action values are held at once
+    # Precision and method (benchmarks/methods.py).
+    mixed_min_states: int = 10_000  # states from which on MixedPrecision is the method ...
+    mixed_max_discount: float = (
+        0.99  # ... up to this discount: beyond, linear solvers are quicker ...
+    )
+    mixed_max_sweep_ratio: int = 8  # ... where a sweep over all actions costs so many of one policy
+    single_min_states: int = (
+        10_000  # states from which on evaluations correct in single precision ...
+    )
+    single_max_discount: float = 0.999  # ... which loses 1 / (1 - discount) of its seven digits
+    small_max_states: int = 10_000  # states of a small model, where better rounds pay
+    small_forcing: float = 1e-2  # share of the residual that an evaluation may leave there ...
+    large_forcing: float = 1e-1  # ... and in larger models
+    average_forcing: float = 3e-2  # ... and in large averages, whose policy has settled
+    average_max_products: int = 500  # products with P_pi for an evaluation of these
+    coarse_min_states: int = 10_000  # states from which on averages get a coarse correction
+    evaluation: EvaluationThresholds = DEFAULT_EVALUATION
+    # Accelerators (benchmarks/billion.py).
+    accelerator_min_states: int = 1 << 22  # states from which on an accelerator is used in full
+    tiled_min_states: int = 1 << 22  # states from which on kernels cut the grid into tiles
+    # Certificates (benchmarks/certify.py) and rules (benchmarks/rules.py).
+    fine_occupancy_max_states: int = (
+        10_000  # states, up to which the finest tolerance costs nothing
+    )
+    blocks_min_states: int = 1_000_000  # states from which on a certificate is computed in blocks
+    dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows ...
+    dense_rules_max_entries: int = 60_000_000  # ... of so many entries in all
+
+
+DEFAULT_THRESHOLDS = Thresholds()
