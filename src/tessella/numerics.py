@@ -1,10 +1,12 @@
-"""What the loops are written in: NumPy, which computes at once, or JAX, which compiles first.
+"""Arrays of NumPy, which computes at once, and of JAX, which compiles first.
 
 A loop of the solvers is written once. It asks ``numerics(x)`` for the functions that go with the
 arrays it was given: those of an array library (``where``, ``maximum``, ...), and what the two ways
 have in common beyond them: loops, branches, a linear solver. Tables on a processor, and the small
-staged models that are made into tables, go through NumPy and SciPy, whose sparse products are
+staged models that are converted to tables, go through NumPy and SciPy, whose sparse products are
 quicker than anything compiled for them, and need no compiling; everything else is compiled.
+
+Results may stay on a device: ``with_host_arrays`` reads them as read-only arrays of NumPy.
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
+Record = TypeVar("Record")
 
 
 class Numerics(ABC):
@@ -195,3 +200,53 @@ def numerics(*arrays: Any) -> Numerics:
     if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
         return JAX
     return NUMPY
+
+
+def with_host_arrays(*names: str) -> Callable[[type[Record]], type[Record]]:
+    """A dataclass whose fields of these names may be given arrays on a device."""
+
+    def decorate(kind: type[Record]) -> type[Record]:
+        for name in names:
+            setattr(kind, name, HostArrayField(name))
+        return kind
+
+    return decorate
+
+
+class HostArrayField:
+    """A field that is read as NumPy's array, wherever it stands; the first reading copies it.
+
+    ``vars(record)[name]`` holds whichever there is.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, record: Any, owner: type | None = None) -> NDArray | HostArrayField:
+        if record is None:
+            return self
+        stored = record.__dict__[self.name]
+        if not isinstance(stored, np.ndarray):
+            stored = record.__dict__[self.name] = np.asarray(stored)
+        return stored
+
+    def __set__(self, record: Any, array: Any) -> None:
+        record.__dict__[self.name] = read_only(array) if isinstance(array, np.ndarray) else array
+
+
+def read_only(array: NDArray) -> NDArray:
+    """The same numbers, which whoever gets them cannot change."""
+    seen = array.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def host_fields(record: Any) -> dict[str, Any]:
+    """What a record holds, with NumPy's arrays alone: for pickles, read in any precision."""
+    kind = type(record)
+    return {
+        name: getattr(record, name)
+        if isinstance(getattr(kind, name, None), HostArrayField)
+        else value
+        for name, value in vars(record).items()
+    }

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.mdp.tabular import row_backend
+from tessella.mdp.tabular import rows as table_rows
 from tessella.solvers.engine import Engine, decide
 from tessella.solvers.execution_plan import ExecutionPlan, Thresholds, make_plan
 from tessella.solvers.loop import iterate
@@ -194,14 +194,14 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     assert np.allclose(together, one_by_one, atol=1e-14)
 
 
-def one_policy(shared: bool = False) -> tuple[row_backend.PolicyRows, np.ndarray]:
+def one_policy(shared: bool = False) -> tuple[table_rows.PolicyRows, np.ndarray]:
     """The rows of some policy of a table with long ones, and P_pi."""
     table = make_plan(ts.benchmark("INV-Mix")).backend_model.arrays
     assert table.layout.solves_iteratively
     states = np.arange(table.row_of.shape[1])
     own = table.row_of[np.resize([0, 3, 1, 2], len(states)), states]
     rows = (table.rows, own) if shared else (table.rows[own], None)
-    policy_rows = row_backend.PolicyRows(*rows, np.zeros(len(states)), table.layout)
+    policy_rows = table_rows.PolicyRows(*rows, np.zeros(len(states)), table.layout)
     return policy_rows, table.rows[own].toarray()
 
 
@@ -228,7 +228,7 @@ def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(monkeypatch
     for steps in range(1, 25, 3):
         hasty = replace(one, layout=replace(one.layout, iterations_max_steps=steps))
         assert np.array_equal(hasty.solve_system(rhs, 0.99, 1e-12), exact)
-    monkeypatch.setattr(row_backend.NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
+    monkeypatch.setattr(table_rows.NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
     assert np.array_equal(one.solve_system(rhs, 0.99, 1e-10), exact)
 
 
@@ -269,9 +269,9 @@ def walled(side: int) -> ts.MDP:
 
 def test_policies_that_sweeps_would_change_are_not_evaluated(monkeypatch):
     """News of the goal travels a place a period: policies on its way are not worth a solve."""
-    systems, solve = [], row_backend.PolicyRows.solve_system
+    systems, solve = [], table_rows.PolicyRows.solve_system
     monkeypatch.setattr(
-        row_backend.PolicyRows,
+        table_rows.PolicyRows,
         "solve_system",
         lambda one, *told: systems.append(told) or solve(one, *told),
     )

@@ -9,9 +9,9 @@ import pytest
 
 from tessella.errors import ArgumentError, ModelError, PolicyError
 from tessella.grid import StateGrid
+from tessella.mdp.dynamics import draw_indices
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.sampling import draw_indices
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Noise, Pay, Shift
 from tessella.mdp.start import start_distribution

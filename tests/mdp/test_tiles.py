@@ -9,11 +9,15 @@ import pytest
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
-from tessella.mdp.stages.gpu_kernels import TileGrid, significant_terms
+from tessella.mdp.dynamics import TileSizes
+from tessella.mdp.stages.gpu_kernels import (
+    TiledAxisShift,
+    TileGrid,
+    significant_terms,
+    tiled_operation,
+)
 from tessella.mdp.stages.move import chain_operation
 from tessella.mdp.stages.shift import shift_operation
-from tessella.mdp.stages.tiled_shift import TiledAxisShift, tiled_operation
-from tessella.mdp.stages.tiling import TileSizes
 from tessella.rounding import EPS
 from tessella.solvers.execution_plan import Thresholds, choose_tiles, make_plan
 

@@ -7,7 +7,7 @@ import pytest
 
 import tessella as ts
 from tessella.mdp.describe import describe_events
-from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages.stage import ExpectedReward
 
 AXES = {"stock": range(4), "due": range(4)}
 COIN = ts.Noise("demand", (0, 1), (0.5, 0.5))

@@ -5,7 +5,7 @@ import pytest
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64, to_device
-from tessella.mdp.stages import reward as rewards
+from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.partition import (
     Partition,
     block_stages,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.mdp.stages import reward as rewards
-from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages import stage as rewards
+from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 
 SETTINGS = {"max_stock": 149, "max_regime": 8, "max_demand": 6, "orders": (0, 4)}

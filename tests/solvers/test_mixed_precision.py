@@ -10,8 +10,8 @@ from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.policy import TableRule
-from tessella.mdp.stages import reward as rewards
-from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages import stage as rewards
+from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers import engine
 from tessella.solvers.engine import Engine, bound_error

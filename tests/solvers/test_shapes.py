@@ -187,7 +187,7 @@ def test_all_compiled_code_of_the_package_goes_through_the_table():
     source = Path(ts.__file__).parent
     jitted = [str(file.relative_to(source)) for file in source.rglob("*.py") if _jits(file)]
     # A window that is read from several devices has a function of its own, which goes with it.
-    assert sorted(jitted) == ["mdp/compilation.py", "mdp/sharded_arrays.py"]
+    assert sorted(jitted) == ["mdp/compilation.py", "mdp/stages/sharded.py"]
 
 
 def _jits(file: Path) -> bool:

@@ -12,8 +12,8 @@ from tessella.baselines.training import TrainedPolicy, TrainingCurve, select_gre
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, is_count, require_type
+from tessella.mdp.dynamics import generator
 from tessella.mdp.model import MDP
-from tessella.mdp.sampling import generator
 
 Baseline = TabularQ | FittedQ
 

@@ -21,9 +21,9 @@ from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, is_count, is_positive, require_type
 from tessella.mdp.as_policy import as_policy
+from tessella.mdp.dynamics import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.sampling import generator
 from tessella.mdp.simulate import Rng
 from tessella.mdp.start import Start, draw_starts, start_distribution
 from tessella.rounding import round_down, round_up

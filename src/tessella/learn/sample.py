@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ArgumentError, is_count, require_type
 from tessella.grid import StateGrid
 from tessella.mdp.checks import check_observation_noise
+from tessella.mdp.dynamics import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.sampling import generator
 
 
 @dataclass(frozen=True, eq=False)

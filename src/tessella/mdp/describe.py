@@ -14,10 +14,9 @@ from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.move import AxisMatrix
 from tessella.mdp.stages.operation import Displacement, Identity, Operation
-from tessella.mdp.stages.reward import ExpectedReward
 from tessella.mdp.stages.scratch import AddAxes, GridChange
 from tessella.mdp.stages.shift import AxisShift
-from tessella.mdp.stages.stage import CompiledStage
+from tessella.mdp.stages.stage import CompiledStage, ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.tabular.tabular import Tabular
 

@@ -6,15 +6,18 @@ For an array ``w`` over next states, and every state ``s`` and action ``a``,
 
 It comes in two halves: what no action touches is done once (``shared_backup``), the rest once per
 action (``action_backup``), so that a maximum over actions never stores states x actions. Solvers,
-evaluation and occupancies need no more; simulation, files and bounds ask for the rest of
-``Dynamics``.
+evaluation and occupancies need no more; simulation, files and bounds use the rest of ``Dynamics``.
+
+A simulation draws the outcomes of many walkers at once, by inversion:
+
+    k = #{j : F_j <= u F_K},    u uniform on [0, 1),    F the cumulated probabilities.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import ArgumentError
 from tessella.mdp.context import EvaluationContext
 from tessella.numerics import numerics
 from tessella.rounding import ModelRounding, RowSumBounds
@@ -29,10 +33,21 @@ from tessella.rounding import ModelRounding, RowSumBounds
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from tessella.mdp.stages.tiling import TileSizes
-    from tessella.mdp.tabular.row_backend import LayoutRule
+    from tessella.mdp.tabular.rows import LayoutRule
 
 Prepared = TypeVar("Prepared")
+TILED_MIN_LAST_AXIS = 64  # places of the last axis: a shorter one makes poor columns
+
+
+@dataclass(frozen=True)
+class TileSizes:
+    """How kernels of an accelerator cut a grid into tiles."""
+
+    row_bytes: int = 1024  # of a row of a tile, in bytes: a power of two
+    rows: int = 16  # of a sliding window
+    unrolled_terms: int = 4  # terms of a sliding sum that are written out in a round of its loop
+    warps: int = 4
+    interpret: bool = False
 
 
 class Backend(ABC):
@@ -288,3 +303,30 @@ def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) 
     """Fold ``step(action, carry)`` over all actions."""
     first = start[0] if isinstance(start, tuple) else start
     return numerics(first).fold(backend.n_actions, step, start)
+
+
+def generator(rng: object) -> np.random.Generator:
+    """``rng``, a generator or whatever seeds one; there is no seed that comes by itself."""
+    try:
+        if rng is not None:
+            return np.random.default_rng(rng)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        pass
+    raise ArgumentError("rng must be a generator or an integer seed", value=f"got {rng!r}")
+
+
+def draw_indices(rows: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
+    """One index from each row of probabilities."""
+    return invert_cumulative(np.cumsum(rows, axis=-1), rng)
+
+
+def invert_cumulative(cumulative: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
+    """One index from each row of cumulated probabilities."""
+    u = rng.random(len(cumulative)) * cumulative[:, -1]  # below the total even after rounding
+    return (cumulative <= u[:, None]).sum(axis=-1)
+
+
+def entries_for_walkers(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
+    """Entries of ``array`` (A | 1, *broadcast, ...) at ``where`` walkers are and what they do."""
+    index = [w if n > 1 else 0 for w, n in zip(where, array.shape[1:], strict=False)]
+    return array[(actions if len(array) > 1 else np.zeros_like(actions), *index)]

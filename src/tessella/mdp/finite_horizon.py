@@ -42,10 +42,9 @@ from tessella.mdp.dynamics import (
     ModelComponents,
     Transitions,
 )
-from tessella.mdp.period_backend import PeriodBackend, PeriodRows
 from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
-from tessella.mdp.tabular.row_backend import LayoutRule, RowArrays, RowLayout
+from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, RowSumBounds
 

@@ -30,8 +30,8 @@ from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions, values_of
 from tessella.mdp.checks import raise_for_first
-from tessella.mdp.device_arrays import host_fields, with_host_arrays
 from tessella.mdp.rule_tree import RuleTree, check_program, node_from_json
+from tessella.numerics import host_fields, with_host_arrays
 
 FORMAT = "tessella policy"
 VERSION = 1  # of the file format

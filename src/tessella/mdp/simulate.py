@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, is_count, require_type
+from tessella.mdp.dynamics import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.sampling import generator
 from tessella.mdp.start import Start, draw_starts, listed_states
 
 Rng = np.random.Generator | int

@@ -24,7 +24,7 @@ from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
 from tessella.mdp.finite_horizon import CompiledPeriodBackend, Timed
 from tessella.mdp.model import MDP
-from tessella.mdp.period_backend import PeriodBackend
+from tessella.mdp.tabular.rows import PeriodBackend
 from tessella.numerics import numerics
 from tessella.rounding import OUTWARD_FACTOR, round_up
 from tessella.solvers.engine import Engine

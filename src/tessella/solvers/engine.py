@@ -14,10 +14,9 @@ from tessella.criteria.criterion import CriterionKernel
 from tessella.criteria.total import TotalKernel
 from tessella.errors import ArgumentError, ModelError
 from tessella.mdp.compilation import in_float64, results_stay_on_device, to_backend
-from tessella.mdp.device_arrays import read_only
 from tessella.mdp.dynamics import BackendModel, Dynamics
-from tessella.mdp.sharded_arrays import ShardedArray, ShardLayout
-from tessella.mdp.stages.sharded import ShardedBackend
+from tessella.mdp.stages.sharded import ShardedArray, ShardedBackend, ShardLayout
+from tessella.numerics import read_only
 from tessella.rounding import EPS, RowSumBounds
 from tessella.solvers import kernels
 from tessella.solvers.method import validate_tol

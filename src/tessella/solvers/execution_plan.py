@@ -17,14 +17,18 @@ from typing import TYPE_CHECKING, Any
 from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, is_count, require_type
-from tessella.mdp.dynamics import BackendModel, CompileOptions, Dynamics
+from tessella.mdp.dynamics import (
+    TILED_MIN_LAST_AXIS,
+    BackendModel,
+    CompileOptions,
+    Dynamics,
+    TileSizes,
+)
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import Partition, block_shape, find_partition
 from tessella.mdp.stages.staged import Staged
-from tessella.mdp.stages.tiling import TILED_MIN_LAST_AXIS, TileSizes
-from tessella.mdp.tabular.row_backend import RowLayout
-from tessella.mdp.tabular.rows import DENSE_MIN_SHARE
+from tessella.mdp.tabular.rows import DENSE_MIN_SHARE, RowLayout
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.solvers.method import Method, require_method
 from tessella.solvers.mixed_precision import MixedPrecision

@@ -31,7 +31,7 @@ from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_f
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import take_range, with_length
 from tessella.mdp.stages.partition import Partition, block_stages, build_block_backend
-from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import choose_partition

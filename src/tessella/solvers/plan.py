@@ -28,7 +28,7 @@ from tessella.mdp.describe import largest_intermediate, model_bytes
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import Partition, block_stages
-from tessella.mdp.stages.reward import ExpectedReward
+from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.method import Method

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.device_arrays import host_fields, with_host_arrays
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.events import average_unit
+from tessella.numerics import host_fields, with_host_arrays
 from tessella.rounding import EPS, round_down, round_up, write_enclosed
 
 

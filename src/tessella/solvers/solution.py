@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from tessella.criteria.average import Average
 from tessella.errors import FileError
 from tessella.mdp.actions import components, values_of
-from tessella.mdp.device_arrays import with_host_arrays
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, TableRule
+from tessella.numerics import with_host_arrays
 from tessella.rounding import round_up
 from tessella.solvers.result import History, Precision, Result, write_average
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from tessella.mdp.files.variables import Variables
+    from tessella.mdp.files.netcdf import Variables
     from tessella.solvers.execution_plan import ExecutionPlan
 
 SOLUTION_FORMAT = "tessella-solution-3"
@@ -256,8 +256,7 @@ class Solution(Result):
 
         ``with_model`` puts the model's arrays into the same file, so that it is read back alone.
         """
-        from tessella.mdp.files.netcdf import put_beside
-        from tessella.mdp.files.variables import created, write_variables
+        from tessella.mdp.files.netcdf import created, put_beside, write_variables
 
         history = {
             f"history_{name}": (getattr(self.history, name), ("sweep",)) for name in HISTORY_FIELDS
@@ -293,7 +292,7 @@ class Solution(Result):
         Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
         agree with one another; ``certify`` proves what they are worth.
         """
-        from tessella.mdp.files.variables import (
+        from tessella.mdp.files.netcdf import (
             attributes_of,
             open_dataset,
             read_variable,

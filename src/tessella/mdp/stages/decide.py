@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, call_by_name
-from tessella.mdp.sampling import entries_for_walkers
+from tessella.mdp.dynamics import entries_for_walkers
 from tessella.mdp.stages.interpolation import (
     EdgeOption,
     OffGridOption,

@@ -24,7 +24,7 @@ from tessella.errors import ModelError, format_value
 from tessella.grid import index_type, require_unmasked
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, NoiseTable
-from tessella.mdp.sampling import entries_for_walkers
+from tessella.mdp.dynamics import entries_for_walkers
 from tessella.mdp.stages.operation import (
     AxisOperation,
     RandomOperation,

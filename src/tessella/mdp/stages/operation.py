@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.sampling import entries_for_walkers, invert_cumulative
+from tessella.mdp.dynamics import entries_for_walkers, invert_cumulative
 from tessella.rounding import RowSumBounds, bound_sums
 
 MEAN_DIGITS = 9  # decimal digits of probabilities and positions that are sums over neighbours

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tessella.mdp.dynamics import Dynamics
+from tessella.mdp.dynamics import Dynamics, TileSizes
 from tessella.mdp.stages.stage import CompiledStage
 from tessella.mdp.stages.staged import StageBackend, Staged, build_stage_backend
-from tessella.mdp.stages.tiling import TileSizes
 
 HALO_MAX_SHARE = 0.25  # of the length of a block: its halo, along the slowest axis
 

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.grid import index_type
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, NoiseTable, count_entries
-from tessella.mdp.sampling import entries_for_walkers
+from tessella.mdp.dynamics import entries_for_walkers
 from tessella.mdp.stages.interpolation import INTERPOLATION_ROUNDING
 from tessella.mdp.stages.operation import (
     RandomOperation,

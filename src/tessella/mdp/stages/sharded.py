@@ -1,11 +1,13 @@
 """One staged model over several devices: each has one block of the slowest axis.
 
-A backward pass begins with an exchange: every device gets the few places around its own that the
-period may reach from the devices beside it. All else is the backend of ``staged`` on the block
+A backward pass begins with an exchange: every device gets from its neighbours the few places around
+its own that the period may reach. All else is the backend of ``staged`` on the block
 (``partition``), kernels of accelerators included, and no device ever holds more than that.
 
 Arrays over the grid are cut along one axis; the model's own come with a first axis of length
-``count``, one block after the other, each made on its device.
+``count``, one block after the other, each made on its device. The devices' parts are of one length,
+so the last of them may end in places that the grid does not have: copies of its last one. A
+``ShardedArray`` hides them from its reader.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ import numpy as np
 from jax import lax, shard_map
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp.compilation import in_float64, to_device
-from tessella.mdp.dynamics import Backend, BackendModel, Dynamics
+from tessella.mdp.dynamics import Backend, BackendModel, Dynamics, TileSizes
+from tessella.mdp.stages.operation import take_range, with_length
 from tessella.mdp.stages.partition import (
     Partition,
     block_stages,
@@ -31,7 +35,6 @@ from tessella.mdp.stages.partition import (
     find_partition,
 )
 from tessella.mdp.stages.staged import StageBackend, Staged
-from tessella.mdp.stages.tiling import TileSizes
 
 MESH_AXIS = "rows"  # what the mesh's one axis is called
 
@@ -166,3 +169,72 @@ def build_sharded_backend(
 
     backend = ShardedBackend(build_block_backend(dynamics, partition, tiles), partition, mesh)
     return BackendModel(backend, jax.tree.map(whole, *parts))
+
+
+class ShardLayout:
+    """How arrays over a grid of ``shape`` lie on the devices of a backend."""
+
+    def __init__(self, backend: ShardedBackend, shape: tuple[int, ...]) -> None:
+        self.partition = backend.partition
+        self.mesh = backend.mesh
+        self.shape = shape
+
+    def zeros(self, dtype: Any) -> jax.Array:
+        shape = with_length(self.shape, self.partition.axis, self.partition.padded_length)
+        return jnp.zeros(shape, dtype, device=self._sharding(0))
+
+    def to_devices(self, array: NDArray, dim: int = 0) -> jax.Array:
+        """An array whose axes from ``dim`` on are the grid's, part by part."""
+        axis = dim + self.partition.axis
+        shape = with_length(array.shape, axis, self.partition.padded_length)
+
+        def part(index: Any) -> NDArray:
+            first, after, _ = index[axis].indices(self.partition.padded_length)
+            return take_range(array, axis, first, after - first)
+
+        return jax.make_array_from_callback(shape, self._sharding(dim), part)
+
+    def _sharding(self, dim: int) -> NamedSharding:
+        return NamedSharding(
+            self.mesh, P(*(None,) * (dim + self.partition.axis), *self.mesh.axis_names)
+        )
+
+    def to_result(self, array: jax.Array) -> ShardedArray:
+        return ShardedArray(array, self.partition.axis, self.partition.length)
+
+
+class ShardedArray:
+    """An array on several devices that is read as NumPy's, whole or in part.
+
+    Where several processes hold it, all of them must read it alike: they send each other what is
+    read.
+    """
+
+    def __init__(self, array: jax.Array, axis: int, length: int) -> None:
+        self.array = array
+        self.axis = axis
+        self.length = length
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return with_length(self.array.shape, self.axis, self.length)
+
+    @property
+    def dtype(self) -> Any:
+        return self.array.dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
+        if self.array.is_fully_addressable:
+            whole = np.asarray(self.array)[self._grid_slices]
+        else:
+            whole = self[()]
+        return whole.astype(dtype or self.dtype, copy=False)
+
+    def __getitem__(self, index: Any) -> NDArray:
+        everywhere = NamedSharding(self.array.sharding.mesh, P())  # type: ignore[attr-defined]
+        read = jax.jit(lambda array: array[self._grid_slices][index], out_shardings=everywhere)
+        return np.asarray(read(self.array))
+
+    @property
+    def _grid_slices(self) -> tuple[slice, ...]:
+        return (slice(None),) * self.axis + (slice(self.length),)

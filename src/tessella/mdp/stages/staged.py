@@ -6,8 +6,11 @@ With stages 1..m in the order of events, E_i the expectation of stage i and r_i 
 
 where r_i is the stage's expected reward given the state at its moment. Memory is linear in states.
 
-``as_rows`` multiplies the stages out to the rows of a table. Which of the two forms a solve uses is
-a choice of its execution plan (``solvers.execution_plan``), by the counts that stand here.
+``as_rows`` multiplies the stages out to the rows of a table, P = E_1 E_2 ... E_m under an action.
+Each factor has the rows of those states alone that the stages before it can reach: a scratch axis
+that an action sets has one value then, not all of them. The product starts from the last stage, so
+that no entry adds up more terms than a stage has. Which of the two forms a solve uses is a choice
+of its execution plan (``solvers.execution_plan``), by the counts given here.
 """
 
 from __future__ import annotations
@@ -23,22 +26,26 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import refuse_unordered
 from tessella.mdp.context import TIME, EvaluationContext, call_by_name
-from tessella.mdp.dynamics import Backend, BackendModel, CompileOptions, Dynamics, Transitions
+from tessella.mdp.dynamics import (
+    Backend,
+    BackendModel,
+    CompileOptions,
+    Dynamics,
+    TileSizes,
+    Transitions,
+)
 from tessella.mdp.stages.operation import (
     CompiledOperation,
     Displacement,
     Operation,
     action_slice,
 )
-from tessella.mdp.stages.reward import reward_bound
 from tessella.mdp.stages.scratch import (
     GridChange,
     add_scratch_axes,
     restrict_scratch_axes,
 )
-from tessella.mdp.stages.stage import CompiledStage, Pay, Stage
-from tessella.mdp.stages.tiling import TileSizes
-from tessella.mdp.stages.to_rows import count_outcomes, rows_of_states, stage_product
+from tessella.mdp.stages.stage import CompiledStage, Pay, Stage, reward_bound
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
@@ -387,7 +394,7 @@ def build_stage_backend(
         return StageBackend(
             tuple(operation.compile(acts) for operation, acts in operations), n_actions
         )
-    from tessella.mdp.stages.tiled_shift import tiled_operation
+    from tessella.mdp.stages.gpu_kernels import tiled_operation
 
     return StageBackend(
         tuple(tiled_operation(*one, tiles, for_any_block) for one in operations), n_actions
@@ -425,3 +432,68 @@ def _expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.fl
     for to, p in operation.outcomes(action):
         total += p * flat[to]
     return total
+
+
+def stage_product(operations: Sequence[Operation], action: int, later=None):
+    """Sparse matrix of some stages under an action, and of what comes later."""
+    if not operations:
+        assert later is not None
+        return later.copy()
+    matrices = []
+    reachable = None
+    for operation in operations[:-1]:
+        matrix, reachable = _drop_empty_columns(_stage_matrix(operation, action, reachable))
+        matrices.append(matrix)
+    last = _stage_matrix(operations[-1], action, reachable)
+    rows = last if later is None else last @ later
+    for matrix in reversed(matrices):
+        rows = matrix @ rows
+    return rows
+
+
+def rows_of_states(operations: Sequence[Operation], action: int, states: NDArray[np.integer]):
+    """Sparse rows of some states under an action, one stage after the other."""
+    import scipy.sparse as sp
+
+    rows = sp.csr_array(sp.eye_array(len(states)))
+    live = states
+    for operation in operations:
+        matrix, live = _drop_empty_columns(_stage_matrix(operation, action, live))
+        rows = sp.csr_array(rows @ matrix)
+    return rows
+
+
+def count_outcomes(operation: Operation) -> int:
+    """States and outcomes of a stage under one action: all are looked at to make its matrix."""
+    return math.prod(operation.shape) * max(operation.rounding_terms, 1)
+
+
+def _drop_empty_columns(matrix):
+    """A sparse matrix without its empty columns, and where the others stood."""
+    import scipy.sparse as sp
+
+    reached = np.zeros(matrix.shape[1], dtype=bool)
+    reached[matrix.indices] = True
+    live = np.flatnonzero(reached)
+    place = np.cumsum(reached) - 1
+    parts = matrix.data, place[matrix.indices], matrix.indptr
+    return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
+
+
+def _stage_matrix(operation: Operation, action: int, live: NDArray | None):
+    """Sparse matrix of one stage, from the ``live`` states before it (or all) to those after it."""
+    import scipy.sparse as sp
+
+    n = math.prod(operation.shape) if live is None else len(live)
+    data = []
+    source = []
+    target = []
+    for to, p in operation.outcomes(action):
+        to, p = (a.ravel() if live is None else a.ravel()[live] for a in (to, p))
+        kept = np.flatnonzero(p)
+        data.append(p[kept])
+        source.append(kept)
+        target.append(to[kept])
+    entries = (np.concatenate(source), np.concatenate(target))
+    shape = n, math.prod(operation.output_shape)
+    return sp.csr_array((np.concatenate(data), entries), shape=shape)

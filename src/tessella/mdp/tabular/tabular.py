@@ -27,9 +27,12 @@ from tessella.mdp.dynamics import (
     FactorisedSystem,
     Transitions,
 )
-from tessella.mdp.tabular.row_backend import LayoutRule, RowArrays, RowBackend, RowLayout
 from tessella.mdp.tabular.rows import (
     DenseRows,
+    LayoutRule,
+    RowArrays,
+    RowBackend,
+    RowLayout,
     SparseRows,
     compile_rows,
     draw_entries,
