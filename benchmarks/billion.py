@@ -23,8 +23,8 @@ import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
+from tessella.solvers.mixed_precision import to_single_precision
 from tessella.solvers.operators import Operators
-from tessella.solvers.single_precision import to_single_precision
 
 TOL = 1e-6
 SIZES = {  # about as many states: stock and regimes, both multiples of 128

@@ -19,7 +19,7 @@ import tessella as ts
 from tessella.cli.simulate import _write_csv as save_paths
 from tessella.files import atomic_write
 from tessella.paper.report import write_file
-from tessella.solvers.checkpoint import CheckpointWriter
+from tessella.solvers.result import CheckpointWriter
 
 SOURCE = Path(ts.__file__).parent
 MODEL = ts.benchmark("INV-Mix")

@@ -17,7 +17,7 @@ import tessella as ts
 from tessella.baselines import FittedQ, fitted_q
 from tessella.baselines.training import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
 from tessella.grid import index_type
-from tessella.mdp.tabular import step as stepping
+from tessella.mdp.tabular import outcomes as stepping
 from tessella.mdp.tabular.rows import compile_rows
 
 SIDE = 70_000

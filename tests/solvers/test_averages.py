@@ -10,10 +10,10 @@ from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
-from tessella.solvers import average_reward, block_tridiagonal, hitting_times, loop, multigrid
-from tessella.solvers.block_tridiagonal import DIRECT_INVERSE_MAX_ROWS
+from tessella.solvers import average_reward, hitting_times, loop, multigrid
 from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
+from tessella.solvers.multigrid import DIRECT_INVERSE_MAX_ROWS
 
 REGIMES = 300  # mixing takes about 100,000 periods
 
@@ -354,14 +354,12 @@ def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together):
         whole[k + 1, :, k], whole[k, :, k + 1] = beside[0, k], beside[1, k]
     whole = whole.reshape(count * n, -1)
     factors, x = (
-        block_tridiagonal.factorise_blocks(
-            block_tridiagonal.BlockTridiagonal(beside[0], on, beside[1]), together
-        ),
+        multigrid.factorise_blocks(multigrid.BlockTridiagonal(beside[0], on, beside[1]), together),
         rng.normal(size=(count, n)),
     )
     assert factors.solve((whole @ x.ravel()).reshape(x.shape)) == pytest.approx(x)
     assert factors.transposed.solve((x.ravel() @ whole).reshape(x.shape)) == pytest.approx(x)
-    none = block_tridiagonal.make_zero_inverse(count, n, together)
+    none = multigrid.make_zero_inverse(count, n, together)
     assert [each.shape for each in jax.tree.leaves(none)] == [
         each.shape for each in jax.tree.leaves(factors)
     ]

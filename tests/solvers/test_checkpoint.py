@@ -9,9 +9,8 @@ import pytest
 from support.disks import files_of_at_most
 
 import tessella as ts
-from tessella.solvers import checkpoint as checkpoints
 from tessella.solvers.loop import Progress, _RunLog
-from tessella.solvers.result import History
+from tessella.solvers.result import CheckpointWriter, History
 
 METHOD = ts.ValueIteration(1e-7)
 
@@ -84,7 +83,7 @@ def test_a_finished_solve_is_not_done_again(tmp_path, whole):
 
 def test_a_write_that_fails_leaves_the_file_before_it(tmp_path, whole):
     path = tmp_path / "run.npz"
-    keeper = checkpoints.CheckpointWriter(ts.Checkpoint(path), whole.mdp)
+    keeper = CheckpointWriter(ts.Checkpoint(path), whole.mdp)
     keeper.write(whole.value, whole.history)
     with files_of_at_most(1000), pytest.raises(ts.FileError, match="File too large"):
         keeper.write(np.zeros_like(whole.value), whole.history)
@@ -96,7 +95,7 @@ def test_a_write_that_fails_leaves_the_file_before_it(tmp_path, whole):
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path, whole):
     path = tmp_path / "run.npz"
-    checkpoints.CheckpointWriter(ts.Checkpoint(path), whole.mdp).write(whole.value, whole.history)
+    CheckpointWriter(ts.Checkpoint(path), whole.mdp).write(whole.value, whole.history)
     with pytest.raises(ts.FileError, match="checkpoint of another model"):
         ts.solve(ts.inventory(holding_cost=0.09), METHOD, checkpoint=path)
     path.write_bytes(b"torn")
@@ -122,9 +121,7 @@ def test_methods_of_several_runs_say_that_they_keep_none(tmp_path):
 
 
 def test_the_time_between_writes_grows_with_what_is_asked_for(tmp_path, whole):
-    keeper = checkpoints.CheckpointWriter(
-        ts.Checkpoint(tmp_path / "run.npz", every=1000), whole.mdp
-    )
+    keeper = CheckpointWriter(ts.Checkpoint(tmp_path / "run.npz", every=1000), whole.mdp)
     assert not keeper.is_due
     assert not keeper.is_due
     assert keeper.rounds_per_check == 4  # doubled while there is time

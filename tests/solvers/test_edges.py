@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from support.models import random_model
 
 import tessella as ts
-from tessella.solvers.single_precision import SinglePrecision
+from tessella.solvers.mixed_precision import SinglePrecision
 
 METHODS = [
     ts.ValueIteration,

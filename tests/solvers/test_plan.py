@@ -15,8 +15,8 @@ from tessella.solvers.block_residuals import choose_partition
 from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.in_place import InPlaceSweeper
+from tessella.solvers.mixed_precision import SinglePrecision, to_single_precision
 from tessella.solvers.operators import Operators
-from tessella.solvers.single_precision import SinglePrecision, to_single_precision
 
 
 def cost(mdp: ts.MDP, *method: ts.Method, **words) -> ts.CostEstimate:

@@ -1,8 +1,64 @@
-"""What a value means: one kind of criterion per file."""
+"""The meaning of a value: one kind of criterion per file, and conversions to criteria.
+
+A criterion is given as an object, as a number (a discount), or in a file as JSON.
+"""
+
+from __future__ import annotations
+
+import json
 
 from tessella.criteria.average import Average
+from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
+from tessella.errors import ArgumentError, FileError
 
-__all__ = ["Average", "Discounted", "FiniteHorizon", "Total"]
+__all__ = [
+    "Average",
+    "Discounted",
+    "FiniteHorizon",
+    "Total",
+    "as_criterion",
+    "read_criterion",
+    "require_criterion_or_discount",
+]
+
+
+def as_criterion(source: float | Criterion) -> Criterion:
+    """A criterion as it is; a number as a discount."""
+    return source if isinstance(source, Criterion) else Discounted(source)
+
+
+def require_criterion_or_discount(
+    discount: float | Criterion | None, criterion: Criterion | None
+) -> Criterion:
+    """What a builder was given under one of the two names."""
+    if discount is not None and criterion is not None:
+        value = f"got discount={discount!r} and criterion={criterion!r}"
+        raise ArgumentError("a model has a discount or another criterion, not both", value=value)
+    source = discount if criterion is None else criterion
+    if source is None:
+        raise ArgumentError(
+            "a model needs a discount such as 0.95, or a criterion such as Average()",
+            value="got neither",
+        )
+    return as_criterion(source)
+
+
+def read_criterion(identity: str | None, discount: float) -> Criterion:
+    """The criterion of a file: its ``identity`` as JSON, where it is none with a discount."""
+    if identity is None:
+        return Discounted(discount)
+    match json.loads(identity):
+        case "average":
+            return Average()
+        case "total":
+            return Total()
+        case ["horizon", int(periods), float(of)]:
+            return FiniteHorizon(periods, of)
+        case other:
+            requirement = (
+                "a model file's criterion must be a discount, 'average', 'total' or a horizon"
+            )
+            raise FileError(requirement, value=f"got {other!r}")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.as_criterion import as_criterion, require_criterion_or_discount
+from tessella.criteria import as_criterion, require_criterion_or_discount
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
@@ -262,7 +262,7 @@ class MDP:
         ``step`` is vectorised and names what it needs: axes, the action, the noises. Several noises
         are independent of one another given state and action. With ``minimise`` it returns costs.
         """
-        from tessella.mdp.tabular.step import from_step
+        from tessella.mdp.tabular.outcomes import from_step
 
         context = make_context(grid, actions, action_name)
         parts = from_step(step, context, noise, feasible, -1 if minimise else 1)
@@ -278,7 +278,7 @@ class MDP:
         name: str = "",
     ) -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
-        from tessella.mdp.tabular.gymnasium import from_gymnasium, name_of, start_of
+        from tessella.mdp.tabular.outcomes import from_gymnasium, name_of, start_of
 
         mdp = assemble_model(from_gymnasium(env), Total(), name or name_of(env))
         chosen = require_criterion_or_discount(discount, criterion)
@@ -289,7 +289,7 @@ class MDP:
 
         ``start`` reads as in ``with_start``; None for the model's own.
         """
-        from tessella.mdp.tabular.gymnasium import to_gymnasium
+        from tessella.mdp.tabular.outcomes import to_gymnasium
 
         return to_gymnasium(self, start)
 

@@ -26,9 +26,10 @@ from tessella.numerics import JAX
 from tessella.solvers.engine import Engine
 from tessella.solvers.loop import Callback, Progress, iterate
 from tessella.solvers.method import Method
-from tessella.solvers.modified_policy_iteration import ModifiedPolicyIteration
+from tessella.solvers.mixed_precision import scale_residual, to_single_precision
 from tessella.solvers.policy_iteration import InexactPolicyIteration, choose_relative_tolerance
 from tessella.solvers.result import Result
+from tessella.solvers.value_iteration import ModifiedPolicyIteration
 
 if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
@@ -133,15 +134,11 @@ class _SinglePrecisionSweeps(ModifiedPolicyIteration):
     traced = True
 
     def refine(self, operators: Operators, state: IterationState):
-        import jax.numpy as jnp
-
-        from tessella.solvers.single_precision import to_single_precision
-
         first = operators.criterion.step(state.value, state.backup)
         sweep = bound_to(to_single_precision(operators).policy_step, state.policy)
-        point = JAX.repeat(self.partial_sweeps, sweep, first.astype(jnp.float32))
+        point = JAX.repeat(self.partial_sweeps, sweep, first.astype(JAX.float32))
         # Single precision ends at 3e38: larger rewards are swept over one at a time, in double.
-        return jnp.where(jnp.isfinite(point).all(), point.astype(first.dtype), first)
+        return JAX.where(JAX.isfinite(point).all(), point.astype(first.dtype), first)
 
 
 @dataclass(frozen=True)
@@ -151,10 +148,6 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
     traced = True
 
     def refine(self, operators: Operators, state: IterationState):
-        import jax.numpy as jnp
-
-        from tessella.solvers.single_precision import scale_residual, to_single_precision
-
         single = to_single_precision(operators)
         criterion = operators.criterion
         residual = state.backup - state.value
@@ -174,7 +167,7 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
 
         # A small norm may hide large entries; sweeps even them out.
         point = state.value + scale * JAX.repeat(self.thresholds.trial_sweeps + 1, sweep, e)
-        return jnp.where(jnp.isfinite(point).all(), point, state.backup)
+        return JAX.where(JAX.isfinite(point).all(), point, state.backup)
 
 
 WARM_UP_METHOD = ModifiedPolicyIteration(partial_sweeps=20, max_sweeps=100)

@@ -25,6 +25,7 @@ from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
+from tessella.solvers.mixed_precision import SinglePrecision
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.result import Result, write_average
 
@@ -123,6 +124,4 @@ def _choose_method(plan: ExecutionPlan) -> Method:
     thresholds = plan.thresholds.evaluation
     if plan.evaluation == "double":
         return InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
-    from tessella.solvers.single_precision import SinglePrecision
-
     return SinglePrecision(thresholds=thresholds)

@@ -20,13 +20,12 @@ from tessella.criteria.discounted import Discounted
 from tessella.errors import NotConverged
 from tessella.mdp.compilation import in_callers_setting, in_float64
 from tessella.solvers import kernels
-from tessella.solvers.checkpoint import CheckpointWriter
 from tessella.solvers.elimination import EliminationResult, eliminate_states
 from tessella.solvers.engine import Engine, make_initial_state
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData
 from tessella.solvers.recurrent_classes import check_recurrent_classes
-from tessella.solvers.result import History, Result, Status
+from tessella.solvers.result import CheckpointWriter, History, Result, Status
 
 # A bound that does not fall to this share of itself within so many rounds calls for another way ...
 STALL_REDUCTION = 0.5  # share of the earlier bound

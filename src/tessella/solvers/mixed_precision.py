@@ -1,26 +1,39 @@
-"""Large discounted models: sweeps in single precision, bounds in double.
+"""Large models: products in single precision, residuals and bounds in double.
 
-The first round sweeps from its start, v <- T v. Every other round corrects v for its greedy policy,
+Rounding costs a little time and no accuracy: each round takes its residual T v - v in double
+precision, which also gives the error bound, and corrects v in single precision, with the size of
+the residual taken out.
 
-    (I - discount P_pi) e = T v - v,    e = t_1 + t_2 + ...,    t_(j+1) = discount P_pi t_j,
+``SinglePrecision`` evaluates the greedy policy by BiCGSTAB, which needs only products with P_pi:
 
-where t_1 = T v - v is found in double precision and the sum in single, with its size taken out: so
-rounding costs a little time and no accuracy. Where t_m is nearly constant over the states that a
-process reaches while they count, the rest of the sum is nearly t_m / (1 - discount), state by
-state. What that leaves, (t_(m+1) - discount t_m) / (1 - discount), is seen before it is taken:
-where it is not smaller than t_(m+1), as in periodic chains, the plain sum is.
+    (I - discount P_pi) e = T_pi v - v.
+
+A correction that is good to a few digits cuts the residual by as many.
+
+``MixedPrecision``, for discounted models, sweeps in its first round, v <- T v. Every other round
+adds up
+
+    e = t_1 + t_2 + ...,    t_1 = T v - v,    t_(j+1) = discount P_pi t_j.
+
+Where t_m is nearly constant over the states that a process reaches while they count, the rest of
+the sum is nearly t_m / (1 - discount), state by state. What that leaves,
+(t_(m+1) - discount t_m) / (1 - discount), is known before the choice: where it is not smaller than
+t_(m+1), as in periodic chains, the plain sum is taken.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tessella.numerics import JAX
 from tessella.solvers.method import Method, require_whole_number
+from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.policy_iteration import InexactPolicyIteration
 
 if TYPE_CHECKING:
     from tessella.solvers.kernels import IterationState
-    from tessella.solvers.operators import Operators
 
 
 @dataclass(frozen=True)
@@ -41,37 +54,28 @@ class MixedPrecision(Method):
         require_whole_number(self, "terms", 1)
 
     def refine(self, operators: Operators, state: IterationState):
-        import jax.numpy as jnp
-        from jax import lax
-
-        from tessella.solvers.single_precision import to_single_precision
-
         single = to_single_precision(operators)
 
         def run_first_sweeps():
-            point = single.iterate_bellman(state.backup.astype(jnp.float32), self.first)
+            point = single.iterate_bellman(state.backup.astype(JAX.float32), self.first)
             return point.astype(state.value.dtype)
 
-        point = lax.cond(
-            jnp.isfinite(state.bound),
+        point = JAX.branch(
+            JAX.isfinite(state.bound),
             lambda: self._correct_value(operators, single, state),
             run_first_sweeps,
         )
-        return jnp.where(jnp.isfinite(point).all(), point, state.backup)
+        return JAX.where(JAX.isfinite(point).all(), point, state.backup)
 
     def _correct_value(self, operators: Operators, single: Operators, state: IterationState):
-        import jax.numpy as jnp
-
-        from tessella.solvers.single_precision import scale_residual
-
         criterion = single.criterion
         residual = state.backup - state.value
         # What all states share is known without solving: it is paid for ever.
         common = operators.criterion.common_part(residual)
         first, scale = scale_residual(residual - common)
-        fits_int8 = operators.backend.n_actions <= jnp.iinfo(jnp.int8).max
+        fits_int8 = operators.backend.n_actions <= JAX.iinfo(JAX.int8).max
         # A quarter of the bytes.
-        policy = state.policy.astype(jnp.int8) if fits_int8 else state.policy
+        policy = state.policy.astype(JAX.int8) if fits_int8 else state.policy
         partial_sum, next_sum, last_sum = single.sum_neumann_series(policy, first, self.terms)
         t = next_sum - partial_sum
         next_term = last_sum - next_sum
@@ -79,5 +83,47 @@ class MixedPrecision(Method):
             criterion.value_of_constant_reward(next_term - criterion.discount * t)
         )
         use_limit = residual_span < criterion.span(next_term)
-        e = jnp.where(use_limit, partial_sum + criterion.value_of_constant_reward(t), last_sum)
+        e = JAX.where(use_limit, partial_sum + criterion.value_of_constant_reward(t), last_sum)
         return state.value + operators.criterion.value_of_constant_reward(common) + scale * e
+
+
+@dataclass(frozen=True)
+class SinglePrecision(InexactPolicyIteration):
+    """Inexact policy iteration with corrections in single precision."""
+
+    max_sweeps: int = field(default=100_000, compare=False)
+    forcing: float = 1e-4
+    max_products: int = 100
+
+    traced = True
+
+    def refine(self, operators: Operators, state: IterationState):
+        residual = state.backup - state.value
+        # What all states share is known without solving: it is paid for ever.
+        common = operators.criterion.common_part(residual)
+        scaled, scale = scale_residual(residual - common)
+        single = to_single_precision(operators)
+        system = partial(single.policy_system, state.policy)
+        e = JAX.bicgstab(system, scaled, tol=self.forcing, maxiter=self.max_products)
+        point = state.value + operators.criterion.value_of_constant_reward(common) + scale * e
+        return JAX.where(JAX.isfinite(point).all(), point, state.backup)
+
+
+def scale_residual(residual):
+    """The residual in single precision with its size taken out, and that size."""
+    scale = JAX.maximum(JAX.abs(residual).max(), JAX.finfo(residual.dtype).tiny)
+    return (residual / scale).astype(JAX.float32), scale
+
+
+def to_single_precision(operators: Operators) -> Operators:
+    """The same operators with their numbers in single precision."""
+    import jax
+
+    def cast(x):
+        return x.astype(JAX.float32) if JAX.issubdtype(x.dtype, JAX.floating) else x
+
+    coarse = operators.data.coarse  # knows which of its numbers need all digits
+    data: ModelData = jax.tree.map(cast, operators.data._replace(coarse=None))._replace(
+        coarse=coarse
+    )
+    return Operators(operators.backend, data)

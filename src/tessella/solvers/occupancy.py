@@ -5,7 +5,7 @@
 with the adjoint of the policy's expectation. For a trial d with residual rho, the error is at most
 ||rho||_1 / (1 - discount) in total; the sum of d is 1, or less in a model that can end. With a
 horizon, d is a share of the time that is left after the start, and sums to 1 from any of them.
-Corrections of large models are in single precision, residuals never (see ``single_precision``).
+Corrections of large models are in single precision, residuals never (see ``mixed_precision``).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.hitting_times import bound_policy_hitting_time
 from tessella.solvers.method import validate_tol
+from tessella.solvers.mixed_precision import scale_residual, to_single_precision
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.single_precision import scale_residual, to_single_precision
 
 # A correction that leaves more of the residual than this has failed.
 CORRECTION_MAX_RESIDUAL_RATIO = 0.5

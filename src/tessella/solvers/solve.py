@@ -14,13 +14,12 @@ from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.average_reward import solve_average_reward
 from tessella.solvers.backward_induction import BackwardInduction, run_backward_pass
-from tessella.solvers.checkpoint import Checkpoint, CheckpointWriter, as_checkpoint
 from tessella.solvers.engine import Engine, decide
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.in_place import InPlace, iterate_in_place
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
-from tessella.solvers.result import Precision, Result
+from tessella.solvers.result import Checkpoint, CheckpointWriter, Precision, Result, as_checkpoint
 from tessella.solvers.solution import Solution, make_optimal_policy
 
 

@@ -48,7 +48,7 @@ import netCDF4
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.as_criterion import read_criterion
+from tessella.criteria import read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
