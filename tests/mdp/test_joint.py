@@ -12,8 +12,8 @@ import tessella as ts
 from tessella.grid import StateGrid
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.context import make_context
-from tessella.mdp.stages import jump
-from tessella.mdp.stages.decide import AxisAssignment
+from tessella.mdp.stages import maps
+from tessella.mdp.stages.maps import AxisAssignment
 from tessella.mdp.stages.scatter import JointMatrix, Scatter
 
 AXES = {"x": range(4), "y": range(5), "z": range(6), "last": range(12)}
@@ -56,12 +56,12 @@ def _law(weight, count: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def pair():
     """The same model, once with jumps over whole states."""
-    before = jump.joint_operation
-    jump.joint_operation = lambda *_: None
+    before = maps.joint_operation
+    maps.joint_operation = lambda *_: None
     try:
         whole = told()
     finally:
-        jump.joint_operation = before
+        maps.joint_operation = before
     return told(), whole
 
 

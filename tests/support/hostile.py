@@ -30,7 +30,7 @@ import tessella as ts
 from support.alterations import leaves
 from tessella.checker import check
 from tessella.errors import TessellaError
-from tessella.mdp.files.netcdf import (
+from tessella.mdp.netcdf import (
     attributes_of,
     created,
     open_dataset,

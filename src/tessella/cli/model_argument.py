@@ -119,8 +119,8 @@ def parse_settings(named_problem: Problem, given: tuple[str, ...]) -> dict[str, 
 
 
 def _open_saved(path: Path, given: tuple[str, ...]) -> MDP | Solution:
-    from tessella.mdp.files.netcdf import FORMAT, kind_of
     from tessella.mdp.model import MDP
+    from tessella.mdp.netcdf import FORMAT, kind_of
     from tessella.solvers.solution import Solution
 
     _refuse_settings(given, f"{path.name} holds numbers")

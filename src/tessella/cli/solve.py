@@ -62,7 +62,7 @@ def _require_suffixes(save: Path | None, policy: Path | None) -> None:
 
 def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
     """What was written, and the text about it."""
-    from tessella.mdp.files.netcdf import count_entries
+    from tessella.mdp.netcdf import count_entries
 
     messages = {}
     if save is not None:

@@ -414,13 +414,13 @@ class MDP:
 
         None for a model whose rows would be too many to write out.
         """
-        from tessella.mdp.files.netcdf import content_hash
+        from tessella.mdp.netcdf import content_hash
 
         return content_hash(self)
 
     def save(self, path: str | Path) -> None:
         """Write the model's arrays as NetCDF, readable without this package."""
-        from tessella.mdp.files.netcdf import save
+        from tessella.mdp.netcdf import save
 
         save(self, path)
 
@@ -430,7 +430,7 @@ class MDP:
 
         Arrays are checked as in ``from_arrays``: anybody can write a file.
         """
-        from tessella.mdp.files.netcdf import KIND, load
+        from tessella.mdp.netcdf import KIND, load
 
         with read_errors(path, KIND):
             saved = load(path)

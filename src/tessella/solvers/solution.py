@@ -25,7 +25,7 @@ from tessella.solvers.result import History, Precision, Result, write_average
 if TYPE_CHECKING:
     import xarray as xr
 
-    from tessella.mdp.files.netcdf import Variables
+    from tessella.mdp.netcdf import Variables
     from tessella.solvers.execution_plan import ExecutionPlan
 
 SOLUTION_FORMAT = "tessella-solution-3"
@@ -35,7 +35,7 @@ HISTORY_FIELDS = "bound", "changed", "seconds"
 
 def _load_model(path: str | Path, fingerprint: str) -> MDP:
     """The model that was saved with a solution of the model of this fingerprint."""
-    from tessella.mdp.files.netcdf import group_fingerprint
+    from tessella.mdp.netcdf import group_fingerprint
 
     if group_fingerprint(path) != fingerprint:
         requirement = f"{path} holds a solution and not its model"
@@ -256,7 +256,7 @@ class Solution(Result):
 
         ``with_model`` puts the model's arrays into the same file, so that it is read back alone.
         """
-        from tessella.mdp.files.netcdf import created, put_beside, write_variables
+        from tessella.mdp.netcdf import created, put_beside, write_variables
 
         history = {
             f"history_{name}": (getattr(self.history, name), ("sweep",)) for name in HISTORY_FIELDS
@@ -292,7 +292,7 @@ class Solution(Result):
         Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
         agree with one another; ``certify`` proves what they are worth.
         """
-        from tessella.mdp.files.netcdf import (
+        from tessella.mdp.netcdf import (
             attributes_of,
             open_dataset,
             read_variable,

@@ -10,14 +10,13 @@ what they name: axes of the grid, the action, the stage's own noise. They must b
     Jump(noise, to)             any map of coordinates, action and noise
 
 A model in continuous time is a list of events with rates instead (``Event``, ``MDP.from_rates``).
-Each kind has one file: what the user writes, and its operation (NumPy, and compiled by JAX).
+A file holds what the user writes and its operations (in NumPy, and compiled by JAX).
 """
 
 from __future__ import annotations
 
-from tessella.mdp.stages.decide import Decide
 from tessella.mdp.stages.events import Clock, Event
-from tessella.mdp.stages.jump import Jump
+from tessella.mdp.stages.maps import Decide, Jump
 from tessella.mdp.stages.move import Move
 from tessella.mdp.stages.shift import Shift
 from tessella.mdp.stages.stage import Noise, Pay, Stage, truncated_poisson

@@ -32,7 +32,7 @@ from tessella.grid import index_type, refuse_unordered
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, call_if_function
 from tessella.mdp.dynamics import ModelComponents
-from tessella.mdp.stages.jump import target_states
+from tessella.mdp.stages.maps import target_states
 from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import CompiledStage, Function, subtract_costs
 from tessella.mdp.stages.staged import Staged

@@ -33,7 +33,7 @@ from jax.experimental.pallas import triton
 from numpy.typing import NDArray
 
 from tessella.mdp.dynamics import TILED_MIN_LAST_AXIS, TileSizes
-from tessella.mdp.stages.decide import AxisMap
+from tessella.mdp.stages.maps import AxisMap
 from tessella.mdp.stages.operation import (
     CompiledOperation,
     Operation,

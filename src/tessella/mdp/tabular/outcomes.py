@@ -36,7 +36,7 @@ from tessella.mdp.context import (
     make_context,
 )
 from tessella.mdp.dynamics import ModelComponents
-from tessella.mdp.stages.jump import target_states
+from tessella.mdp.stages.maps import target_states
 from tessella.mdp.stages.stage import Noise, tabulate_noise
 from tessella.mdp.start import start_distribution
 from tessella.mdp.tabular.pairs import Pairs, build_tabular, check_rows, pairs_of

@@ -58,8 +58,8 @@ from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
 from tessella.mdp.context import make_context
 from tessella.mdp.dynamics import Dynamics, ModelComponents
-from tessella.mdp.files.tables import END, TableReader, arrays_of, arrays_of_outcomes
 from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.netcdf_tables import END, TableReader, arrays_of, arrays_of_outcomes
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Tabular
@@ -135,7 +135,7 @@ def _write(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) 
 
 
 def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
-    """The hash of a file's content: see ``netcdf``."""
+    """The hash of a file's content: see the docstring of this module."""
     found = hashlib.sha256()
     for name, value in sorted(attributes.items()):
         text = value if isinstance(value, str) else float(value).hex()
