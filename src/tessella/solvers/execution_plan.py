@@ -323,14 +323,7 @@ class _Choices:
 
     def check_combination(self, n_devices: int) -> None:
         """Raise an ArgumentError for requests that contradict the model, or one another."""
-        mdp = self.mdp
-        is_discounted = isinstance(mdp.criterion, Discounted)
-        if self.requests.get("correction") == "coarse" and not isinstance(mdp.criterion, Average):
-            raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
-        if self.requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
-            kind = mdp.criterion if not is_discounted else type(mdp.dynamics).__name__.lower()
-            requirement = "blocks serve models of stages with discounted rewards"
-            raise ArgumentError(requirement, value=f"got {kind}")
+        self._check_criterion()
         representation = self.requests.get("representation")
         if self.requests.get("backend") == "numpy":
             self._check_numpy(n_devices)
@@ -338,6 +331,17 @@ class _Choices:
             self._check_stages()
         if representation == "rows" or self.requests.get("backend") == "numpy":
             self._check_rows(n_devices)
+
+    def _check_criterion(self) -> None:
+        mdp = self.mdp
+        if self.requests.get("correction") == "coarse" and not isinstance(mdp.criterion, Average):
+            raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
+        if self.requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
+            kind = str(mdp.criterion)
+            if isinstance(mdp.criterion, Discounted):
+                kind = type(mdp.dynamics).__name__.lower()
+            requirement = "blocks serve models of stages with discounted rewards"
+            raise ArgumentError(requirement, value=f"got {kind}")
 
     def _check_numpy(self, n_devices: int) -> None:
         """What JAX must compile, NumPy does not run."""
