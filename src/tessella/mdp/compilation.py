@@ -215,7 +215,7 @@ def compile_per_shape(
 
         @wraps(function)
         def call(*args: Any) -> Result:
-            if n and not args[0].is_compiled:
+            if n and not getattr(args[0], "is_compiled", True):
                 with np.errstate(all="ignore"):  # what is not finite is found by its bound
                     return function(*args)
             require_unforked()
