@@ -83,7 +83,9 @@ def test_beside_values_and_policy_nothing_is_larger_than_a_slab(shop):
     assert tables[0].shape == shop.mdp.grid.shape
     peaks = []
     for states in (150, 3000):
-        slabs = BlockComparison(shop, worth, policy, shop.mdp, choose_partition(shop.mdp, states))
+        slabs = BlockComparison(
+            shop, worth, policy, shop.policy_plan, choose_partition(shop.mdp, states)
+        )
         summarise_blocks(slabs, shop, None, None)  # compiles
         tracemalloc.start()
         summarise_blocks(slabs, shop, None, None)

@@ -224,7 +224,8 @@ def test_a_discount_of_1_is_rejected_with_the_criteria_that_do_without(builder):
 
 def test_a_discount_that_is_no_number():
     assert message(by_action, *fair(), "high") == "discount must lie in [0, 1); got 'high'"
-    assert message(by_action, *fair(), None) == "discount must lie in [0, 1); got None"
+    needed = "a model needs a discount such as 0.95, or a criterion such as Average(); got neither"
+    assert message(by_action, *fair(), None) == needed
 
 
 @pytest.mark.parametrize("off", [3e-15, -3e-15, 1e-12, -1e-12])

@@ -51,8 +51,8 @@ def test_a_table_is_computed_when_asked_for_a_slab_at_a_time():
     assert asked == []
     whole = BaseStock(9.0, 4.0)(mdp.grid.points).reshape(mdp.grid.shape)
     assert np.array_equal(policy.table, whole)
-    assert max(asked) == 100
-    assert sum(asked) == 825
+    assert max(asked) == 100 < mdp.n_states
+    assert sum(asked) == mdp.n_states
     assert np.array_equal(policy.decisions, np.array(mdp.actions)[whole])
 
 

@@ -80,9 +80,14 @@ def on_eight() -> dict:
         ts.solve(ring("wrap"), devices=8)
     except ts.ModelError as error:
         refused.append(str(error))
+    usual = ts.solve(shop(), tol=1e-9, devices=8)
+    assert usual.plan is not None
+    found = told(usual)  # before a certificate reads all of it
+    loss = ts.certify(usual, usual.policy).worst_loss
     return {
         "plan": planned(),
-        "usual": told(ts.solve(shop(), tol=1e-9, devices=8)),
+        "usual": found,
+        "certified": [len(usual.plan.devices), len(usual.policy_plan.devices), loss.upper],
         "ring": told(ts.solve(ring(), ts.ValueIteration(1e-9), devices=8)),
         "refused": refused,
     }

@@ -72,6 +72,12 @@ def test_eight_devices_find_what_one_finds_with_the_same_bound(eight):
     assert eight["usual"]["bound"] <= 1e-9
 
 
+def test_what_eight_devices_find_is_certified_on_one(eight):
+    solved_on, certified_on, loss = eight["certified"]
+    assert (solved_on, certified_on) == (8, 0)  # none share it
+    assert loss < 1e-7
+
+
 def test_a_plan_counts_what_each_of_eight_devices_holds_and_times_them(eight):
     made = eight["plan"]
     assert made["own"] == made["held"] > 0

@@ -78,8 +78,8 @@ def _visits(factor: float):
 def _moved(factor: float):
     """Some of the occupancy is moved to where nothing is lost, as far as the error hides it."""
 
-    def visits(mdp, policy, start, loss, local_loss, is_fine):
-        found = true_visits(mdp, policy, start, loss, local_loss, is_fine)
+    def visits(engine, policy, start, loss, local_loss):
+        found = true_visits(engine, policy, start, loss, local_loss)
         share, at = (
             found.share.copy(),
             np.unravel_index(local_loss.value.argmax(), found.share.shape),

@@ -12,7 +12,7 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import ArgumentError, FileError
+from tessella.errors import FileError, ModelError
 
 __all__ = [
     "Average",
@@ -36,10 +36,10 @@ def require_criterion_or_discount(
     """What a builder was given under one of the two names."""
     if discount is not None and criterion is not None:
         value = f"got discount={discount!r} and criterion={criterion!r}"
-        raise ArgumentError("a model has a discount or another criterion, not both", value=value)
+        raise ModelError("a model has a discount or another criterion, not both", value=value)
     source = discount if criterion is None else criterion
     if source is None:
-        raise ArgumentError(
+        raise ModelError(
             "a model needs a discount such as 0.95, or a criterion such as Average()",
             value="got neither",
         )

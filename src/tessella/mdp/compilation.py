@@ -204,19 +204,18 @@ def compile_per_shape(
 
     What is compiled is kept in ``COMPILATION_CACHE``. Arguments are given by position. With
     ``donate_first`` the memory of the first array holds the result, and the array is gone
-    afterwards. Where the first argument is ``backend``, and one that NumPy runs, nothing is
-    compiled: the function runs as it is.
+    afterwards. Where the first argument is a backend that NumPy runs, nothing is compiled:
+    the function runs as it stands.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
         n = len(static)
-        takes_backend = static[:1] == ("backend",)
         if tuple(signature(function).parameters)[:n] != static:
             raise TypeError(f"{function.__name__} must begin with its static arguments {static}")
 
         @wraps(function)
         def call(*args: Any) -> Result:
-            if takes_backend and not args[0].is_compiled:
+            if n and not getattr(args[0], "is_compiled", True):
                 with np.errstate(all="ignore"):  # what is not finite is found by its bound
                     return function(*args)
             require_unforked()

@@ -24,7 +24,7 @@ from tessella.problems.parameter import Number, Parameter
 OBSERVATION_NOISE = "observation_noise"
 DIGITS = "0123456789"
 NOISE_MAX_GRID_STEPS = 100.0  # grid steps
-PROBLEM_MAX_STATES = 1_000_000_000  # states of a named problem; a value each takes 8 GB
+PROBLEM_MAX_STATES = 100_000_000_000  # states of a named problem: a value each takes 800 GB
 RESERVED_NAMES = ("name", "edition")
 NAME_MIN_SIMILARITY = 0.75  # ratio of difflib, 0 to 1, from which a name may be meant
 

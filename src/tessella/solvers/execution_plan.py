@@ -270,14 +270,7 @@ class _Choices:
 
     def check_combination(self, n_devices: int) -> None:
         """Raise an ArgumentError for requests that contradict the model, or one another."""
-        mdp = self.mdp
-        is_discounted = isinstance(mdp.criterion, Discounted)
-        if self.requests.get("correction") == "coarse" and not isinstance(mdp.criterion, Average):
-            raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
-        if self.requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
-            kind = mdp.criterion if not is_discounted else type(mdp.dynamics).__name__.lower()
-            requirement = "blocks serve models of stages with discounted rewards"
-            raise ArgumentError(requirement, value=f"got {kind}")
+        self._check_criterion()
         representation = self.requests.get("representation")
         if self.requests.get("backend") == "numpy":
             self._check_numpy(n_devices)
@@ -285,6 +278,17 @@ class _Choices:
             self._check_stages()
         if representation == "rows" or self.requests.get("backend") == "numpy":
             self._check_rows(n_devices)
+
+    def _check_criterion(self) -> None:
+        mdp = self.mdp
+        if self.requests.get("correction") == "coarse" and not isinstance(mdp.criterion, Average):
+            raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
+        if self.requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
+            kind = str(mdp.criterion)
+            if isinstance(mdp.criterion, Discounted):
+                kind = type(mdp.dynamics).__name__.lower()
+            requirement = "blocks serve models of stages with discounted rewards"
+            raise ArgumentError(requirement, value=f"got {kind}")
 
     def _check_numpy(self, n_devices: int) -> None:
         """What JAX must compile, NumPy does not run."""
@@ -371,15 +375,16 @@ class _Choices:
             return BackwardInduction(tol), "a horizon is solved period by period, from the last"
         n = f"{mdp.n_states:,} states"
         if backend == "jax" and self._use_mixed_precision(representation):
-            return MixedPrecision(tol), f"{n}, discount {mdp.discount}: single precision pays"
+            reason = f"{n}, discount {mdp.discount}: sweeps in single precision pay"
+            return MixedPrecision(tol), reason
         settings: dict[str, Any] = {"forcing": t.large_forcing}
-        reason = f"{n}: linear solvers pay"
+        reason = f"{n}: rough evaluations by linear solvers pay"
         if mdp.n_states <= t.small_max_states:
             settings = {"forcing": t.small_forcing}
-            reason = f"{n}: few rounds, good ones"
+            reason = f"{n}: few rounds, each with an accurate evaluation"
         elif isinstance(mdp.criterion, Average):
             settings = {"forcing": t.average_forcing, "max_products": t.average_max_products}
-            reason = f"{n}, averages: after the policy settled"
+            reason = f"{n}, average: accurate evaluations once the policy has settled"
         return InexactPolicyIteration(tol, thresholds=t.evaluation, **settings), reason
 
     def _use_mixed_precision(self, representation: str) -> bool:
@@ -407,7 +412,7 @@ class _Choices:
         if mdp.n_states <= t.single_min_states:
             return "double", f"{mdp.n_states:,} states: double precision costs nothing"
         if mdp.discount > t.single_max_discount:
-            return "double", f"discount {mdp.discount}: single precision has too few digits"
+            return "double", f"{mdp.criterion}: single precision has too few digits"
         return "single", f"{mdp.n_states:,} states: corrections take half the time"
 
     def correction(self) -> Choice:
@@ -415,7 +420,7 @@ class _Choices:
         if asked is not None:
             return asked, "as asked"
         if not isinstance(self.mdp.criterion, Average):
-            return "none", "it serves averages"
+            return "none", "only averages use one"
         n = self.mdp.n_states
         if n <= self.thresholds.coarse_min_states:
             return "none", f"{n:,} states: linear systems are quick as they are"
@@ -509,7 +514,8 @@ def choose_period_representation(dynamics: Timed, t: Thresholds) -> Choice:
     # A table may be held as dense.
     cells = min(dynamics.final.size**2 * dynamics.n_actions, t.dense_rows_max_entries)
     entries = sum(max(period.max_row_entries, cells) for period in staged)
-    count = f"{len(dynamics.distinct_periods)} distinct periods"
+    n_periods = len(dynamics.distinct_periods)
+    count = "1 distinct period" if n_periods == 1 else f"{n_periods:,} distinct periods"
     if entries > t.period_rows_max_entries:
         return "stages", f"{count}, up to {entries:,} entries"
     if any(choose_representation(period, t)[0] == "stages" for period in staged):
@@ -536,7 +542,7 @@ def choose_tiles(shape: tuple[int, ...], t: Thresholds) -> tuple[TileSizes | Non
     """How kernels cut a grid of this shape on the present device; None where plain forms do."""
     states = math.prod(shape)
     if states < t.tiled_min_states:
-        return None, f"{states:,} states: plain forms do"
+        return None, f"{states:,} states: plain forms are enough"
     if states > TILED_MAX_STATES or shape[-1] < TILED_MIN_LAST_AXIS:
         return None, f"the grid's shape {shape} makes poor tiles"
     import jax
@@ -553,7 +559,7 @@ def choose_devices(mdp: MDP, count: int | None, t: Thresholds) -> tuple[tuple[An
     """
     if count is None:
         if mdp.n_states < t.accelerator_min_states:
-            return (), f"{mdp.n_states:,} states: one device does"
+            return (), f"{mdp.n_states:,} states: one device is enough"
         return _find_accelerators(mdp)
     if not is_count(count):
         raise ArgumentError("devices must be a whole number, at least 1", value=f"got {count!r}")
