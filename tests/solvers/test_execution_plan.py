@@ -11,7 +11,7 @@ from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp import compilation
-from tessella.mdp.stages.tiling import TileSizes
+from tessella.mdp.dynamics import TileSizes
 from tessella.solvers import execution_plan
 from tessella.solvers.execution_plan import CHOICES, Thresholds, choose_row_layout, make_plan
 
