@@ -20,8 +20,7 @@ import tessella as ts
 from tessella.baselines import BASELINES
 from tessella.cli.explore import open_own
 from tessella.explore.catalogue import ModelCatalogue, describe_slider
-from tessella.explore.compare import compare_policies
-from tessella.explore.drawing import GridSection
+from tessella.explore.panels import GridSection, compare_policies
 from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
 from tessella.explore.worker import ExplorerWorker, RequestLimits, RequestRefused

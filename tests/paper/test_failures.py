@@ -25,8 +25,8 @@ from tessella.paper.derived_numbers import (
     low_margin_shares,
     sweeps_until_settled,
 )
-from tessella.paper.figures.cost import describe_cost
-from tessella.paper.figures.errors import (
+from tessella.paper.figures import (
+    describe_cost,
     describe_heatmap,
     describe_margins,
     describe_scaling,

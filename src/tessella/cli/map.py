@@ -163,7 +163,7 @@ ColouredLevels = tuple[NDArray[np.integer], list[str], list[tuple[int, int, int]
 
 def _action_levels(part: Tessellation, tessellation: Tessellation) -> ColouredLevels:
     """Levels are the actions in use anywhere, by rank: the same in every part."""
-    from tessella.plot.colours import action_colours
+    from tessella.plot.frame import action_colours
 
     used = sorted(
         np.unique(tessellation.table).tolist(), key=lambda action: int(part.ranks[action])

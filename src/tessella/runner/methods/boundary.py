@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tessella.learn.fit import fit_batch
-from tessella.learn.learner import Features
+from tessella.learn.learner import Features, fit_batch
 from tessella.learn.linear import LinearBoundary
 from tessella.learn.local import LocalBoundary
 from tessella.learn.neural import MarginBoundary, NeuralBoundary

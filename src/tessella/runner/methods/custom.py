@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.learn.fit import fit_batch
+from tessella.learn.learner import fit_batch
 from tessella.learn.sample import draw
 from tessella.mdp.model import MDP
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup
