@@ -33,8 +33,7 @@ _HOME = {
     "baselines": "DoubleQ FittedQ TabularQ train train_batch",
     "certificates.certificate": "Certificate",
     "certificates.certify": "certify",
-    "certificates.estimate": "Estimate estimate",
-    "certificates.loss": "Loss loss",
+    "certificates.loss": "Estimate estimate Loss loss",
     "criteria": "Average Discounted FiniteHorizon Total",
     "errors": (
         "ArgumentError FileError MissingExtra ModelError NotConverged PolicyError StudyError "

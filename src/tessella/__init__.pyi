@@ -7,9 +7,9 @@ from tessella.baselines import train as train
 from tessella.baselines import train_batch as train_batch
 from tessella.certificates.certificate import Certificate as Certificate
 from tessella.certificates.certify import certify as certify
-from tessella.certificates.estimate import Estimate as Estimate
-from tessella.certificates.estimate import estimate as estimate
+from tessella.certificates.loss import Estimate as Estimate
 from tessella.certificates.loss import Loss as Loss
+from tessella.certificates.loss import estimate as estimate
 from tessella.certificates.loss import loss as loss
 from tessella.criteria import Average as Average
 from tessella.criteria import Discounted as Discounted
