@@ -47,8 +47,7 @@ from tessella.mdp.dynamics import BackendModel, Dynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.parameter import Integer
-from tessella.problems.problem import Problem
+from tessella.problems.problem import Integer, Problem
 from tessella.solvers.method import Method
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve

@@ -75,8 +75,7 @@ def _as_problem(word: str) -> str | Problem:
     The fingerprint is a setting, so that runs of a model that has changed since are not taken.
     """
     from tessella.cli.model_argument import load_model
-    from tessella.problems.parameter import Choice
-    from tessella.problems.problem import Problem
+    from tessella.problems.problem import Choice, Problem
 
     if not word.endswith((".toml", ".nc")) and ".py:" not in word:
         return word
