@@ -66,7 +66,8 @@ from tessella.problems.queue_admission import queue_admission as queue_admission
 from tessella.problems.registry import all_problems as all_problems
 from tessella.problems.registry import problem as problem
 from tessella.problems.registry import register as register
-from tessella.rules.axis_tree import AxisTree as AxisTree
+from tessella.rules.trees import AxisTree as AxisTree
+from tessella.rules.trees import LinearTree as LinearTree
 from tessella.rules.compress import compress as compress
 from tessella.rules.compress import frontier as frontier
 from tessella.rules.compress import least_size as least_size
@@ -75,7 +76,7 @@ from tessella.rules.diff import diff as diff
 from tessella.rules.export.data_files import read_dtcontrol as read_dtcontrol
 from tessella.rules.export.export import export as export
 from tessella.rules.linear_cuts import LinearCuts as LinearCuts
-from tessella.rules.linear_tree import LinearTree as LinearTree
+from tessella.rules.linear_cuts import Staircase as Staircase
 from tessella.rules.monotone_surface import MonotoneSurface as MonotoneSurface
 from tessella.rules.order_up_to import OrderUpTo as OrderUpTo
 from tessella.rules.rule import Frontier as Frontier
@@ -86,7 +87,6 @@ from tessella.rules.rule_class import RuleClass as RuleClass
 from tessella.rules.scaling import Scaling as Scaling
 from tessella.rules.scaling import scaling as scaling
 from tessella.rules.small_network import SmallNetwork as SmallNetwork
-from tessella.rules.staircase import Staircase as Staircase
 from tessella.rules.table_rules import OneAction as OneAction
 from tessella.rules.table_rules import RunLength as RunLength
 from tessella.rules.table_rules import WithExceptions as WithExceptions
