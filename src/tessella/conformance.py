@@ -53,6 +53,8 @@ from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 from tessella.tessellation import examine, tessellate
 
+__all__ = ["check_dynamics", "check_method", "check_policy", "check_problem"]
+
 SAMPLES_PER_PAIR = 2_000  # samples from each state and action
 MAX_SAMPLED_PAIRS = 12  # states and actions that samples are taken of
 MAX_STANDARD_ERRORS = 6.0  # standard errors by which a mean may be off: one in 5e8 is, by chance
