@@ -40,12 +40,11 @@ from tessella.baselines.training import TransitionBatch, draw_uniform_transition
 from tessella.learn.sample import Sample, draw
 from tessella.paper.published import PAPER_METHODS, paper_study
 from tessella.paper.reproduce import ClusterOptions, reproduce
-from tessella.runner.cluster import count_cores
+from tessella.runner.dispatch import count_cores
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import Instance, get_instance
 from tessella.runner.progress import PlainProgress
-from tessella.runner.record import Record
-from tessella.runner.spec import Spec
+from tessella.runner.record import Record, Spec
 from tessella.runner.store import Store
 from tessella.runner.study import Study
 

@@ -12,8 +12,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.paper.figures.style import FIGURE_STYLE
-from tessella.paper.figures.tessellations import draw_landscape, draw_policies
+from tessella.paper.figures import FIGURE_STYLE, draw_landscape, draw_policies
 from tessella.paper.published import REPRESENTATIVE_PROBLEM, paper_study
 from tessella.paper.report import render_image
 from tessella.paper.results import PaperResults

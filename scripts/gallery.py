@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.figures import FIGURE_STYLE
 from tessella.paper.report import render_image
 from tessella.plot.rules import rule_map
 from tessella.problems.registry import ZOO_PROBLEMS

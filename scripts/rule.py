@@ -12,7 +12,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.figures import FIGURE_STYLE
 from tessella.paper.report import render_image
 from tessella.plot import rule_plot
 

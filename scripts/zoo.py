@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import tessella as ts
-from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.figures import FIGURE_STYLE
 from tessella.paper.report import render_image
 from tessella.plot import policy_map
 from tessella.problems.frozen_lake import MAPS

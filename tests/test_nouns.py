@@ -10,7 +10,7 @@ import tessella as ts
 from tessella.certificates.certificate import ValueCertificate
 from tessella.rounding import round_up
 from tessella.runner.record import Record
-from tessella.runner.results import StudyResults
+from tessella.runner.run_study import StudyResults
 from tessella.tessellation import SwitchingCurves
 from tessella.tessellation.tessellate import build_tessellation
 

@@ -24,8 +24,7 @@ from support.truth import case, cases, contradictions
 import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.checker import check
-from tessella.checker.claim import CERTIFICATE_MAX_BYTES
-from tessella.checker.compare import INTERVAL_PARTS, check_interval
+from tessella.checker.claim import CERTIFICATE_MAX_BYTES, INTERVAL_PARTS, check_interval
 
 
 def verdict(folder, certificate, mdp) -> str:

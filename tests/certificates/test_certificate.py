@@ -179,7 +179,7 @@ def test_policy_error_by_margin_counts_every_state_once(inventory):
 def test_the_margin_figure_shows_the_counts(inventory):
     from matplotlib.figure import Figure
 
-    from tessella.plot.landscape import margin_error
+    from tessella.plot.maps import margin_error
 
     found = certify(inventory, spoiled(inventory)).margin_error(6)
     axes = Figure().subplots()

@@ -17,8 +17,7 @@ import pytest
 import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.checker import check
-from tessella.checker.claim import BandReader, ValueClaim, field_readers
-from tessella.checker.compare import INTERVAL_PARTS
+from tessella.checker.claim import INTERVAL_PARTS, BandReader, ValueClaim, field_readers
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 import tessella as ts
 from tessella.certificates.certify import certify
-from tessella.certificates.estimate import estimate
+from tessella.certificates.loss import estimate
 
 
 def spoiled(solution):

@@ -20,8 +20,7 @@ import tessella as ts
 from tessella.baselines import BASELINES
 from tessella.cli.explore import open_own
 from tessella.explore.catalogue import ModelCatalogue, describe_slider
-from tessella.explore.compare import compare_policies
-from tessella.explore.drawing import GridSection
+from tessella.explore.panels import GridSection, compare_policies
 from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
 from tessella.explore.worker import ExplorerWorker, RequestLimits, RequestRefused
@@ -182,9 +181,9 @@ def test_loss_is_by_evaluation_and_local_loss_by_the_action_here(explorer, lake)
 
 
 def test_the_methods_are_those_of_the_command_line():
-    from tessella.cli import fit
+    from tessella.cli.policies import LEARNER_NAMES
 
-    assert tuple(LEARNERS) == fit.LEARNER_NAMES
+    assert tuple(LEARNERS) == LEARNER_NAMES
 
 
 def test_a_comparison_says_what_the_package_says(explorer, lake):

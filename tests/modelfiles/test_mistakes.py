@@ -418,6 +418,6 @@ def test_events_tell_the_model_that_rates_give_in_python(file):
 
 
 def test_a_name_that_differs_in_capitals_alone_is_the_nearest():
-    from tessella.modelfiles.mistakes import suggest_name
+    from tessella.modelfiles.toml_document import suggest_name
 
     assert suggest_name("east", ["week", "West", "East"]) == "; did you mean 'East'?"

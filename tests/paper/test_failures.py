@@ -25,8 +25,8 @@ from tessella.paper.derived_numbers import (
     low_margin_shares,
     sweeps_until_settled,
 )
-from tessella.paper.figures.cost import describe_cost
-from tessella.paper.figures.errors import (
+from tessella.paper.figures import (
+    describe_cost,
     describe_heatmap,
     describe_margins,
     describe_scaling,
@@ -40,8 +40,7 @@ from tessella.paper.table import make_rows, to_csv, to_latex, to_markdown
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import get_instance
 from tessella.runner.progress import PlainProgress
-from tessella.runner.record import InformationBudget, Record
-from tessella.runner.spec import Spec
+from tessella.runner.record import InformationBudget, Record, Spec
 from tessella.runner.study import Study
 from tessella.solvers.solve import solve
 from tessella.solvers.value_iteration import ValueIteration

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tessella.plot.colours import action_colours, compute_lightness, lighten
+from tessella.plot.frame import action_colours, compute_lightness, lighten
 
 # Machado, Oliveira, Fernandes (2009), full severity, on linear light.
 DEFICIENCIES = {

@@ -10,7 +10,7 @@ from support.sentences import decide
 
 import tessella as ts
 from tessella.mdp.actions import spoken
-from tessella.rules.explain import describe_tree
+from tessella.rules.rule import describe_tree
 from tessella.rules.rule_class import Costs
 
 CLASSES = (

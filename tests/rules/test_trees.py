@@ -8,12 +8,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tessella as ts
 from tessella.mdp.rule_tree import Leaf, RuleTree, Split
-from tessella.rules.axis_tree import build_node
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, BoxTreeSolver, count_leaves
 from tessella.rules.cart import grow_cart_trees
 from tessella.rules.compress import find_frontier, prepare_search
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.search import SearchEffort
+from tessella.rules.trees import build_node
 from tessella.solvers.execution_plan import make_plan
 
 SHAPE, ACTIONS = (5, 4), 3

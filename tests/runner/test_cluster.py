@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tessella.runner.cluster import count_cores
+from tessella.runner.dispatch import count_cores
 
 
 def test_a_study_takes_the_cores_that_its_process_may_use(monkeypatch):
@@ -26,4 +26,4 @@ def test_nobody_else_asks_the_system_for_cores():
     root = Path(__file__).parents[2]
     folders = ("src", "benchmarks", "scripts", "soak")
     files = [path for folder in folders for path in (root / folder).rglob("*.py")]
-    assert [p.name for p in files if "sched_getaffinity" in p.read_text()] == ["cluster.py"]
+    assert [p.name for p in files if "sched_getaffinity" in p.read_text()] == ["dispatch.py"]

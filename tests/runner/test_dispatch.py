@@ -15,8 +15,12 @@ from typing import Any
 import pytest
 
 from tessella.errors import StudyError
-from tessella.runner.cluster import RESTART_TIMEOUT_SECONDS, connect
-from tessella.runner.dispatch import BATCHES_IN_FLIGHT_PER_THREAD, Dispatcher
+from tessella.runner.dispatch import (
+    BATCHES_IN_FLIGHT_PER_THREAD,
+    RESTART_TIMEOUT_SECONDS,
+    Dispatcher,
+    connect,
+)
 from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record
 from tessella.runner.run import BatchResult

@@ -18,8 +18,14 @@ import numpy as np
 import pytest
 
 from tessella.errors import StudyError
-from tessella.runner.record import RECORD_COLUMNS, InformationBudget, Record, verify, with_checksum
-from tessella.runner.spec import Spec
+from tessella.runner.record import (
+    RECORD_COLUMNS,
+    InformationBudget,
+    Record,
+    Spec,
+    verify,
+    with_checksum,
+)
 from tessella.runner.store import Store
 
 HERE = {"python": "3", "versions": {"jax": "1"}}

@@ -89,9 +89,9 @@ def test_what_is_no_method_is_refused(name, message):
 
 
 def test_a_method_belongs_to_a_known_group(monkeypatch):
-    monkeypatch.setattr("tessella.runner.methods.boundary.odd", odd_one(), raising=False)
+    monkeypatch.setattr("tessella.runner.methods.builtin.odd", odd_one(), raising=False)
     with pytest.raises(UnknownNameError, match="must be one of boundary, value, reference"):
-        find_method("tessella.runner.methods.boundary:odd")
+        find_method("tessella.runner.methods.builtin:odd")
 
 
 def odd_one():

@@ -11,7 +11,7 @@ import dask
 import pytest
 
 from tessella.errors import StudyError
-from tessella.runner.cluster import connect
+from tessella.runner.dispatch import connect
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 

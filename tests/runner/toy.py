@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.runner.methods.method import Fit, Instance, MethodGroup, UnknownNameError
-from tessella.runner.record import InformationBudget
-from tessella.runner.spec import Spec
+from tessella.runner.record import InformationBudget, Spec
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import tessella as ts
 from support.criteria import Row, fractions, solved
 from support.models import options
 from tessella.certificates.certificate import AverageCertificate
-from tessella.certificates.certify_average import _enclose_loss
+from tessella.certificates.certify_undiscounted import _enclose_loss
 from tessella.certificates.interval import Interval
 
 N, K = 4, 3

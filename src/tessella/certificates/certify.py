@@ -22,13 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.bounds import compute_bounds
+from tessella.certificates.bounds import compute_bounds, decompose
 from tessella.certificates.certificate import Certificate, ValueCertificate
-from tessella.certificates.certify_average import certify_average
 from tessella.certificates.certify_blocks import certify_in_blocks
-from tessella.certificates.certify_total import certify_total
+from tessella.certificates.certify_undiscounted import certify_average, certify_total
 from tessella.certificates.decisions import classify_decisions
-from tessella.certificates.decomposition import decompose
 from tessella.certificates.interval import (
     EPS,
     Interval,

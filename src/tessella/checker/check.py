@@ -5,12 +5,18 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import write_bounds
-from .bounds import check_bounds
-from .claim import NOT_CHECKED, AverageClaim, TotalClaim, ValueClaim, read_certificate, read_claim
-from .compare import Rejected
+from .claim import (
+    NOT_CHECKED,
+    AverageClaim,
+    Rejected,
+    TotalClaim,
+    ValueClaim,
+    read_certificate,
+    read_claim,
+)
 from .model import Model, read_saved_model
 from .undiscounted import check_average, check_total
-from .values import check_figures
+from .values import check_bounds, check_figures
 
 READ_ERRORS = (
     OSError,

@@ -3,9 +3,10 @@
 import numpy as np
 
 from .arithmetic import EPS, dot, max_abs, next_down, next_up, sum_products, two_sum
-from .claim import AverageClaim, TotalClaim
-from .compare import (
+from .claim import (
+    AverageClaim,
     Rejected,
+    TotalClaim,
     check_actions,
     check_interval,
     check_relative_loss,

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import click
 
+from tessella.cli.arguments import ModelParam, names_other_model, open_model, parse_settings
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model_argument import ModelParam, names_other_model, open_model, parse_settings
 from tessella.errors import require_extra
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ BROWSER_DELAY_SECONDS = 0.5  # seconds until the server answers
     show_default=True,
     help="Work that takes longer is stopped.",
 )
-def command(
+def explore_command(
     model: str | None,
     given: tuple[str, ...],
     port: int | None,

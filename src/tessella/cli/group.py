@@ -37,11 +37,17 @@ COMMAND_SECTIONS = {
         "bench": "Time building and solving here.",
     },
 }
+# Modules that hold several commands; any other command is in the module of its own name.
+COMMAND_MODULES = {
+    "models": ("list", "show", "new", "check"),
+    "policies": ("fit", "certify", "compress", "export", "diff"),
+    "studies": ("study", "paper", "bench"),
+}
 COMMAND_NAMES = tuple(name for names in COMMAND_SECTIONS.values() for name in names)
 
 
 class CommandGroup(click.Group):
-    """Finds a command in the file of its name, where it is called ``command``."""
+    """Finds the command ``name`` in its module, where it is called ``name_command``."""
 
     def main(self, *args: Any, **settings: Any) -> NoReturn:
         """Run a command and end the process; any error is one line."""
@@ -70,7 +76,9 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMAND_NAMES:
             return None
-        return import_module(f"tessella.cli.{cmd_name}").command
+        shared = (module for module, names in COMMAND_MODULES.items() if cmd_name in names)
+        module = import_module(f"tessella.cli.{next(shared, cmd_name)}")
+        return getattr(module, f"{cmd_name}_command")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMAND_NAMES))

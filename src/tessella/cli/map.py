@@ -18,15 +18,15 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.cli.command import Answer, as_command
-from tessella.cli.model_argument import (
+from tessella.cli.arguments import (
     describe_model,
     format_title,
     load_solution,
     model_argument,
     parse_coordinates,
+    policy_option,
 )
-from tessella.cli.params import policy_option
+from tessella.cli.command import Answer, as_command
 from tessella.errors import ArgumentError
 from tessella.files import atomic_write
 from tessella.grid import StateGrid, spaced_indices
@@ -61,7 +61,7 @@ RgbColour = tuple[int, int, int]
 )
 @click.option("--component", help="Of actions that have several, the one to show.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
-def command(
+def map_command(
     model: str,
     given: tuple[str, ...],
     policy: Path | None,
@@ -163,7 +163,7 @@ ColouredLevels = tuple[NDArray[np.integer], list[str], list[tuple[int, int, int]
 
 def _action_levels(part: Tessellation, tessellation: Tessellation) -> ColouredLevels:
     """Levels are the actions in use anywhere, by rank: the same in every part."""
-    from tessella.plot.colours import action_colours
+    from tessella.plot.frame import action_colours
 
     used = sorted(
         np.unique(tessellation.table).tolist(), key=lambda action: int(part.ranks[action])

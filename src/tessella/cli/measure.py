@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
+from tessella.cli.arguments import describe_model, load_solution, model_argument, policy_option
 from tessella.cli.command import Answer, as_command
-from tessella.cli.model_argument import describe_model, load_solution, model_argument
-from tessella.cli.params import policy_option
 
 
 @as_command(
@@ -21,7 +20,7 @@ from tessella.cli.params import policy_option
     "--sum", "sums", multiple=True, metavar="A+B", help="Axes whose sum may be what matters."
 )
 @click.option("--component", help="Of actions that have several, the one to look at.")
-def command(
+def measure_command(
     model: str,
     given: tuple[str, ...],
     policy: Path | None,

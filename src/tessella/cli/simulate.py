@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tessella.cli.command import Answer, as_command, format_table
-from tessella.cli.model_argument import (
+from tessella.cli.arguments import (
     describe_model,
     load_model,
     load_solution,
     model_argument,
     parse_start,
+    policy_option,
     start_option,
 )
-from tessella.cli.params import policy_option
+from tessella.cli.command import Answer, as_command, format_table
 from tessella.files import atomic_write
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ SHOWN_MAX_PERIODS = 12  # periods of the first path
 )
 @start_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="All paths as CSV.")
-def command(
+def simulate_command(
     model: str,
     given: tuple[str, ...],
     policy: Path | None,

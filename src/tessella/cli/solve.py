@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from tessella.cli.arguments import describe_model, format_title, model_argument, open_model
 from tessella.cli.cache import solve_cached
 from tessella.cli.command import Answer, as_command, format_table
-from tessella.cli.model_argument import describe_model, format_title, model_argument, open_model
 from tessella.errors import ArgumentError, counted
 from tessella.rounding import round_up
 
@@ -30,7 +30,7 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
 @click.option("--tol", type=float, help="Largest error of any value; by default near rounding.")
 @click.option("--save", type=click.Path(path_type=Path), help="Write the solution as NetCDF.")
 @click.option("--policy", type=click.Path(path_type=Path), help="Write its policy as CSV.")
-def command(
+def solve_command(
     model: str, given: tuple[str, ...], tol: float | None, save: Path | None, policy: Path | None
 ) -> Answer:
     """Solve a model exactly, with a bound on the error.

@@ -19,7 +19,7 @@ from tessella.errors import ArgumentError
 from tessella.grid import limit_states
 from tessella.mdp.model import MDP
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.problems.parameter import (
+from tessella.problems.problem import (
     DISCOUNT,
     Choice,
     Integer,
@@ -27,8 +27,8 @@ from tessella.problems.parameter import (
     Number,
     Numbers,
     Parameter,
+    Problem,
 )
-from tessella.problems.problem import Problem
 from tessella.problems.registry import ZOO_PROBLEMS, all_problems
 
 if TYPE_CHECKING:

@@ -1,4 +1,15 @@
-"""The jobs of the worker by name: panels next to the map, and files to download."""
+"""The jobs of the worker by name: the map, comparisons, the panels next to them, and files.
+
+In a map, arrays are lists of columns, column i holding what is above place i of the first axis (or
+below it, where the second axis points down: ``down``); a model of one axis has columns of one. What
+is not finite is null. Bounds are texts that are rounded outward.
+
+In a comparison, both policies are valued under the present settings, from the model's own start:
+
+    at stake = J(new) - J(old),    each J at least J* - (the loss that its certificate states),
+
+in texts that are rounded outward. Averages of a model made from rates are per unit of time.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +19,277 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tessella.criteria.total import Total
 from tessella.errors import ArgumentError
-from tessella.explore.compare import compare_policies
-from tessella.explore.drawing import draw_map
 from tessella.explore.request import Reply, RequestFields, error_reply, file_reply, json_reply
-from tessella.explore.session import Session, SolvedModel
+from tessella.explore.session import Session, SolvedModel, prove_loss
+from tessella.grid import StateGrid
+from tessella.mdp.context import TIME
+from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages.events import average_unit
+from tessella.mdp.start import start_distribution
 from tessella.modelfiles.named_problem import write_model
-from tessella.rounding import round_up, round_up_percent
+from tessella.rounding import EPS, round_down, round_up, round_up_percent
+from tessella.rules.diff import diff
+from tessella.solvers.solution import Solution
 from tessella.tessellation import examine, measure, tessellate
 
+OPTIONAL_FIELDS = ("visits", "loss", "local")  # computed only when they are shown
+MAP_MAX_STATES = 500_000  # states on the two axes that are shown
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here
 PATH_MAX_PERIODS = 1000  # periods
 RULE_SUFFIXES = (".c", ".py", ".sql", ".xlsx", ".json", ".csv", ".txt")
 MODEL_FILE = "model.toml"
 CERTIFICATE_FILE = "certificate.json"
+
+
+def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
+    """The policy map with values, margins and runners-up, on two axes."""
+    model = session.get_model(request)
+    solution = model.solution
+    mdp = solution.mdp
+    section = GridSection.from_request(mdp.grid, request)
+    sign = -1.0 if mdp.minimise else 1.0
+    fields = {"value": sign * solution.value, "margin": solution.margin}
+    wanted = request.options("fields", OPTIONAL_FIELDS)
+    overlay = request.part("overlay")
+    policy_with_proof = session.get_policy(model, overlay)
+    if "visits" in wanted:
+        fields["visits"] = model.state_occupancy
+    if "loss" in wanted:
+        fields["loss"] = model.compute_loss(policy_with_proof.policy)
+    if "local" in wanted:
+        fields["local"] = model.compute_local_loss(policy_with_proof.policy)
+    average_factor, unit = average_unit(mdp.clock)
+    bound_factor = 1.0 if solution.gain is None else average_factor * (1 + 2 * EPS)
+    drawn = {
+        "model": _describe_model(mdp),
+        "shown": section.shown,
+        "down": section.shown[-1] == mdp.grid.downward_axis,
+        "at": section.at,
+        "table": section.of(solution.policy.table),
+        "second": section.of(model.second_best),
+        "decided": section.of(solution.decided.astype(int)),
+        "fields": {name: section.of(values) for name, values in fields.items()},
+        "ranges": {name: _value_range(values) for name, values in fields.items()},
+        "colours": session.get_colours(model),
+        "used": np.unique(solution.policy.table).tolist(),
+        "bound": round_up(bound_factor * solution.error_bound, 2),
+        "says": repr(solution),
+        "gain": None if solution.gain is None else sign * average_factor * solution.gain,
+        "unit": unit,
+    }
+    if overlay is not None:
+        drawn["overlay"] = section.of(policy_with_proof.policy.table)
+        drawn["worse"] = section.of(model.find_worse_states(policy_with_proof.policy).astype(int))
+        drawn["used"] = np.union1d(solution.policy.table, policy_with_proof.policy.table).tolist()
+    return drawn
+
+
+class GridSection:
+    """Two axes of a grid, and the positions of the others."""
+
+    def __init__(self, grid: StateGrid, shown: list[str], at: dict[str, int]) -> None:
+        self.grid = grid
+        self.shown = shown
+        self.at = at
+        self._axis_order = [grid.axes.index(name) for name in shown]
+        self._index = tuple(slice(None) if name in shown else at[name] for name in grid.axes)
+        cells = int(np.prod([grid.shape[k] for k in self._axis_order]))
+        if cells > MAP_MAX_STATES:
+            requirement = f"a map shows at most {MAP_MAX_STATES:,} states at once"
+            raise ArgumentError(requirement, location=" x ".join(shown), value=f"has {cells:,}")
+
+    @classmethod
+    def from_request(cls, grid: StateGrid, request: RequestFields) -> GridSection:
+        """As a request states, with default axes and positions for what it leaves out."""
+        is_long = {name: size > 2 for name, size in zip(grid.axes, grid.shape, strict=True)}
+        default_order = sorted(
+            grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, not is_long[name])
+        )
+        default_order = [*grid.picture_order(default_order[:2]), *default_order[2:]]
+        wanted = [name for name in request.names("shown") if name in grid.axes]
+        shown = list(dict.fromkeys([*wanted, *default_order]))[:2]
+        fixed_indices = request.mapping("at")
+        at = {}
+        for name, size in zip(grid.axes, grid.shape, strict=True):
+            if name not in shown:
+                at[name] = min(
+                    RequestFields(fixed_indices, "at").integer(name, 0, 0, 10**9), size - 1
+                )
+        return cls(grid, shown, at)
+
+    def of(self, array: NDArray) -> NDArray:
+        """The part of a (grid) array that is shown, as columns."""
+        part = array[self._index]
+        if len(self.shown) == 2 and self._axis_order[0] > self._axis_order[1]:
+            part = part.T
+        return part.reshape(part.shape[0], -1)
+
+
+def _describe_model(mdp: MDP) -> dict[str, Any]:
+    axes = zip(mdp.grid.axes, mdp.grid.values, strict=True)
+    return {
+        "name": mdp.name,
+        "states": mdp.n_states,
+        "axes": [{"name": name, "values": values.tolist()} for name, values in axes],
+        "action_name": mdp.action_name,
+        "actions": [str(action) for action in mdp.actions],
+        "criterion": str(mdp.criterion).replace("reward", "cost" if mdp.minimise else "reward"),
+        "told_in": "costs" if mdp.minimise else "rewards",
+        "noise": mdp.observation_noise,
+    }
+
+
+def _value_range(values: NDArray) -> list[float]:
+    finite = values[np.isfinite(values)]
+    return [float(finite.min()), float(finite.max())] if finite.size else [0.0, 0.0]
+
+
+def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]:
+    """What changes where the policy of a request takes the place of another one's, ``before``.
+
+    Both are valued under the settings of the request. Where the other settings have other states or
+    actions, no policy can take the other's place, and each is shown with its own settings alone.
+    """
+    before = request.part("before")
+    if before is None:
+        raise ArgumentError("a comparison needs 'before', a model and its policy")
+    before_model = session.get_model(before)
+    after_model = session.get_model(request)
+    mdp = after_model.solution.mdp
+    old, new = (
+        session.get_policy(known, side.part("overlay")).policy
+        for known, side in ((before_model, before), (after_model, request))
+    )
+    is_average = after_model.solution.gain is not None
+    comparison = {
+        "told_in": "costs" if mdp.minimise else "rewards",
+        "unit": average_unit(mdp.clock)[1] if is_average else "from the start",
+        "before": _describe_side(before_model.solution, old),
+        "after": _describe_side(after_model.solution, new),
+    }
+    if not _have_same_states(before_model.solution.mdp, mdp):
+        return comparison | {"comparable": False}
+    comparison["before"] |= _bound_loss(after_model.solution, old)
+    comparison["after"] |= _bound_loss(after_model.solution, new)
+    return (
+        comparison
+        | {"comparable": True}
+        | _describe_difference(after_model.solution, old, new, comparison)
+    )
+
+
+def _describe_side(solution: Solution, policy: Policy) -> dict[str, Any]:
+    """Name and size of a policy, and the optimal value under its own settings."""
+    optimal = policy is solution.policy
+    name = "optimal" if optimal else getattr(policy, "kind", policy.name) or "a policy"
+    return {
+        "policy": name,
+        "size": policy.size,
+        "optimum": _signed_value(solution, _optimal_value(solution)),
+    }
+
+
+def _average_factor(solution: Solution) -> float:
+    """What an average per period is multiplied by to be one per unit of time; 1 of a total."""
+    return 1.0 if solution.gain is None else average_unit(solution.mdp.clock)[0]
+
+
+def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
+    """An upper bound on the loss of a policy under these settings, a lower one on its value."""
+    if policy is solution.policy:
+        loss_bound = 0.0
+        relative_loss = 0.0
+    else:
+        proof = prove_loss(solution, solution.mdp.policy(policy.table))
+        loss_bound = _average_factor(solution) * proof.mean * (1 + 2 * EPS)
+        relative_loss = proof.relative
+    value_bound = (
+        _optimal_value(solution) - _average_factor(solution) * solution.error_bound - loss_bound
+    )
+    # The rounding of this sum, and of the start's.
+    value_bound -= 8 * EPS * (abs(_optimal_value(solution)) + loss_bound)
+    value_text = round_up(-value_bound, 6) if solution.mdp.minimise else round_down(value_bound, 6)
+    return {
+        "loss": loss_bound,
+        "relative_loss": relative_loss,
+        "worth": _signed_value(solution, value_bound),
+        "loses": "nothing" if not loss_bound else round_up(loss_bound, 4),
+        "loses_share": _format_share(relative_loss),
+        "surely": value_text,
+    }
+
+
+def _format_share(relative_loss: float | None) -> str:
+    if relative_loss is None:
+        return "–"
+    return round_up_percent(relative_loss) if relative_loss else "nothing"
+
+
+def _optimal_value(solution: Solution) -> float:
+    """Of the best policy: from the start, or per period in the long run."""
+    if solution.gain is not None:
+        return _average_factor(solution) * float(solution.gain)
+    start = start_distribution(solution.mdp, None, solution.policy)
+    return float(start @ solution.value.ravel())
+
+
+def _signed_value(solution: Solution, value: float) -> float:
+    return -value if solution.mdp.minimise else value
+
+
+def _describe_difference(
+    solution: Solution, old: Policy, new: Policy, comparison: dict[str, Any]
+) -> dict[str, Any]:
+    """States that change, and the gain; of a total, from the two bounds on the loss."""
+    mdp = solution.mdp
+    sign = -1.0 if mdp.minimise else 1.0
+    changed = old.table != new.table
+    counts = {"changed": int(changed.sum()), "states": changed.size}
+    if isinstance(mdp.criterion, Total):  # which ``diff`` does not serve
+        gain = comparison["before"]["loss"] - comparison["after"]["loss"] if changed.any() else 0.0
+        return counts | {"gain": sign * gain, "changes": []}
+    difference = diff(mdp, old.table, new)
+    factor = _average_factor(solution)
+    # What the errors of both may make of no difference at all.
+    noise_level = 4 * factor * solution.error_bound
+
+    def signed_gain(gain: float) -> float:
+        return 0.0 if factor * abs(gain) <= noise_level else sign * factor * gain
+
+    return counts | {
+        "gain": signed_gain(difference.gain),
+        "time_before": difference.time_a,
+        "time_after": difference.time_b,
+        "changes": [
+            {
+                "from": str(mdp.actions[x]),
+                "to": str(mdp.actions[y]),
+                "states": n,
+                "gain": signed_gain(g),
+            }
+            for x, y, n, g in difference.pairs
+        ],
+    }
+
+
+def _have_same_states(before_model: MDP, after_model: MDP) -> bool:
+    """Whether a policy of one model is a policy of the other."""
+    same_grid = (
+        before_model.grid.axes == after_model.grid.axes
+        and before_model.grid.shape == after_model.grid.shape
+    )
+    values = zip(before_model.grid.values, after_model.grid.values, strict=False)
+    return (
+        same_grid
+        and all(np.array_equal(a, b) for a, b in values)
+        and before_model.actions == after_model.actions
+    )
 
 
 def describe_structure(session: Session, request: RequestFields) -> dict[str, Any]:

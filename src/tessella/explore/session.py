@@ -23,7 +23,7 @@ from tessella.explore.catalogue import ModelCatalogue
 from tessella.explore.request import RequestFields
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
-from tessella.plot.colours import action_colours
+from tessella.plot.frame import action_colours
 from tessella.rules.compress import compress
 from tessella.rules.loss_target import ProvenLoss, prove
 from tessella.rules.rule import Rule

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tessella.learn.fit import fit, fit_batch
-from tessella.learn.learner import FeatureMap, Features
+from tessella.learn.learner import FeatureMap, Features, fit, fit_batch
 from tessella.learn.linear import LinearBoundary
 from tessella.learn.local import LocalBoundary
 from tessella.learn.neural import MarginBoundary, NeuralBoundary

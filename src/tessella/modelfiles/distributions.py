@@ -24,7 +24,6 @@ from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
 from tessella.modelfiles.expressions import NUMBER
 from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula, make_signature
-from tessella.modelfiles.mistakes import format_brief, suggest_name
 from tessella.modelfiles.symbols import QuantityReader, SymbolTable, infer_kind
 from tessella.modelfiles.tables import (
     CsvColumns,
@@ -34,7 +33,7 @@ from tessella.modelfiles.tables import (
     make_inline_table,
     to_integers,
 )
-from tessella.modelfiles.toml_document import KeyPath, TomlDocument
+from tessella.modelfiles.toml_document import KeyPath, TomlDocument, format_brief, suggest_name
 
 DISTRIBUTION_MAX_VALUES = 100_000  # values of a distribution
 DISTRIBUTION_MAX_MAGNITUDE = 10_000_000  # a whole number that a distribution may reach

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.modelfiles.mistakes import TEXT_MAX_CHARACTERS
+from tessella.modelfiles.toml_document import TEXT_MAX_CHARACTERS
 
 NUMBER = "a number"
 CONDITION = "a condition"

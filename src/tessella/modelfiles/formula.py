@@ -37,7 +37,7 @@ from tessella.modelfiles.expressions import (
     logical_and,
     parse,
 )
-from tessella.modelfiles.mistakes import suggest_name
+from tessella.modelfiles.toml_document import suggest_name
 
 REPORTED_MAX_UNKNOWN = 10  # unknown names of an expression that are reported
 FORMULA_MAX_COMBINATIONS = 50_000_000  # combinations of coordinates of one expression

@@ -20,10 +20,8 @@ from typing import Any
 from tessella.errors import ArgumentError, TessellaError, require_type
 from tessella.files import atomic_write
 from tessella.mdp.model import MDP
-from tessella.modelfiles.mistakes import suggest_name
-from tessella.modelfiles.toml_document import TomlDocument
-from tessella.problems.parameter import Parameter
-from tessella.problems.problem import OBSERVATION_NOISE, Problem
+from tessella.modelfiles.toml_document import TomlDocument, suggest_name
+from tessella.problems.problem import OBSERVATION_NOISE, Parameter, Problem
 from tessella.problems.registry import all_problems, problem
 
 

@@ -31,13 +31,12 @@ from tessella.mdp.context import TIME
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Event, Pay
 from tessella.mdp.stages.stage import Stage
-from tessella.modelfiles.check_schema import check_schema
 from tessella.modelfiles.formula import (
     FORMULA_MAX_HELD_NUMBERS,
     HELD_REQUIREMENT,
     entry_width,
 )
-from tessella.modelfiles.model_document import ModelDocument
+from tessella.modelfiles.model_document import ModelDocument, PeriodReader
 from tessella.modelfiles.named_problem import build_named_problem
 from tessella.modelfiles.schema import (
     EVENT_MODEL_SCHEMA,
@@ -45,8 +44,8 @@ from tessella.modelfiles.schema import (
     STAGED_MODEL_SCHEMA,
     STAGES_AND_EVENTS_SCHEMA,
     Schema,
+    check_schema,
 )
-from tessella.modelfiles.stages_section import PeriodReader
 from tessella.modelfiles.symbols import NEXT_NAME
 from tessella.modelfiles.toml_document import KeyPath, ReadLimits, TomlDocument, read_document
 

@@ -24,8 +24,13 @@ from tessella.modelfiles.expressions import (
     ExpressionError,
 )
 from tessella.modelfiles.formula import Formula, LookupSource, VisibleNames, make_formula
-from tessella.modelfiles.mistakes import TEXT_MAX_CHARACTERS, format_brief, suggest_name
-from tessella.modelfiles.toml_document import KeyPath, TomlDocument
+from tessella.modelfiles.toml_document import (
+    TEXT_MAX_CHARACTERS,
+    KeyPath,
+    TomlDocument,
+    format_brief,
+    suggest_name,
+)
 
 AXIS_MAX_VALUES = 1_000_000  # values of an axis
 RANGE_KEYS = ("from", "to", "step", "points")

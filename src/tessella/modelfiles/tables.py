@@ -40,8 +40,7 @@ from tessella.errors import FileError, ModelError
 from tessella.files import OPEN_FLAGS, read_open, require_regular
 from tessella.grid import StateGrid
 from tessella.modelfiles.expressions import NUMBER
-from tessella.modelfiles.mistakes import format_brief
-from tessella.modelfiles.toml_document import ReadLimits
+from tessella.modelfiles.toml_document import ReadLimits, format_brief
 
 TABLE_MAX_NUMBERS = 10_000_000  # numbers in a table
 CSV_MAX_COLUMNS = 1000

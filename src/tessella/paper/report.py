@@ -29,8 +29,7 @@ from tessella.files import atomic_write
 from tessella.paper import published
 from tessella.paper.claims import check_claims, count_reproduced
 from tessella.paper.derived_numbers import describe_effort, method_title
-from tessella.paper.figures import FIGURES, FigureSpec
-from tessella.paper.figures.style import FIGURE_STYLE
+from tessella.paper.figures import FIGURE_STYLE, FIGURES, FigureSpec
 from tessella.paper.limits import describe_differences, describe_limits
 from tessella.paper.published import paper_study
 from tessella.paper.results import PaperResults

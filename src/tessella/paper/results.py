@@ -13,7 +13,7 @@ from tessella.paper.published import REPRESENTATIVE_PROBLEM
 from tessella.problems.registry import problem
 from tessella.runner.methods import find_method
 from tessella.runner.record import Record
-from tessella.runner.results import StudyResults
+from tessella.runner.run_study import StudyResults
 from tessella.tessellation import Geometry, Tessellation, measure, tessellate
 
 

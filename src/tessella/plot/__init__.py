@@ -1,9 +1,16 @@
 """Pictures: ``(axes, result) -> axes``, on axes of the caller. Nothing is computed here."""
 
-from tessella.plot.colours import action_colours
-from tessella.plot.frame import boundary_lines
-from tessella.plot.landscape import margin_error, margin_map, value_map
-from tessella.plot.policy import action_legend, error_map, legends, policy_map, small_multiples
+from tessella.plot.frame import action_colours, boundary_lines
+from tessella.plot.maps import (
+    action_legend,
+    error_map,
+    legends,
+    margin_error,
+    margin_map,
+    policy_map,
+    small_multiples,
+    value_map,
+)
 from tessella.plot.rules import difference_map, frontier_plot, rule_map, rule_plot
 
 __all__ = [

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 
 from tessella.plot.frame import LEGEND_POSITION, LINE_COLOUR, boundary_lines, draw_grid
-from tessella.plot.policy import policy_map
+from tessella.plot.maps import policy_map
 from tessella.tessellation import Tessellation
 
 if TYPE_CHECKING:

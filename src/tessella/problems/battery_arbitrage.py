@@ -11,8 +11,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Move
-from tessella.problems.parameter import CHANCE, DISCOUNT, PRICE, Integer, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import CHANCE, DISCOUNT, PRICE, Integer, Number, Problem, Theory
 
 
 def _model(

@@ -13,8 +13,7 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Noise, Shift
-from tessella.problems.parameter import PRICE, Integer, Number
-from tessella.problems.problem import Problem
+from tessella.problems.problem import PRICE, Integer, Number, Problem
 
 
 def _model(

@@ -11,8 +11,7 @@ import numpy as np
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
-from tessella.problems.parameter import CHANCE, DISCOUNT, Choice, Number
-from tessella.problems.problem import Problem
+from tessella.problems.problem import CHANCE, DISCOUNT, Choice, Number, Problem
 
 MAPS = {
     "4x4": "SFFF FHFH FFFH HFFG",

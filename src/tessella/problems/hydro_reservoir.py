@@ -11,8 +11,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import DISCOUNT, PRICE, Integer, Number, Problem, Theory
 from tessella.problems.shared import label_index
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -14,8 +14,18 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift, truncated_poisson
-from tessella.problems.parameter import MEAN, PRICE, SIZE, SLOPE, Choice, Integer, Integers, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import (
+    MEAN,
+    PRICE,
+    SIZE,
+    SLOPE,
+    Choice,
+    Integer,
+    Integers,
+    Number,
+    Problem,
+    Theory,
+)
 from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, regime_mean
 
 

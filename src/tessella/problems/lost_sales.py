@@ -18,8 +18,7 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise, Shift
-from tessella.problems.parameter import PRICE, Choice, Integer, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import PRICE, Choice, Integer, Number, Problem, Theory
 
 
 def _model(

@@ -13,8 +13,7 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.parameter import PRICE, SIZE, Integer, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import PRICE, SIZE, Integer, Number, Problem, Theory
 
 
 def _model(worst: int, wear_chance: float, running_cost: float, price: float) -> MDP:

@@ -12,8 +12,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Shift
-from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import DISCOUNT, PRICE, Integer, Number, Problem, Theory
 from tessella.problems.shared import LAZY_WALK
 
 WEAR_MAX_STEPS = 4  # of wear in a period, at most

@@ -16,8 +16,7 @@ import numpy as np
 from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Event
-from tessella.problems.parameter import PRICE, RATE, Integer, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import PRICE, RATE, Integer, Number, Problem, Theory
 
 
 def _model(

@@ -11,8 +11,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
-from tessella.problems.parameter import DISCOUNT, Integer, Number
-from tessella.problems.problem import Problem
+from tessella.problems.problem import DISCOUNT, Integer, Number, Problem
 
 MOVES = ("x+", "x-", "y+", "y-", "z+", "z-")
 

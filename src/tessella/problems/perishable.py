@@ -14,8 +14,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise, Pay
-from tessella.problems.parameter import DISCOUNT, PRICE, Choice, Integer, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import DISCOUNT, PRICE, Choice, Integer, Number, Problem, Theory
 from tessella.problems.shared import issue_stock
 
 

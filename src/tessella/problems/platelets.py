@@ -19,8 +19,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Noise
-from tessella.problems.parameter import DISCOUNT, PRICE, Integer, Number, Numbers
-from tessella.problems.problem import Problem
+from tessella.problems.problem import DISCOUNT, PRICE, Integer, Number, Numbers, Problem
 from tessella.problems.shared import issue_stock, label_index
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

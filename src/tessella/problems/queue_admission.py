@@ -14,8 +14,17 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Noise, Pay, Shift, truncated_poisson
-from tessella.problems.parameter import MEAN, PRICE, SIZE, SLOPE, Choice, Integer, Number
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import (
+    MEAN,
+    PRICE,
+    SIZE,
+    SLOPE,
+    Choice,
+    Integer,
+    Number,
+    Problem,
+    Theory,
+)
 from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, regime_mean
 
 

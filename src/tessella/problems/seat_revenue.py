@@ -20,8 +20,7 @@ import numpy as np
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
-from tessella.problems.parameter import PRICE, SIZE, Integer, Number, Numbers
-from tessella.problems.problem import Problem, Theory
+from tessella.problems.problem import PRICE, SIZE, Integer, Number, Numbers, Problem, Theory
 
 
 def _model(seats: int, periods: int, fares: Sequence[float], load: float, early: float) -> MDP:

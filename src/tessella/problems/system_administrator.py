@@ -12,8 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tessella.mdp.model import MDP
-from tessella.problems.parameter import CHANCE, DISCOUNT, PRICE, Choice, Number
-from tessella.problems.problem import Problem
+from tessella.problems.problem import CHANCE, DISCOUNT, PRICE, Choice, Number, Problem
 
 NETWORKS = {  # the parents of each computer
     "tree": ((), (0,), (0,), (1,), (1,), (2,), (2,)),

@@ -11,8 +11,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Noise, Pay, Shift
-from tessella.problems.parameter import DISCOUNT, MEAN, PRICE, Integer, Number
-from tessella.problems.problem import Problem
+from tessella.problems.problem import DISCOUNT, MEAN, PRICE, Integer, Number, Problem
 
 
 def _model(

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay
-from tessella.problems.parameter import Integer
-from tessella.problems.problem import Problem
+from tessella.problems.problem import Integer, Problem
 
 ADVISORIES = (
     "COC",

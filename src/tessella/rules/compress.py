@@ -20,11 +20,9 @@ import numpy as np
 from tessella.errors import ArgumentError, counted, is_count, is_positive, require_type
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
-from tessella.rules.axis_tree import AxisTree
 from tessella.rules.candidates import shorten_numbers
 from tessella.rules.evaluator import PolicyEvaluator
-from tessella.rules.linear_cuts import LinearCuts
-from tessella.rules.linear_tree import LinearTree
+from tessella.rules.linear_cuts import LinearCuts, Staircase
 from tessella.rules.loss_target import LossReference, ProvenLoss, make_loss_target, prove
 from tessella.rules.monotone_surface import MonotoneSurface
 from tessella.rules.order_up_to import OrderUpTo
@@ -44,8 +42,8 @@ from tessella.rules.search import (
     tighten_outcome,
 )
 from tessella.rules.small_network import SmallNetwork
-from tessella.rules.staircase import Staircase
 from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
+from tessella.rules.trees import AxisTree, LinearTree
 from tessella.solvers.solution import Solution
 
 PROOF_TIME_FACTOR = 2  # times as long as evaluating one rule

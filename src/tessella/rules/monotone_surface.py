@@ -28,8 +28,8 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Leaf, Lookup, Node
-from tessella.rules.axis_tree import choose_positions, compute_boundary_losses, sum_blocks
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
+from tessella.rules.trees import choose_positions, compute_boundary_losses, sum_blocks
 
 RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is computed again
 SURFACE_MIN_SIZE = 3  # numbers of a surface with a corner

@@ -38,8 +38,7 @@ from tessella.runner.methods.method import (
     get_instance,
     get_problem,
 )
-from tessella.runner.record import METRICS, InformationBudget, Record, format_exception
-from tessella.runner.spec import Spec
+from tessella.runner.record import METRICS, InformationBudget, Record, Spec, format_exception
 from tessella.runner.study import find_measure, register_packed
 from tessella.solvers.solution import Solution
 

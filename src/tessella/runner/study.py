@@ -32,8 +32,7 @@ from tessella.problems.registry import (
 )
 from tessella.runner.methods import find_method, register_method
 from tessella.runner.methods.method import UnknownNameError, require_own_name
-from tessella.runner.record import RECORD_COLUMNS
-from tessella.runner.spec import Spec
+from tessella.runner.record import RECORD_COLUMNS, Spec
 from tessella.solvers.solution import Solution
 
 STUDY_MAX_RUNS = 1_000_000  # runs of one study: their specs are held in memory

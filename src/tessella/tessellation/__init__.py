@@ -3,25 +3,23 @@
 from tessella.tessellation.boundary import SwitchingCurves, outline, switching_curves
 from tessella.tessellation.compare import Comparison, compare
 from tessella.tessellation.dependence import (
+    BaseStock,
     Independent,
+    LevelBounds,
     Monotone,
+    ReorderPoint,
     Threshold,
     ThroughSum,
+    base_stock,
     independent,
     monotone,
+    reorder_point,
     threshold,
     through_sum,
 )
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.examine import Structure, examine
 from tessella.tessellation.measure import Geometry, measure
-from tessella.tessellation.orders import (
-    BaseStock,
-    LevelBounds,
-    ReorderPoint,
-    base_stock,
-    reorder_point,
-)
 from tessella.tessellation.regions import (
     Connected,
     Convex,

@@ -6,9 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tessella.errors import require_type
-from tessella.tessellation.dependence import independent, monotone, threshold, through_sum
+from tessella.tessellation.dependence import (
+    base_stock,
+    independent,
+    monotone,
+    reorder_point,
+    supports_ordering,
+    threshold,
+    through_sum,
+)
 from tessella.tessellation.evidence import Along, Evidence, format_axes, require_sum_axes
-from tessella.tessellation.orders import base_stock, reorder_point, supports_ordering
 from tessella.tessellation.regions import connected, convex, linear_index, linear_scores
 from tessella.tessellation.tessellate import Tessellation, drop_axes
 

@@ -20,9 +20,13 @@ from tessella.cli.group import main
 from tessella.mdp.rule_tree import Leaf, Lookup, RuleTree, Split
 from tessella.rules.export import export as verb
 from tessella.rules.export.code import C99, BarePython
-from tessella.rules.export.comparisons import list_branch_tests, to_comparisons, to_rule_tree
 from tessella.rules.export.export import TARGETS
-from tessella.rules.export.export_context import ExportContext
+from tessella.rules.export.export_context import (
+    ExportContext,
+    list_branch_tests,
+    to_comparisons,
+    to_rule_tree,
+)
 from tessella.rules.export.sql import Sql
 
 RULE = CASES["text_axis"]

@@ -29,26 +29,24 @@ from numpy.typing import NDArray
 from tessella.errors import FileError
 from tessella.mdp.actions import Combination, actions_to_json
 from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, Split
-from tessella.rules.export.comparisons import (
-    Condition,
-    SumRange,
-    axis_ends,
-    is_text_axis,
-    list_branch_tests,
-    list_finite_ends,
-    nearest_cell,
-    single_axis,
-)
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
+    Condition,
     ExportContext,
     ExportTarget,
     InputRows,
+    SumRange,
     ToolMissing,
+    axis_ends,
     derive_identifier,
     format_number,
+    is_text_axis,
+    list_branch_tests,
+    list_finite_ends,
     make_identifiers,
+    nearest_cell,
     require_no_nul,
+    single_axis,
     to_comment_text,
 )
 

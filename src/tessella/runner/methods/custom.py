@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from tessella.learn.fit import fit_batch
+from tessella.learn.learner import fit_batch
 from tessella.learn.sample import draw
 from tessella.mdp.model import MDP
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup
-from tessella.runner.record import InformationBudget
-from tessella.runner.spec import Spec, setting_to_json
+from tessella.runner.record import InformationBudget, Spec, setting_to_json
 
 
 class SingleRunMethod(FullGridMethod, ABC):

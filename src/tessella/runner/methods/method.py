@@ -16,8 +16,7 @@ from tessella.errors import StudyError, TessellaError
 from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
 from tessella.problems.registry import problem
-from tessella.runner.record import InformationBudget
-from tessella.runner.spec import Spec, to_canonical_json
+from tessella.runner.record import InformationBudget, Spec, to_canonical_json
 from tessella.solvers.solution import Solution
 
 MethodGroup = Literal["boundary", "value", "reference"]

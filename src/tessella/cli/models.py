@@ -1,18 +1,27 @@
-"""``tessella show MODEL``: a model described in words."""
+"""The commands about models: list, show, new and check."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tessella.cli.command import Answer, as_command, format_table
-from tessella.cli.model_argument import (
+import click
+
+from tessella.cli.arguments import (
+    ModelParam,
+    build_problem,
     describe_criterion,
     describe_model,
+    format_title,
     load_model,
     model_argument,
 )
-from tessella.errors import TessellaError
+from tessella.cli.command import Answer, as_command, format_table
+from tessella.errors import ArgumentError, FileError, TessellaError
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -22,9 +31,27 @@ if TYPE_CHECKING:
 LISTED_MAX_VALUES = 12  # values that are listed one by one
 
 
+@as_command("list", example="tessella list\ntessella list --family inventory")
+@click.option("--family", help="Those of one family alone.")
+def list_command(family: str | None) -> Answer:
+    """Problems by name, with their families."""
+    from tessella.problems.registry import all_problems
+
+    every = all_problems()
+    shown = [known for known in every if family in (None, known.family)]
+    if not shown:
+        families = ", ".join(sorted({known.family for known in every}))
+        raise ArgumentError(f"no family is called {family!r}; there are {families}")
+    rows = [(known.name, known.family, known.title) for known in shown]
+    keys = ("name", "family", "title")
+    return Answer(
+        format_table(rows), {"problems": [dict(zip(keys, row, strict=True)) for row in rows]}
+    )
+
+
 @as_command("show", example="tessella show lost_sales --set lead_time=3\ntessella show model.toml")
 @model_argument
-def command(model: str, given: tuple[str, ...]) -> Answer:
+def show_command(model: str, given: tuple[str, ...]) -> Answer:
     """Describe a model in words.
 
     Axes, actions, the events of a period, the criterion, and what it needs in memory.
@@ -114,3 +141,64 @@ def _estimate_cost(mdp: MDP) -> CostEstimate:
     from tessella.solvers.plan import estimate_cost
 
     return estimate_cost(make_plan(mdp), calibrate=False)
+
+
+@as_command(
+    "new", example="tessella new lost_sales > model.toml\ntessella new perishable -o shop.toml"
+)
+@click.argument("problem", type=ModelParam())
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="A file instead of the screen.")
+def new_command(problem: str, given: tuple[str, ...], out: Path | None) -> Answer:
+    """Write a model file of a problem, with every setting explained.
+
+    The file solves as it is; change what differs in your business.
+    """
+    from tessella.modelfiles.named_problem import write_model
+    from tessella.problems.registry import problem as find_problem
+
+    known = find_problem(problem)
+    if out is not None and out.exists():
+        raise FileError(f"{out} is there already", value="it is not written over")
+    text = write_model(build_problem(known, given) if given else known, out)
+    output = text.rstrip() if out is None else f"{out}: {known.title}"
+    return Answer(output, {"problem": known.name, "text": text, "file": out})
+
+
+@as_command(
+    "check", example="tessella check model.toml\ntessella check model.toml --certificate c.json"
+)
+@model_argument
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Check this certificate against the model, independently of the code that wrote it.",
+)
+def check_command(model: str, given: tuple[str, ...], certificate: Path | None) -> Answer:
+    """Check a model, and whether a certificate of it holds.
+
+    All mistakes in a model file are listed at once.
+
+    With --certificate, the stand-alone checker decides whether each figure in it is true of the
+    model; the exit status is 1 if one is not.
+    """
+    mdp = load_model(model, given)
+    data = {"model": describe_model(mdp), "certificate": None}
+    text = f"sound: {format_title(mdp)}"
+    if certificate is None:
+        return Answer(text, data)
+    status, report = _run_checker(mdp, certificate)
+    check = {"file": str(certificate), "holds": status == 0, "said": report}
+    return Answer(f"{text}\n{report}", data | {"certificate": check}, status)
+
+
+def _run_checker(mdp: MDP, certificate: Path) -> tuple[int, str]:
+    from tessella.checker import main
+
+    with tempfile.TemporaryDirectory(prefix="check-") as folder:
+        path = Path(folder) / "model.nc"
+        mdp.save(path)
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            status = main([str(certificate), str(path)])
+    return min(status, 1), output.getvalue().strip()

@@ -1,0 +1,196 @@
+"""The certificates of an average and of a total, from a solution and a policy.
+
+An average: nothing that the solution says of its gain is believed. With d = T h - h at its relative
+values h,
+
+    min d <= gain <= max d,
+
+widened by all rounding, that of writing the model to a file included. A file's rows are off 1 by
+rounding and are read as divided by their sums: another r of the rows moves d by r (max h - min h).
+Where rounding h leaves the gain too wide, h is found again by elimination, as pairs of floats.
+
+A total: with V near the optimum, residual r = max|T V - V| and w >= 1 + P_a w for all actions a
+that are nearly best (0 where the process has ended), V + c w lies strictly above its backup and V -
+c w strictly below, for c above r: along nearly best actions w falls by 1 in each period, and others
+lose more than c w can make up for. What rounding and the arrays of a model file may be off is in r.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.certificates.certificate import AverageCertificate, TotalCertificate
+from tessella.certificates.interval import (
+    EPS,
+    Interval,
+    IntervalArray,
+    enclose_mean,
+    next_down,
+    next_up,
+)
+from tessella.certificates.loss import evaluate_against, get_finite_value
+from tessella.errors import NotConverged
+from tessella.mdp.policy import Policy
+from tessella.solvers.absorbing import find_absorbing_states
+from tessella.solvers.elimination import compute_rises_in_pairs
+from tessella.solvers.engine import Engine, bound_error, enclose_gain, rise
+from tessella.solvers.evaluate import evaluate
+from tessella.solvers.hitting_times import times_to_the_end
+from tessella.solvers.loop import SHARP_GAIN_FRACTION
+from tessella.solvers.solution import Solution
+
+STEP_RESIDUAL_MULTIPLE = 8.0  # residuals by which the ends of an enclosure move in each period
+MIN_RESIDUAL = 1e-290  # in the units of rewards, where nothing is off
+
+
+def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
+    """What ``policy`` loses per period against the best average, from every state."""
+    mdp = solution.mdp
+    optimal_value = get_finite_value(solution)
+    evaluation = evaluate_against(solution, policy, "gain")
+    engine = Engine(solution.policy_plan)
+    optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
+    policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)
+    loss = _enclose_loss(optimal_gain, policy_gain)
+    return AverageCertificate(
+        optimal_value=optimal_pair[0],
+        optimal_value_rest=optimal_pair[1],
+        policy_value=policy_pair[0],
+        policy_value_rest=policy_pair[1],
+        optimal_gain=optimal_gain,
+        policy_gain=policy_gain,
+        mean_loss=loss,
+        worst_loss=loss,
+        relative_loss=loss.divide(optimal_gain),
+        **AverageCertificate.identify(mdp, policy),
+    )
+
+
+def _bound_gain(
+    engine: Engine, value: NDArray, table: NDArray, fixed: bool
+) -> tuple[Interval, NDArray, NDArray]:
+    """The gain of ``table`` if that is ``fixed``, else the best; and relative values that prove it.
+
+    From nothing but relative values: ``value``, or pairs where those prove more.
+    """
+    actions = table if fixed else None
+    extra = _bound_saved_model_error(engine, value)
+    gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
+    if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
+        found = compute_rises_in_pairs(engine.mdp, engine.row_sum_bounds.deviation, table)
+        if found is not None:
+            (high, low), ends = found.value, found.enclose_gain(actions)
+            error = _bound_checker_error(engine, high, max(map(abs, ends)))
+            finer = Interval(sum(ends) / 2, ends[0] - error, ends[1] + error)
+            if finer.width < gain.width:
+                return finer, high.reshape(value.shape), low.reshape(value.shape)
+    return gain, value, np.zeros_like(value)
+
+
+def _bound_checker_error(engine: Engine, value: NDArray, largest_rise: float) -> float:
+    """At least what the stand-alone checker counts for the file's arrays and its own arithmetic."""
+    dynamics = engine.mdp.dynamics
+    size = largest_rise + 4 * float(np.abs(value).max())
+    second_order = (dynamics.longest_row + 64) ** 2 * EPS
+    rounding = EPS * (8 * engine.row_sum_bounds.deviation + second_order) * size
+    row_error = dynamics.rounding_as_saved.rows * float(np.ptp(value))
+    return 2 * (dynamics.rounding_as_saved.reward + row_error + rounding + 8 * EPS * largest_rise)
+
+
+def _bound_saved_model_error(engine: Engine, value: NDArray) -> float:
+    """How far a residual at ``value`` may be off by the arrays of a model file, and they off."""
+    as_given = engine.mdp.dynamics.rounding_as_given
+    as_saved = engine.mdp.dynamics.rounding_as_saved
+    row_error = 2 * as_saved.rows * float(value.max() - value.min())
+    return (2 * (as_saved.reward - as_given.reward) + row_error) * (1 + 64 * EPS)
+
+
+def _enclose_loss(optimal_gain: Interval, policy_gain: Interval) -> Interval:
+    """gain(pi*) - gain(pi), which is not negative."""
+    lower = max(next_down(optimal_gain.lower - policy_gain.upper), 0.0)
+    upper = next_up(optimal_gain.upper - policy_gain.lower)
+    if not lower <= upper:
+        raise ArithmeticError(
+            f"a policy earns more than the best: {policy_gain!r} and {optimal_gain!r}"
+        )
+    return Interval(min(max(optimal_gain - policy_gain, lower), upper), lower, upper)
+
+
+class Ends(NamedTuple):
+    """A value lies between the two, in every state; (grid) each."""
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    @property
+    def band(self) -> IntervalArray:
+        return IntervalArray((self.lower + self.upper) / 2, self.lower, self.upper)
+
+
+def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCertificate:
+    """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
+    mdp = solution.mdp
+    value = get_finite_value(solution)
+    plan = solution.policy_plan
+    tol = solution.error_bound or None
+    evaluation = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
+    engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
+    ends = find_absorbing_states(engine)
+    best = _enclose_value(engine, ends, value, solution.policy.table, fixed=False)
+    own = _enclose_value(engine, ends, evaluation.value, policy.table, fixed=True)
+    losses = _enclose_losses(best, own)
+    optimal_mean = enclose_mean(start, best.band)
+    mean_loss = enclose_mean(start, losses)
+    return TotalCertificate(
+        start=start,
+        optimal_lower=best.lower,
+        optimal_upper=best.upper,
+        policy_lower=own.lower,
+        policy_upper=own.upper,
+        optimal_mean=optimal_mean,
+        policy_mean=enclose_mean(start, own.band),
+        mean_loss=mean_loss,
+        worst_loss=losses.max(),
+        relative_loss=mean_loss.divide(optimal_mean),
+        **TotalCertificate.identify(mdp, policy),
+    )
+
+
+def _enclose_value(
+    engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fixed: bool
+) -> Ends:
+    """The best total, or that of the policy ``table`` where it is ``fixed``."""
+    value = np.where(ends, 0.0, value)
+    taken = table if fixed else None
+    step = STEP_RESIDUAL_MULTIPLE * max(
+        bound_error(engine, value, taken, engine.saved_model_error(value)), MIN_RESIDUAL
+    )
+    time = times_to_the_end(engine, ends, value, table, step, fixed)
+    if np.isfinite(time).all():
+        result = Ends(value - step * time, value + step * time)
+        if _lies_above(engine, ends, result.upper, taken, 1) and _lies_above(
+            engine, ends, result.lower, taken, -1
+        ):
+            return result
+    raise NotConverged(
+        "the total cannot be certified: policies that are nearly as good may take too long to end"
+    )
+
+
+def _lies_above(
+    engine: Engine, ends: NDArray, value: NDArray, taken: NDArray | None, sign: int
+) -> bool:
+    """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
+    residual, error = rise(engine, value, taken, engine.saved_model_error(value))
+    return bool((ends | (sign * residual < -2 * error)).all())
+
+
+def _enclose_losses(best: Ends, own: Ends) -> IntervalArray:
+    """(grid) V* - V_pi, which is not negative."""
+    size = EPS * (np.abs(best.upper) + np.abs(own.upper) + np.abs(best.lower) + np.abs(own.lower))
+    upper = np.maximum(best.upper - own.lower, 0.0) + size
+    lower = np.maximum(best.lower - own.upper - size, 0.0)
+    return IntervalArray(np.clip(best.band.value - own.band.value, lower, upper), lower, upper)

@@ -1,0 +1,339 @@
+"""The commands about policies and rules: fit, certify, compress, export and diff."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tessella.cli.arguments import (
+    POLICY_FILE,
+    LossParam,
+    ModelParam,
+    describe_model,
+    load_model,
+    load_solution,
+    model_argument,
+    parse_start,
+    start_option,
+)
+from tessella.cli.cache import status_line
+from tessella.cli.command import Answer, as_command
+from tessella.errors import ArgumentError
+from tessella.files import read_json, require_writable
+
+if TYPE_CHECKING:
+    from tessella.certificates.certificate import Certificate
+    from tessella.mdp.model import MDP
+    from tessella.mdp.policy import Policy
+    from tessella.rules.rule import Rule
+
+LEARNER_NAMES = ("linear", "neural", "margin", "local")  # of tessella.learn, which loads slowly
+OUTPUT_PATH = click.Path(path_type=Path)
+OPTIMAL_WORD = "optimal"
+
+
+def read_policy(path: Path) -> Policy:
+    """A rule or a policy from the file where ``save`` put it."""
+    from tessella.mdp.policy import Policy
+    from tessella.rules.rule import RULE_FORMAT, Rule
+
+    content = read_json(path, "a saved rule or policy")
+    is_rule = isinstance(content, dict) and content.get("format") == RULE_FORMAT
+    return Rule.load(path) if is_rule else Policy.load(path)
+
+
+def require_writable_targets(paths: Iterable[Path]) -> None:
+    """Before any work: files of a known ending, in folders that are there, that can be written."""
+    from tessella.rules.export.export import find_target
+
+    for path in paths:
+        find_target(path).require_packages()
+        require_writable(path)
+
+
+def write_policy(policy: Policy, out: Path) -> str:
+    """Write a policy by the ending of ``out``, and return a line about it."""
+    from tessella.rules.export.export import export
+
+    if out.suffix.lower() == ".json":
+        policy.save(out)
+        return f"{out}: saved, for other commands"
+    return str(export(policy, out))
+
+
+def certificate_json(certificate: Certificate) -> dict[str, Any]:
+    """Errors and losses, each loss with its bounds.
+
+    Certificates of averages and of totals hold no figures of single decisions or a worst state.
+    """
+
+    def interval_json(figure: Any) -> dict[str, float] | None:
+        if figure is None:
+            return None
+        return {"value": float(figure), "lower": figure.lower, "upper": figure.upper}
+
+    state = certificate.worst_state
+    return {
+        "policy_error": certificate.policy_error,
+        "costly_error": certificate.costly_error,
+        "mean_loss": interval_json(certificate.mean_loss),
+        "relative_loss": interval_json(certificate.relative_loss),
+        "worst_loss": interval_json(certificate.worst_loss),
+        "worst_state": None if state is None else certificate.grid.describe(state),
+    }
+
+
+@as_command("fit", example="tessella fit INV-Mix --learner margin --samples 1600 -o policy.json")
+@model_argument
+@click.option("--learner", type=click.Choice(LEARNER_NAMES), default="margin", show_default=True)
+@click.option("--samples", type=click.IntRange(1), default=1600, show_default=True)
+@click.option(
+    "--noise",
+    type=float,
+    help="Noise of observed states, in grid steps; by default the model's own.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Write the policy: .json or .csv."
+)
+def fit_command(
+    model: str,
+    given: tuple[str, ...],
+    learner: str,
+    samples: int,
+    noise: float | None,
+    seed: int,
+    out: Path | None,
+) -> Answer:
+    """Learn a policy from labelled states, and certify its loss."""
+    from tessella import learn
+    from tessella.certificates.certify import certify
+
+    if out is not None:
+        require_writable_targets((out,))
+    solution = load_solution(model, given)
+    sample = learn.draw(solution, samples, noise=noise, rng=seed)
+    policy = learn.fit(learn.make_learner(learner, seed), sample)
+    certificate = certify(solution, policy)
+    if out is not None:
+        write_policy(policy, out)
+    data = {
+        "model": describe_model(solution.mdp),
+        "learner": learner,
+        "samples": samples,
+        "seed": seed,
+        "size": policy.size,
+        "certificate": certificate_json(certificate),
+        "file": out,
+    }
+    messages = [f"wrote {out}"] if out is not None else []
+    return Answer("\n".join([certificate.summary(), *messages]), data)
+
+
+@as_command("certify", example="tessella certify INV-Mix rule.csv --save certificate.json")
+@model_argument
+@click.argument("policy", type=POLICY_FILE)
+@start_option
+@click.option("--save", type=click.Path(path_type=Path), help="Write the certificate as JSON.")
+def certify_command(
+    model: str, given: tuple[str, ...], policy: Path, start: str | None, save: Path | None
+) -> Answer:
+    """Compute what a policy loses on a model, exactly.
+
+    POLICY is a saved rule or policy (.json), or a CSV file with a row for each state: a column for
+    each axis, and one for the action.
+    """
+    from tessella.certificates.certify import certify
+
+    solution = load_solution(model, given)
+    certificate = certify(solution, solution.mdp.policy(policy), parse_start(solution.mdp, start))
+    if save is not None:
+        certificate.save(save)
+    data = {"model": describe_model(solution.mdp), "policy": certificate.policy.name}
+    data |= {"certificate": certificate_json(certificate), "file": save}
+    return Answer(certificate.summary(), data)
+
+
+@as_command(
+    "compress",
+    example="tessella compress perishable --loss 0.5% -o rule.sql -o rule.json\n"
+    "tessella compress INV-Mix --loss 1% --worst --time-limit 20",
+)
+@model_argument
+@click.option(
+    "--loss",
+    type=LossParam(),
+    default="1%",
+    show_default=True,
+    help="What may be lost: 1%, 0.01, or '12.5 units'.",
+)
+@click.option("--worst", is_flag=True, help="From the worst state, not on average over the start.")
+@start_option
+@click.option("--time-limit", type=float, help="Seconds after which the best so far is taken.")
+@click.option(
+    "-o",
+    "--out",
+    type=OUTPUT_PATH,
+    multiple=True,
+    help="Write it: .json .c .py .sql .xlsx ...; may repeat.",
+)
+@click.option("--certificate", type=OUTPUT_PATH, help="Write its certificate as JSON.")
+@click.option("--frontier", is_flag=True, help="Also list size against loss.")
+def compress_command(
+    model: str,
+    given: tuple[str, ...],
+    loss: tuple[float, bool],
+    worst: bool,
+    start: str | None,
+    time_limit: float | None,
+    out: tuple[Path, ...],
+    certificate: Path | None,
+    frontier: bool,
+) -> Answer:
+    """Find the smallest rule whose certified loss is within a target.
+
+    A .json file holds the rule for other commands (certify, export, diff, map, simulate).
+    """
+    from tessella.rules.compress import compress
+
+    require_writable_targets(out)
+    solution = load_solution(model, given)
+    amount, relative = loss
+    with status_line(sys.stderr) as show_status:
+        rule = compress(
+            solution,
+            amount,
+            start=parse_start(solution.mdp, start),
+            worst=worst,
+            relative=relative,
+            time_limit=time_limit,
+            progress=show_status,
+        )
+    messages = [write_policy(rule, path) for path in out]
+    if certificate is not None and rule.certificate is not None:
+        rule.certificate.save(certificate)
+        messages.append(f"{certificate}: the certificate, for `tessella check --certificate`")
+    files = [*map(str, out), *([str(certificate)] if certificate is not None else [])]
+    lines = [rule.explain()]
+    if frontier:
+        lines += ["", "Size against loss:", str(rule.frontier)]
+    return Answer(
+        "\n".join(lines + ([""] if messages else []) + messages),
+        _describe_rule(rule, solution, files),
+    )
+
+
+def _describe_rule(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:
+    points = rule.frontier.points
+    return {
+        "model": describe_model(solution.mdp),
+        "promise": rule.loss_target,
+        "class": rule.kind,
+        "size": rule.size,
+        "size_needed": rule.size_needed,
+        "says": rule.explain(),
+        "seconds": rule.seconds,
+        "certificate": None if rule.certificate is None else certificate_json(rule.certificate),
+        "frontier": [{"size": p.size, "loss": p.loss, "class": p.kind} for p in points],
+        "classes": [
+            {"class": o.kind, "size": o.size, "needed": o.size_needed, "said": o.explanation}
+            for o in rule.outcomes
+        ],
+        "files": files,
+    }
+
+
+@as_command(
+    "export",
+    example="tessella export rule.json rule.c rule.sql\n"
+    "tessella export policy.csv rule.xlsx --model INV-Mix\ntessella export INV-Mix optimal.c",
+)
+@click.argument("rule")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--model", type=ModelParam(), help="The model that a CSV table is a policy of.")
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of the model.")
+@click.option(
+    "--off-grid",
+    type=click.Choice(["clamp", "refuse"]),
+    help="What programs do with a state beyond the axes; clamp by default.",
+)
+def export_command(
+    rule: str,
+    files: tuple[Path, ...],
+    model: str | None,
+    given: tuple[str, ...],
+    off_grid: str | None,
+) -> Answer:
+    """Write a rule in the languages that the files' endings name.
+
+    RULE is a saved rule or policy (.json), a table (.csv, with --model), or a MODEL, whose optimal
+    policy is written. Endings: .c .py .sql .json .onnx .txt (formula) .xlsx .csv .dtcontrol.csv.
+    Each file is run over every state before it is written.
+    """
+    from tessella.rules.export.export import export
+
+    require_writable_targets(files)
+    policy = _read_rule(rule, model, given)
+    written = [export(policy, path, off_grid=off_grid) for path in files]  # type: ignore[arg-type]
+    data = [
+        {"file": str(w.path), "target": w.target, "states": w.states, "remark": w.remark}
+        for w in written
+    ]
+    return Answer("\n".join(map(str, written)), {"rule": policy.name, "files": data})
+
+
+def _read_rule(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
+    path = Path(rule)
+    if path.suffix == ".json" and model is None:
+        return read_policy(path)
+    if path.suffix in (".json", ".csv"):
+        if model is None:
+            raise ArgumentError("a table needs its model", value="add --model MODEL")
+        return load_model(model, given).policy(path)
+    return load_solution(rule, given).policy
+
+
+@as_command(
+    "diff",
+    example="tessella diff INV-Mix old.csv rule.json\ntessella diff INV-Mix optimal rule.json",
+)
+@model_argument
+@click.argument("a")
+@click.argument("b")
+@start_option
+def diff_command(model: str, given: tuple[str, ...], a: str, b: str, start: str | None) -> Answer:
+    """Show what changes from one policy to another, in states and money.
+
+    A and B are saved rules or policies (.json), tables (.csv), or the word optimal.
+    """
+    from tessella.rules.diff import diff
+
+    mdp = load_model(model, given)
+    optimal_policy = load_solution(model, given).policy if OPTIMAL_WORD in (a, b) else None
+    difference = diff(
+        mdp,
+        *(_read_side(mdp, word, optimal_policy) for word in (a, b)),
+        start=parse_start(mdp, start),
+    )
+    data = {
+        "model": describe_model(mdp),
+        "a": difference.a.name,
+        "b": difference.b.name,
+        "states": int(difference.where.sum()),
+        "gain": difference.gain,
+        "time_a": difference.time_a,
+        "time_b": difference.time_b,
+        "changes": [
+            {"from": str(mdp.actions[x]), "to": str(mdp.actions[y]), "states": n, "gain": part}
+            for x, y, n, part in difference.pairs
+        ],
+    }
+    return Answer(str(difference), data)
+
+
+def _read_side(mdp: MDP, word: str, optimal_policy: Any) -> Any:
+    return optimal_policy if word == OPTIMAL_WORD else mdp.policy(Path(word))

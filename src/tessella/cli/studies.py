@@ -1,0 +1,271 @@
+"""The commands that run many solves: study, paper and bench."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from tessella.cli.arguments import CommaList, ModelParam, describe_model, load_model
+from tessella.cli.command import Answer, as_command, format_table
+from tessella.errors import FileError, StudyError
+
+if TYPE_CHECKING:
+    from tessella.paper.reproduce import FinishedStudy
+    from tessella.problems.problem import Problem
+    from tessella.runner.run_study import ClusterOptions
+
+SHOWN_METRICS = ("policy_error", "mean_loss", "relative_loss")
+LOCAL_MAX_WORKERS = 256  # worker processes of one machine; each holds a few hundred MB
+DEFAULT_MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
+
+
+@as_command(
+    "study",
+    example="tessella study --models QUE-Lin,shop.toml --methods linear,margin,fitted_q --seeds 3",
+)
+@click.option("--models", type=CommaList(), required=True, help="MODELs with commas.")
+@click.option(
+    "--methods", type=CommaList(), required=True, help="Names with commas, or module:name."
+)
+@click.option("--sizes", type=CommaList(int), default="100,400,1600", show_default=True)
+@click.option("--seeds", type=int, default=5, show_default=True, help="Repetitions of every run.")
+@click.option("--measures", type=CommaList(), default="", help="What else to store: module:name.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder where runs are kept.")
+@click.option("--workers", type=click.IntRange(0, 256), default=0, help="Worker processes.")
+@click.option("--retry", is_flag=True, help="Run again what failed before.")
+def study_command(
+    models: tuple[str, ...],
+    methods: tuple[str, ...],
+    sizes: tuple[int, ...],
+    seeds: int,
+    measures: tuple[str, ...],
+    out: Path | None,
+    workers: int,
+    retry: bool,
+) -> Answer:
+    """Compare methods on models, over sample sizes and seeds.
+
+    With --out a study may be stopped at any time; the same command goes on where it was.
+    """
+    from tessella.runner.progress import open_display
+    from tessella.runner.run_study import run_study
+    from tessella.runner.study import Study
+
+    problems = tuple(map(_as_problem, models))
+    study = Study(problems, methods, sizes, seeds, measures)
+    with open_display(sys.stderr) as progress:
+        results = run_study(study, out, workers=workers, retry=retry, display=progress)
+    columns = [name for name in (*SHOWN_METRICS, *study.measures) if name in results.frame.columns]
+    keys = ["problem", "method", "n", *columns]
+    means = results.table(*columns).reset_index()[keys].to_dict("records")
+    failed = [{"run": str(r.spec), "reason": r.reason} for r in results.failed]
+    lines = [_format_means(means, columns)]
+    lines += [f"failed: {run['run']}: {run['reason']}" for run in failed]
+    data = {"runs": len(results.records), "failed": failed, "means": means, "folder": out}
+    return Answer("\n".join(lines), data, 1 if failed else 0)
+
+
+def _format_means(means: list[dict[str, Any]], columns: list[str]) -> str:
+    rows = [[_format_cell(value) for value in row.values()] for row in means]
+    headings = ["model", "method", "n", *columns]
+    return format_table(rows, headings, alignment="  r" + "r" * len(columns))
+
+
+def _as_problem(word: str) -> str | Problem:
+    """A problem by name; of any other model, one known by its word and the model's fingerprint.
+
+    The fingerprint is a setting, so that runs of a model that has changed since are not taken.
+    """
+    from tessella.problems.problem import Choice, Problem
+
+    if not word.endswith((".toml", ".nc")) and ".py:" not in word:
+        return word
+    mdp = load_model(word)
+    identity = Choice("model", mdp.fingerprint, "what it is", options=(mdp.fingerprint,))
+    noise = mdp.observation_noise if isinstance(mdp.observation_noise, float) else 0.0
+    return Problem(
+        word.replace(":", " "),
+        f"the model {word}",
+        make=lambda model: mdp,
+        parameters=(identity,),
+        observation_noise=noise,
+    )
+
+
+def _format_cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@as_command(
+    "paper",
+    example="tessella paper --seeds 3\ntessella paper --methods linear,margin --out results",
+)
+@click.option("--seeds", default=15, show_default=True, help="Repetitions of every run.")
+@click.option(
+    "--methods",
+    type=CommaList(),
+    help="Names with commas, such as linear,fitted_q; all by default.",
+)
+@click.option("--problems", type=CommaList(), help="Labels with commas; all by default.")
+@click.option(
+    "--sizes", type=CommaList(int), help="Sample sizes with commas; the paper's by default."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Folder for the store, tables, figures and report.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, LOCAL_MAX_WORKERS),
+    help="Worker processes; one for each core.",
+)
+@click.option("--scheduler", help="A running dask scheduler's address, such as tcp://host:8786.")
+@click.option("--retry", is_flag=True, help="Run again what failed before.")
+@click.option("--report/--no-report", default=True, help="Write tables, figures and report.")
+def paper_command(
+    seeds, methods, problems, sizes, out, workers, scheduler, retry, report
+) -> Answer:
+    """Reproduce the paper: its runs, table, figures, and one report.
+
+    May be stopped at any time; the same command goes on where it was. A finished study starts no
+    work, and a changed setting runs only what it touches.
+    """
+    from tessella.runner.run_study import ClusterOptions
+
+    if scheduler is not None:
+        _check_scheduler(scheduler, workers)
+    # A method of one's own may lie in the current folder.
+    sys.path.append(os.getcwd())
+    # A request to end is handled as an interrupt.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    chosen = {"problems": problems, "methods": methods, "sizes": sizes, "seeds": seeds}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    finished = _run(given, out, ClusterOptions(workers, scheduler), retry=retry, report=report)
+    if finished.failed:
+        retry_command = _format_command() if retry else f"{_format_command()} --retry"
+        _exit_with(f"{_describe_failures(len(finished.failed))} again: {retry_command}", 1)
+    where = finished.folder / "report.html" if report else finished.folder
+    return Answer(str(where), {"folder": finished.folder, "report": where if report else None})
+
+
+def _check_scheduler(scheduler: str, workers: int | None) -> None:
+    if workers is not None:
+        raise click.UsageError("--workers is for this machine; a scheduler has its own")
+    if not scheduler.strip():
+        raise click.UsageError("--scheduler needs an address")
+
+
+def _run(
+    settings: dict[str, Any], out: Path, cluster: ClusterOptions, *, retry: bool, report: bool
+) -> FinishedStudy:
+    """The study with these settings; where it stops, how it goes on is printed."""
+    from tessella.paper.published import paper_study
+    from tessella.paper.reproduce import reproduce
+    from tessella.runner.methods.method import UnknownNameError
+    from tessella.runner.progress import open_display
+    from tessella.runner.run_study import StudyInterrupted
+
+    study = paper_study(**settings)
+    try:
+        with open_display(sys.stderr) as shown:
+            return reproduce(study, out, shown, cluster, retry=retry, report=report)
+    except UnknownNameError:
+        raise
+    except (StudyError, FileError) as error:
+        _exit_with(f"Error: {error}; to go on: {_format_command()}", 1)
+    except StudyInterrupted as stop:
+        _exit_with(f"stopped; {stop}; to go on: {_format_command()}", 130)
+    except KeyboardInterrupt:
+        _exit_with(f"stopped; to go on: {_format_command()}", 130)
+
+
+def _describe_failures(count: int) -> str:
+    return "1 run failed; to run it" if count == 1 else f"{count} runs failed; to run them"
+
+
+def _format_command() -> str:
+    """This command, as it can be typed again."""
+    program = Path(sys.argv[0])
+    installed = shutil.which(program.name)
+    use_path = program.is_file() and not (installed and Path(installed).samefile(program))
+    return shlex.join([sys.argv[0] if use_path else "tessella", *sys.argv[1:]])
+
+
+def _exit_with(message: str, status: int) -> NoReturn:
+    click.echo(message, err=True)
+    raise SystemExit(status)
+
+
+@as_command("bench", example="tessella bench\ntessella bench model.toml lost_sales --repeat 5")
+@click.argument("models", nargs=-1, type=ModelParam())
+@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of all.")
+@click.option("--repeat", type=click.IntRange(1, 1000), default=3, show_default=True)
+@click.option("--tol", type=float, default=1e-6, show_default=True, help="Largest error.")
+def bench_command(
+    models: tuple[str, ...], given: tuple[str, ...], repeat: int, tol: float
+) -> Answer:
+    """Time building and solving here.
+
+    The first solve compiles; of later ones the quickest counts.
+
+    Nothing is remembered or read from memory here.
+    """
+    from tessella.rounding import round_up
+
+    timings = [_time_model(word, given, repeat, tol) for word in models or DEFAULT_MODELS]
+    rows = [
+        (
+            row["model"]["name"] or "model",
+            f"{row['model']['states']:,}",
+            *(f"{row[key]:.3g}" for key in ("build", "first", "again")),
+            str(row["sweeps"]),
+            round_up(row["bound"], 2),
+        )
+        for row in timings
+    ]
+    heads = ("model", "states", "build s", "first s", "again s", "sweeps", "bound")
+    peak = _peak_memory_bytes()
+    text = format_table(rows, heads, alignment=" rrrrrr") + f"\npeak memory {peak / 1e6:,.0f} MB"
+    return Answer(text, {"runs": timings, "peak_bytes": peak})
+
+
+def _peak_memory_bytes() -> int:
+    """The most memory that this process held, in bytes."""
+    import resource
+    import sys
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def _time_model(word: str, given: tuple[str, ...], repeat: int, tol: float) -> dict[str, Any]:
+    from tessella.solvers.solve import solve
+
+    began = time.perf_counter()
+    mdp = load_model(word, given)
+    seconds = [time.perf_counter() - began]
+    solution = None
+    for _ in range(1 + repeat):
+        began = time.perf_counter()
+        solution = solve(mdp, tol=tol)
+        seconds.append(time.perf_counter() - began)
+    assert solution is not None
+    return {
+        "model": describe_model(mdp),
+        "build": seconds[0],
+        "first": seconds[1],
+        "again": min(seconds[2:]),
+        "sweeps": solution.sweeps,
+        "bound": solution.error_bound,
+    }

@@ -1,0 +1,273 @@
+"""The methods of the package: boundary learners, value-based baselines, and references.
+
+All budgets of a seed are one run: a smaller budget is its beginning. A baseline never sees the
+observation noise, so problems that differ in nothing else are one to it: trained once, recorded
+for each.
+
+Truncated value iteration from v = 0: after k sweeps of v <- T v, the last of which also names the
+greedy action, the cost is k * S full backups.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tessella.baselines.fitted_q import FittedQ
+from tessella.baselines.tabular_q import (
+    ConstantStep,
+    DecayingStep,
+    DoubleQ,
+    TabularQ,
+    Trajectory,
+    UniformPairs,
+)
+from tessella.baselines.train import Baseline, train_batch
+from tessella.learn.learner import Features, fit_batch
+from tessella.learn.linear import LinearBoundary
+from tessella.learn.local import LocalBoundary
+from tessella.learn.neural import MarginBoundary, NeuralBoundary
+from tessella.learn.sample import Sample, draw
+from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
+from tessella.runner.record import InformationBudget, Spec, setting_from_json, setting_to_json
+
+OPTION_CLASSES = (ConstantStep, DecayingStep, Trajectory, UniformPairs)
+
+
+@dataclass(frozen=True)
+class BoundaryMethod(FullGridMethod):
+    """A boundary learner with its own defaults.
+
+    Args:
+        base_seconds, seconds_per_label: one fit of n labels takes about
+            ``base_seconds + seconds_per_label * n`` seconds.
+        sees_margins: whether it is given the margin of each labelled state as well.
+    """
+
+    title: str
+    learner: type
+    base_seconds: float
+    seconds_per_label: float
+    sees_margins: bool = False
+    group: MethodGroup = "boundary"
+    edition: int = 2
+
+    def settings(self) -> dict[str, Any]:
+        settings = self.learner().get_params(deep=False)
+        # The seed of a run decides its randomness.
+        settings.pop("random_state", None)
+        return {name: setting_to_json(value, (Features,)) for name, value in settings.items()}
+
+    def seconds(self, spec: Spec) -> float:
+        return self.base_seconds + self.seconds_per_label * spec.n
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        samples = [draw(instance.solution, s.n, rng=s.generator("sample")) for s in specs]
+        seeds = [spec.entropy("training") for spec in specs]
+        began = time.perf_counter()
+        policies = fit_batch(self._make_learner(specs[0]), samples, seeds)
+        seconds = (time.perf_counter() - began) / len(specs)
+        return [
+            Fit(policy, self._information_used(instance, sample), seconds)
+            for policy, sample in zip(policies, samples, strict=True)
+        ]
+
+    def _information_used(self, instance: Instance, sample: Sample) -> InformationBudget:
+        labels = sample.exact_labels
+        return InformationBudget(labels, labels if self.sees_margins else 0, instance.backups)
+
+    def _make_learner(self, spec: Spec) -> Any:
+        settings = {
+            name: setting_from_json(value, (Features,)) for name, value in spec.settings.items()
+        }
+        return self.learner(**settings)
+
+
+BOUNDARY_METHODS: dict[str, StudyMethod] = {
+    "linear": BoundaryMethod(
+        "Linear Boundary", LinearBoundary, base_seconds=0.01, seconds_per_label=2e-6
+    ),
+    "neural": BoundaryMethod(
+        "Neural Boundary", NeuralBoundary, base_seconds=0.04, seconds_per_label=1e-5
+    ),
+    "margin": BoundaryMethod(
+        "Margin Boundary",
+        MarginBoundary,
+        base_seconds=0.04,
+        seconds_per_label=1e-5,
+        sees_margins=True,
+    ),
+    "local": BoundaryMethod(
+        "Local Boundary", LocalBoundary, base_seconds=0.008, seconds_per_label=1e-6
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ValueBasedMethod(FullGridMethod):
+    """A baseline with its own defaults.
+
+    Args:
+        base_seconds, seconds_per_update: one run of n updates takes about
+            ``base_seconds + seconds_per_update * n`` seconds.
+        budgets_together: whether all budgets train in one call, or each in its own.
+    """
+
+    title: str
+    baseline: Callable[..., Baseline]
+    base_seconds: float
+    seconds_per_update: float
+    budgets_together: bool = True
+    group: MethodGroup = "value"
+    edition: int = 2
+
+    def settings(self) -> dict[str, Any]:
+        default = self.baseline()
+        return {
+            f.name: setting_to_json(getattr(default, f.name), OPTION_CLASSES)
+            for f in fields(default)
+        }
+
+    def batch_key(self, spec: Spec) -> Hashable:
+        return None if self.budgets_together else spec.n
+
+    def seconds(self, spec: Spec) -> float:
+        return self.base_seconds + self.seconds_per_update * spec.n
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        settings = {
+            name: setting_from_json(value, OPTION_CLASSES)
+            for name, value in specs[0].settings.items()
+        }
+        seeds = [spec.entropy("transitions", every_n=True) for spec in specs]
+        budgets = [spec.n for spec in specs]
+        began = time.perf_counter()
+        policies = train_batch(self.baseline(**settings), instance.mdp, budgets, seeds)
+        # One call trains every seed up to the largest budget.
+        seconds_per_update = (time.perf_counter() - began) / (len(set(seeds)) * max(budgets))
+        return [
+            Fit(
+                policies[seed, spec.n],
+                InformationBudget(simulator_calls=policies[seed, spec.n].simulator_calls),
+                seconds_per_update * spec.n,
+            )
+            for seed, spec in zip(seeds, specs, strict=True)
+        ]
+
+
+VALUE_BASED_METHODS: dict[str, StudyMethod] = {
+    "double_q": ValueBasedMethod(
+        "Double Q-learning", DoubleQ, base_seconds=0.007, seconds_per_update=1e-6
+    ),
+    "fitted_q": ValueBasedMethod(
+        "Fitted Q iteration",
+        FittedQ,
+        base_seconds=0.07,
+        seconds_per_update=1.8e-4,
+        budgets_together=False,
+    ),
+    "tabular_q": ValueBasedMethod(
+        "Tabular Q-learning", TabularQ, base_seconds=0.007, seconds_per_update=1e-6
+    ),
+}
+
+
+class DeterministicMethod:
+    """A method of one run for each problem, whatever n and seed."""
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(0, 0)]
+
+    def batch_key(self, spec: Spec) -> Hashable:
+        return spec.problem
+
+    def seconds(self, spec: Spec) -> float:
+        return 0.01
+
+
+@dataclass(frozen=True)
+class TruncatedValueIteration(DeterministicMethod):
+    """The greedy policy of the k-th sweep of value iteration."""
+
+    sweeps: int
+    group: MethodGroup = "reference"
+    edition: int = 1
+
+    @property
+    def title(self) -> str:
+        return f"Value iteration, {self.sweeps} sweeps"
+
+    def settings(self) -> dict[str, Any]:
+        return {"sweeps": self.sweeps}
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        from tessella.solvers.solve import solve
+        from tessella.solvers.value_iteration import ValueIteration
+
+        sweeps = specs[0].settings["sweeps"]
+        began = time.perf_counter()
+        # The action values are one sweep more than the value they come from.
+        method = ValueIteration(max_sweeps=sweeps - 1)
+        q = solve(instance.mdp, method, partial=True).q
+        seconds = time.perf_counter() - began
+        information = InformationBudget(backups=sweeps * instance.mdp.n_states)
+        return [Fit(np.argmax(q, axis=-1), information, seconds) for _ in specs]
+
+
+@dataclass(frozen=True)
+class ExactTable(DeterministicMethod):
+    """The optimal policy itself, as a table with an entry for each state."""
+
+    title: str = "Exact table"
+    group: MethodGroup = "reference"
+    edition: int = 1
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        solution = instance.solution
+        n_states = instance.mdp.n_states
+        information = InformationBudget(labels=n_states, backups=instance.backups)
+        # The first solve of a process compiles; the second shows what solving takes.
+        began = time.perf_counter()
+        Instance(instance.mdp).solution  # noqa: B018
+        seconds = time.perf_counter() - began
+        return [Fit(solution.policy, information, seconds) for _ in specs]
+
+
+@dataclass(frozen=True)
+class ReferenceBaseline(ValueBasedMethod):
+    """A value-based baseline with ``budget_factor`` times the largest budget."""
+
+    group: MethodGroup = "reference"
+    budget_factor: int = 1
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(self.budget_factor * max(sizes), seed) for seed in seeds]
+
+
+REFERENCES: dict[str, StudyMethod] = {
+    "value_iteration_2": TruncatedValueIteration(2),
+    "value_iteration_4": TruncatedValueIteration(4),
+    "tabular_q_100": ReferenceBaseline(
+        "Tabular Q-learning × 100",
+        TabularQ,
+        base_seconds=0.0,
+        seconds_per_update=5e-7,
+        budget_factor=100,
+    ),
+    # The lowest sum of both families' errors on other seeds.
+    "fitted_q_tuned": ReferenceBaseline(
+        "Fitted Q iteration, tuned",
+        partial(FittedQ, leaf=10, iterations=5),
+        base_seconds=0.0,
+        seconds_per_update=5e-5,
+    ),
+    "exact_table": ExactTable(),
+}
