@@ -124,9 +124,9 @@ def test_a_jump_that_touches_few_axes_is_cut_along_those_too_and_swept_in_place(
     assert np.abs(swept.value - usual.value).max() <= swept.error_bound + usual.error_bound
 
 
-def test_rewards_kept_as_factors_are_cut_as_factors(monkeypatch):
-    monkeypatch.setattr(rewards, "FACTORED_REWARD_MIN_STATES", 10)
-    dynamics = ts.inventory(max_stock=600, max_regime=90, max_demand=9).dynamics
+def test_rewards_kept_as_factors_are_cut_as_factors():
+    with rewards.factor_rewards_above(10):
+        dynamics = ts.inventory(max_stock=600, max_regime=90, max_demand=9).dynamics
     assert isinstance(dynamics, Staged)
     made = find_partition(dynamics, 4)
     assert made is not None

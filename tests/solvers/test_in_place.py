@@ -14,8 +14,7 @@ SETTINGS = {"max_stock": 149, "max_regime": 8, "max_demand": 6, "orders": (0, 4)
 @pytest.fixture(scope="module")
 def lean():
     """A model whose expected rewards are kept as factors, solved in slabs and as usual."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(rewards, "FACTORED_REWARD_MIN_STATES", 10)
+    with rewards.factor_rewards_above(10):
         mdp = ts.inventory(**SETTINGS | {"max_regime": 59})
     dynamics = mdp.dynamics
     assert isinstance(dynamics, Staged)

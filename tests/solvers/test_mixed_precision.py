@@ -140,14 +140,13 @@ def staged(**settings: Any):
     return mdp, mdp.dynamics.stages
 
 
-def test_expected_rewards_of_a_very_large_grid_are_kept_as_factors(monkeypatch):
-    monkeypatch.setattr(rewards, "FACTORED_REWARD_MIN_STATES", 10)
-    lean, lean_stages = staged(max_stock=600, max_regime=90, max_demand=9)
+def test_expected_rewards_of_a_very_large_grid_are_kept_as_factors():
+    with rewards.factor_rewards_above(10):
+        lean, lean_stages = staged(max_stock=600, max_regime=90, max_demand=9)
+        _, small_stages = staged(**SETTINGS)  # small beside its factors, whatever the limit
     kinds = [type(stage.reward) for stage in lean_stages if stage.reward is not None]
     assert ExpectedReward in kinds
-    _, small_stages = staged(**SETTINGS)  # small beside its factors, whatever the limit
     assert not any(isinstance(s.reward, ExpectedReward) for s in small_stages)
-    monkeypatch.setattr(rewards, "FACTORED_REWARD_MIN_STATES", 1 << 26)
     whole, whole_stages = staged(max_stock=600, max_regime=90, max_demand=9)
     at_ends = [0, whole.n_states - 1]
     np.testing.assert_allclose(lean.reward[at_ends], whole.reward[at_ends], rtol=1e-14)

@@ -12,7 +12,9 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +37,19 @@ from tessella.rounding import EPS, bound_expectation_error
 
 Function = Callable[..., ArrayLike]
 FACTORED_REWARD_MIN_STATES = 1 << 26  # expected rewards of more states are kept as their factors
+_factored_min_states: ContextVar[int] = ContextVar(
+    "factored_min_states", default=FACTORED_REWARD_MIN_STATES
+)
+
+
+@contextmanager
+def factor_rewards_above(states: int) -> Iterator[None]:
+    """Inside this, models of more states than these keep expected rewards as their factors."""
+    before = _factored_min_states.set(states)
+    try:
+        yield
+    finally:
+        _factored_min_states.reset(before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +107,7 @@ def reward_bound(reward: Reward) -> float:
 def factor_reward(probs: NDArray, reward: NDArray) -> ExpectedReward | None:
     """The factors, where they are much smaller than the sums, and those many; else None."""
     factors = ExpectedReward(probs, reward)
-    many = max(FACTORED_REWARD_MIN_STATES, 2 * (probs.size + reward.size))
+    many = max(_factored_min_states.get(), 2 * (probs.size + reward.size))
     return factors if math.prod(factors.shape) > many else None
 
 
