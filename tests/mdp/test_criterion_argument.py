@@ -32,3 +32,9 @@ def test_a_model_has_a_discount_or_another_criterion_not_both_and_not_neither(bu
         builder(discount=0.9, criterion=ts.Average())
     with pytest.raises(ts.ModelError, match=r"needs a discount such as 0\.95"):
         builder()
+
+
+@pytest.mark.parametrize("given", ["average", ts.Average])
+def test_what_is_no_criterion_is_named_as_one(given):
+    with pytest.raises(ts.ModelError, match=r"criterion must be a criterion such as Average\(\)"):
+        BUILDERS["staged"](criterion=given)

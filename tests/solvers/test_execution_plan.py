@@ -13,6 +13,8 @@ import tessella as ts
 from tessella.mdp import compilation
 from tessella.mdp.dynamics import TileSizes
 from tessella.solvers import execution_plan
+from tessella.solvers.average_reward import _make_phases
+from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import CHOICES, Thresholds, choose_row_layout, make_plan
 
 TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
@@ -157,7 +159,7 @@ def assert_same_shares(mdp: ts.MDP, policy: np.ndarray, plan: ts.ExecutionPlan) 
 def test_each_choice_has_a_reason_and_a_plan_prints_it(name):
     plan = make_plan(MODELS[name]())
     text = str(plan)
-    printed = ["representation", "backend", "method", "evaluation", "correction", "kernels"]
+    printed = ["representation", "backend", "method", "evaluation", "correction", "tiles"]
     printed += ["devices", "certificate", "rules"]
     assert list(plan.reasons) == printed
     for choice, reason in plan.reasons.items():
@@ -290,7 +292,6 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
     [
         (shop, {"route": "rows"}, "a plan has the choices representation, .*; got 'route'"),
         (shop, {"representation": "matrix"}, "must be 'rows' or 'stages'; got 'matrix'"),
-        (shop, {"representation": None}, "must be 'rows' or 'stages'; got None"),
         (shop, {"tiles": 64}, "tiles must be TileSizes, or None; got 64"),
         (shop, {"thresholds": 64}, "thresholds must be Thresholds; got 64"),
         (shop, {"method": "sweeps"}, "method must be a method object .*; got 'sweeps'"),
@@ -475,7 +476,7 @@ def test_an_accelerator_runs_large_tables_and_cuts_large_grids(monkeypatch):
     wide = ts.inventory(max_stock=9, max_regime=79, max_demand=5)
     tiled = make_plan(wide, representation="stages", thresholds=limits)
     assert tiled.tiles == TileSizes()
-    assert "on an accelerator" in tiled.reasons["kernels"]
+    assert "on an accelerator" in tiled.reasons["tiles"]
     assert make_plan(wide, representation="rows", thresholds=limits).tiles is None
     one_more = Thresholds(tiled_min_states=wide.n_states + 1)
     assert make_plan(wide, representation="stages", thresholds=one_more).tiles is None
@@ -487,3 +488,37 @@ def test_a_choice_of_rows_is_made_once_for_each_thresholds(monkeypatch):
     monkeypatch.setattr(execution_plan, "_choose_representation", None)  # it would fail when called
     assert make_plan(mdp).representation == "rows"
     assert ts.evaluate(mdp, np.zeros(12, int)).converged
+
+
+def test_a_new_method_replaces_the_tolerance_and_none_withdraws_a_request():
+    mdp = shop()
+    plan = ts.plan(mdp, tol=1e-6, calibrate=False)
+    assert plan.using(method=ts.ValueIteration(1e-3)).method == ts.ValueIteration(1e-3)
+    again = plan.using(method=ts.ValueIteration(1e-3)).using(tol=1e-4)
+    assert again.method.tol == 1e-4
+    by_stages = plan.using(representation="stages")
+    assert by_stages.using(representation=None).representation == "rows"
+
+
+def test_methods_of_one_device_refuse_several():
+    with pytest.raises(ts.ArgumentError, match="InPlace runs on one device; got devices=2"):
+        make_plan(shop(), ts.InPlace(1e-6), devices=2)
+
+
+def test_a_plan_given_as_the_method_is_answered_with_the_keyword():
+    mdp = shop()
+    with pytest.raises(ts.ArgumentError, match="a plan is plan="):
+        ts.solve(mdp, make_plan(mdp))  # type: ignore[arg-type]
+
+
+def test_double_precision_is_kept_to_where_an_average_is_asked_for_it():
+    mdp = ts.inventory(max_stock=9, max_regime=4).with_criterion(ts.Average())
+    asked = {"correction": "coarse", "representation": "stages"}
+    engine = Engine(make_plan(mdp, **asked, evaluation="double"))
+    phases = _make_phases(engine, engine.plan.method)
+    assert [type(phase.method).__name__ for phase in phases] == [
+        "ModifiedPolicyIteration",
+        "InexactPolicyIteration",
+    ]
+    usual = Engine(make_plan(mdp, **asked))
+    assert len(_make_phases(usual, usual.plan.method)) == 3

@@ -48,3 +48,16 @@ def test_a_limit_is_told_and_what_it_does_not_serve_is_refused():
         ts.solve(mdp.with_criterion(ts.Average()), ts.InPlace(1e-6))
     with pytest.raises(ts.ArgumentError, match="needs a tolerance"):
         ts.InPlace()
+
+
+def test_any_index_reads_what_the_whole_array_has(lean):
+    found, _ = lean
+    value = found.value
+    for index in (np.s_[::-1], np.s_[140:20:-7], np.s_[..., 0], np.s_[5:5], np.s_[[3, 140], :2]):
+        np.testing.assert_array_equal(found.part("value", index), value[index])
+
+
+def test_a_tolerance_below_rounding_ends_with_the_bound_that_rounding_leaves():
+    mdp = ts.inventory(**SETTINGS)
+    with pytest.raises(ts.NotConverged, match="float64 cannot certify tol=1e-18"):
+        ts.solve(mdp, ts.InPlace(1e-18, states=500))

@@ -176,11 +176,19 @@ def parse_settings(named_problem: Problem, given: tuple[str, ...]) -> dict[str, 
 
 def _open_saved(path: Path, given: tuple[str, ...]) -> MDP | Solution:
     from tessella.mdp.model import MDP
-    from tessella.mdp.netcdf import FORMAT, kind_of
     from tessella.solvers.solution import Solution
 
     _refuse_settings(given, f"{path.name} holds numbers")
-    return MDP.load(path) if kind_of(path) == FORMAT else Solution.load(path)
+    return MDP.load(path) if is_saved_model(path) else Solution.load(path)
+
+
+def is_saved_model(path: Path) -> bool:
+    """Whether a file holds a model as ``MDP.save`` writes it."""
+    if path.suffix.lower() != SAVED_SUFFIX:
+        return False
+    from tessella.mdp.netcdf import FORMAT, kind_of
+
+    return kind_of(path) == FORMAT
 
 
 def _open_from_code(word: str, given: tuple[str, ...]) -> MDP:

@@ -17,6 +17,7 @@ from tessella.cli.arguments import (
     describe_criterion,
     describe_model,
     format_title,
+    is_saved_model,
     load_model,
     model_argument,
 )
@@ -187,18 +188,21 @@ def check_command(model: str, given: tuple[str, ...], certificate: Path | None) 
     text = f"sound: {format_title(mdp)}"
     if certificate is None:
         return Answer(text, data)
-    status, report = _run_checker(mdp, certificate)
+    status, report = _run_checker(model, mdp, certificate)
     check = {"file": str(certificate), "holds": status == 0, "said": report}
     return Answer(f"{text}\n{report}", data | {"certificate": check}, status)
 
 
-def _run_checker(mdp: MDP, certificate: Path) -> tuple[int, str]:
+def _run_checker(model: str, mdp: MDP, certificate: Path) -> tuple[int, str]:
+    """The checker's status and report; a saved model is checked as the file that it is."""
     from tessella.checker import main
 
+    output = io.StringIO()
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
-        path = Path(folder) / "model.nc"
-        mdp.save(path)
-        output = io.StringIO()
+        path = Path(model)
+        if not is_saved_model(path):
+            path = Path(folder) / "model.nc"
+            mdp.save(path)
         with contextlib.redirect_stdout(output):
             status = main([str(certificate), str(path)])
     return min(status, 1), output.getvalue().strip()

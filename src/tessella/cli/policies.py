@@ -216,7 +216,7 @@ def compress_command(
     messages = [write_policy(rule, path) for path in out]
     if certificate is not None and rule.certificate is not None:
         rule.certificate.save(certificate)
-        messages.append(f"{certificate}: the certificate, for `tessella check --certificate`")
+        messages.append(f"{certificate}: the certificate, for `tessella check MODEL --certificate`")
     files = [*map(str, out), *([str(certificate)] if certificate is not None else [])]
     lines = [rule.explain()]
     if frontier:

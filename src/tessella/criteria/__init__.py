@@ -43,6 +43,9 @@ def require_criterion_or_discount(
             "a model needs a discount such as 0.95, or a criterion such as Average()",
             value="got neither",
         )
+    if criterion is not None and not isinstance(criterion, Criterion):
+        requirement = "criterion must be a criterion such as Average() or FiniteHorizon(12)"
+        raise ModelError(requirement, value=f"got {criterion!r}")
     return as_criterion(source)
 
 

@@ -44,6 +44,7 @@ class BackwardInduction(Method):
     """Period by period, from the last; for models with a finite horizon."""
 
     traced = False
+    runs_on_one_device = True
 
     def check_supports(self, mdp: MDP) -> None:
         if not supports_backward_induction(mdp):

@@ -89,10 +89,20 @@ class ExecutionPlan:
     def using(self, **changes: Any) -> ExecutionPlan:
         """The plan with other routes: ``plan.using(representation="stages")``.
 
-        Choices that follow from the changed ones are made anew; ``method``, ``devices`` (a number),
-        ``tiles`` and ``thresholds`` can be changed like the attributes.
+        Choices that follow from the changed ones are made anew; ``method``, ``tol``, ``devices`` (a
+        number), ``tiles`` and ``thresholds`` can be changed like the attributes. None withdraws a
+        request; a new method replaces the tolerance, and a new tolerance the method.
         """
-        return make_plan(self.mdp, **{**self.requests, **changes})
+        requests = dict(self.requests)
+        if changes.get("method") is not None:
+            requests.pop("tol", None)
+        if changes.get("tol") is not None:
+            requests.pop("method", None)
+        requests |= changes
+        withdrawn = [k for k, v in requests.items() if v is None and k in {*CHOICES, "thresholds"}]
+        for name in withdrawn:
+            requests.pop(name)
+        return make_plan(self.mdp, **requests)
 
     def for_policies(self) -> ExecutionPlan:
         """The plan for evaluating policies: on one device, whatever the method of solving needs."""
@@ -154,7 +164,7 @@ class ExecutionPlan:
             "method": self.method.name,
             "evaluation": f"{self.evaluation} precision",
             "correction": self.correction,
-            "kernels": "plain" if self.tiles is None else "tiled",
+            "tiles": "none" if self.tiles is None else "tiled",
             "devices": str(max(len(self.devices), 1)),
             "certificate": self.certificate,
             "rules": self.rules,
@@ -207,7 +217,7 @@ def make_plan(
         raise ArgumentError("thresholds must be Thresholds", value=f"got {thresholds!r:.60}")
     _check_requests(requests)
     choose = _Choices(mdp, thresholds, method, requests)
-    device_list, devices_reason = choose_devices(mdp, devices, thresholds)
+    device_list, devices_reason = choose.devices(devices)
     choose.check_combination(len(device_list))
     representation, representation_reason = choose.representation(bool(device_list))
     backend, backend_reason = choose.backend(representation)
@@ -226,7 +236,7 @@ def make_plan(
         "method": method_reason,
         "evaluation": evaluation_reason,
         "correction": correction_reason,
-        "kernels": tiles_reason,
+        "tiles": tiles_reason,
         "devices": devices_reason,
         "certificate": certificate_reason,
         "rules": rules_reason,
@@ -317,6 +327,17 @@ class _Choices:
         if self.method is not None and self.method.follows_stages:
             requirement = f"{self.method.name} follows stages"
             raise ArgumentError(requirement, value="got representation='rows'")
+
+    def devices(self, count: int | None) -> tuple[tuple[Any, ...], str]:
+        """Those that share the model, where the other requests leave that open."""
+        runs_on_one = self.method is not None and self.method.runs_on_one_device
+        if runs_on_one and count is not None and count != 1:
+            requirement = f"{self.method.name} runs on one device"  # type: ignore[union-attr]
+            raise ArgumentError(requirement, value=f"got devices={count!r}")
+        by_rows = self.requests.get("representation") == "rows"
+        if count is None and (runs_on_one or by_rows or self.requests.get("backend") == "numpy"):
+            return (), "one device runs this"
+        return choose_devices(self.mdp, count, self.thresholds)
 
     def representation(self, is_sharded: bool) -> Choice:
         asked = self.requests.get("representation")

@@ -36,7 +36,12 @@ from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import choose_partition
 from tessella.solvers.engine import Engine
-from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
+from tessella.solvers.kernels import (
+    FLOOR_REACHED_FACTOR,
+    find_best_two,
+    pick_lowest_tied,
+    tie_window,
+)
 from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method, require_whole_number
 from tessella.solvers.operators import ModelData, Operators
@@ -56,6 +61,7 @@ class InPlace(Method):
     states: int = 1 << 26
 
     follows_stages = True
+    runs_on_one_device = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -184,20 +190,30 @@ class BlockwiseArray:
     def __getitem__(self, index: Any) -> NDArray:
         axis = self.partition.axis
         rows = self.partition.block_length
-        length = self.partition.length
-        indices = index if isinstance(index, tuple) else (index,)
-        indices = [*indices, *[slice(None)] * (len(self.shape) - len(indices))]
+        indices = _expand_index(index, len(self.shape))
         axis_index = indices[axis]
-        positions = np.arange(length)[axis_index]
-        if not positions.size:
-            positions = np.zeros(1, int)
-        first = int(positions.min()) // rows
-        blocks = [self._make_block(k) for k in range(first, int(positions.max()) // rows + 1)]
-        indices[axis] = np.arange(length)[axis_index] - first * rows
-        if isinstance(axis_index, slice):  # a view, and no array that would mix with others
-            begin, end, step = axis_index.indices(length)
-            indices[axis] = slice(begin - first * rows, max(end - first * rows, 0), step)
-        return np.concatenate(blocks, axis=axis)[tuple(indices)]
+        positions = np.arange(self.partition.length)[axis_index]
+        low = int(positions.min(initial=self.partition.length - 1)) // rows
+        high = int(positions.max(initial=0)) // rows
+        blocks = [self._make_block(k) for k in range(low, max(high, low) + 1)]
+        whole = np.concatenate(blocks, axis=axis)
+        if not isinstance(axis_index, slice):
+            indices[axis] = positions - low * rows
+            return whole[tuple(indices)]
+        # Along the axis first, so that its positions do not mix with arrays along others.
+        taken = np.take(whole, positions - low * rows, axis=axis)
+        indices[axis] = slice(None)
+        return taken[tuple(indices)]
+
+
+def _expand_index(index: Any, n_axes: int) -> list[Any]:
+    """One index for each axis, with an ellipsis written out."""
+    indices = list(index) if isinstance(index, tuple) else [index]
+    missing = [slice(None)] * (n_axes - len([i for i in indices if i is not Ellipsis]))
+    for position, one in enumerate(indices):
+        if one is Ellipsis:
+            return [*indices[:position], *missing, *indices[position + 1 :]]
+    return [*indices, *missing]
 
 
 def _sum_expected_rewards(data: ModelData) -> ModelData:
@@ -305,12 +321,18 @@ def iterate_in_place(
         if callback is not None:
             with in_callers_setting():
                 stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
-        if bound <= tol or stopped or len(bounds) >= method.max_sweeps:
+        at_floor = not bound > FLOOR_REACHED_FACTOR * float(_floor_of(engine, eta))
+        if bound <= tol or at_floor or stopped or len(bounds) >= method.max_sweeps:
             break
     sweeper.move(center)
     changed = np.zeros(len(bounds), dtype=np.int64)
     history = History(np.array(bounds), changed, np.array(seconds))
     return _make_result(sweeper, method, (bound, eta, tol), history, stopped, partial)
+
+
+def _floor_of(engine: Engine, eta: float) -> float:
+    """What rounding alone leaves of the bound."""
+    return float(engine.build_data(None, None).criterion.bound_error(eta))
 
 
 def build_in_place_sweep(engine: Engine, partition: Partition) -> Callable[[int], None]:
@@ -354,9 +376,15 @@ def _make_result(
     data = sweeper.engine.build_data(None, None)
     tie = 2 * (float(data.criterion.contraction_factor) * bound + eta)
     tie_width = float(tie_window(data, tie, eta))
-    status = Status.STOPPED if stopped else Status.LIMIT
+    status = Status.LIMIT
     if bound <= tol:
         status = Status.CONVERGED
+    elif np.isnan(bound):
+        raise NotConverged(Status.BROKE_DOWN.describe(bound, tol, len(history), method.limit))
+    elif bound <= FLOOR_REACHED_FACTOR * _floor_of(sweeper.engine, eta):
+        status = Status.ROUNDING_LIMIT
+    elif stopped:
+        status = Status.STOPPED
     reason = status.describe(bound, tol, len(history), method.limit)
     value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_block_values)
     result = Result(value, bound, bound <= tol, reason, history)

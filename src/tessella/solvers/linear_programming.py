@@ -32,6 +32,7 @@ class LinearProgramming(Method):
     """
 
     traced = False
+    runs_on_one_device = True
 
     max_sweeps: int = field(default=1, init=False, compare=False)
     max_states: int = 50_000

@@ -49,6 +49,7 @@ class Method(ABC):
     safeguarded: ClassVar[bool] = False  # a round that widens the bound becomes a plain sweep
     linear: ClassVar[bool] = False  # it solves linear systems: a direct solve may help when stalled
     traced: ClassVar[bool] = True  # ``refine`` may use JAX, so that models are compiled for it
+    runs_on_one_device: ClassVar[bool] = False  # a model is not shared among devices for it
     follows_stages: ClassVar[bool] = False  # it cuts stages into blocks, and has no use for rows
 
     def __post_init__(self) -> None:
@@ -90,8 +91,8 @@ def require_method(method: object, tol: object) -> None:
     if tol is not None:
         raise ArgumentError("say tol in the method object")
     if not isinstance(method, Method):
-        requirement = "method must be a method object such as ValueIteration()"
-        raise ArgumentError(requirement, value=f"got {method!r}")
+        requirement = "method must be a method object such as ValueIteration(); a plan is plan=..."
+        raise ArgumentError(requirement, value=f"got {method!r:.60}")
 
 
 def validate_tol(tol: object) -> float | None:

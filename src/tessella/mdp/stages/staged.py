@@ -143,7 +143,7 @@ class Staged(Dynamics):
             if rows is None:
                 return None
             object.__setattr__(self, "_rows", rows)
-        return self.__dict__["_rows"]
+        return self.__dict__["_rows"].as_rows(max_entries)
 
     def _build_rows(self, max_entries: float) -> Tabular | None:
         """The table; None where it turns out to have more probabilities than these."""
