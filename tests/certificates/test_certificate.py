@@ -38,7 +38,7 @@ def test_an_enclosed_number_is_a_float_and_keeps_its_interval():
     assert (copy, copy.lower, copy.upper) == (0.5, 0.25, 1.0)
     with pytest.raises(ArithmeticError):
         Interval(2.0, 0.0, 1.0)
-    with pytest.raises(ArithmeticError, match="two ways to the loss"):
+    with pytest.raises(ArithmeticError, match="two enclosures of the loss do not intersect"):
         x.intersect(Interval(2.0, 1.5, 3.0), "the loss")
 
 

@@ -258,7 +258,7 @@ def test_what_is_final_may_be_a_number_a_function_or_an_array():
         ),
         (
             lambda: ts.solve(ts.benchmark("QUE-Lin"), ts.BackwardInduction()),
-            "serves models with a finite horizon",
+            "backward induction needs a finite-horizon model",
         ),
     ],
 )

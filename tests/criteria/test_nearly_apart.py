@@ -146,7 +146,7 @@ def test_a_rule_of_two_states_with_a_small_leak_keeps_its_loss(loss):
 def test_rounds_that_stand_still_end_once_elimination_has_failed(leak):
     rows = np.array([[[1, leak], [leak, 1]], [[1, 2 * leak], [leak / 2, 1]]])
     mdp = ts.MDP.from_arrays(rows, np.array([[100.0, 60.0], [-30.0, -31.0]]), ts.Average())
-    with pytest.raises(ts.NotConverged, match="more sweeps bring no more after"):
+    with pytest.raises(ts.NotConverged, match="no further progress after"):
         ts.solve(mdp)
 
 

@@ -227,8 +227,12 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
             "1: unknown key 'nmae' in a model file; did you mean 'name'?",
         ),
         ('name = "shop"', "name = 3", "1: name must be text; got 3"),
-        ('name = "shop"', "name = 'a'\nname = 'b'", "2: this is no TOML: Cannot overwrite a value"),
-        ('name = "shop"', "name = ", "1: this is no TOML: Invalid value"),
+        (
+            'name = "shop"',
+            "name = 'a'\nname = 'b'",
+            "2: not a valid TOML file: Cannot overwrite a value",
+        ),
+        ('name = "shop"', "name = ", "1: not a valid TOML file: Invalid value"),
         (
             'to = "stock + order"',
             'to = "stock + order"\nedge = "wrap"',

@@ -116,7 +116,7 @@ def test_what_is_no_checkpoint_is_refused(given: Any, rule):
 
 def test_methods_of_several_runs_say_that_they_keep_none(tmp_path):
     mdp = ts.inventory().with_criterion(ts.FiniteHorizon(3))
-    with pytest.raises(ts.ArgumentError, match="from point to point"):
+    with pytest.raises(ts.ArgumentError, match="checkpoints are supported for discounted models"):
         ts.solve(mdp, checkpoint=tmp_path / "run.npz")
 
 

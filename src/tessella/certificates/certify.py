@@ -39,7 +39,7 @@ from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import ArgumentError, ModelError, is_number, require_type
+from tessella.errors import ArgumentError, ModelError, counted, is_number, require_type
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -236,7 +236,8 @@ def _enclose_losses(
     bad = np.flatnonzero(lower > upper)
     if bad.size:
         raise ArithmeticError(
-            f"two ways to the loss exclude one another in {bad.size:,} states, first in "
+            f"internal error: the two loss enclosures do not intersect in "
+            f"{counted(bad.size, 'state')}, first in "
             f"{engine.mdp.grid.describe(int(bad[0]))}"
         )
     return IntervalArray(np.clip(difference, lower, upper), lower, upper)

@@ -215,7 +215,7 @@ class _FigureTotals:
         lower = np.maximum(difference - self.loss_error, local_losses.lower)
         upper = np.minimum(difference + self.loss_error, proven_errors.max_loss)
         if (lower > upper).any():
-            raise ArithmeticError("two ways to the loss exclude one another")
+            raise ArithmeticError("internal error: the two loss enclosures do not intersect")
         losses = IntervalArray(np.clip(difference, lower, upper), lower, upper)
         maxima = [float(array.max()) for array in (losses.value, lower, upper)]
         if maxima[0] > self.worst_loss[0]:

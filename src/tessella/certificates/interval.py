@@ -72,7 +72,7 @@ class Interval(float):
         upper = min(self.upper, other.upper)
         if lower > upper:
             raise ArithmeticError(
-                f"two ways to {subject} exclude one another: {self!r} and {other!r}"
+                f"internal error: two enclosures of {subject} do not intersect: {self!r}, {other!r}"
             )
         return Interval(min(max(self, lower), upper), lower, upper)
 

@@ -75,7 +75,7 @@ class CriterionKernel(Protocol):
         ...
 
     def common_part(self, residual: Any) -> Any:
-        """What all states share of a residual, where that is paid for ever; else 0."""
+        """The part of a residual that all states share, if every period earns it; else 0."""
         ...
 
     def span(self, residual: Any) -> Any:

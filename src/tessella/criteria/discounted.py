@@ -133,7 +133,7 @@ class DiscountedKernel(NamedTuple):
         return reward / (1 - self.discount)
 
     def common_part(self, residual):
-        """The middle; nothing where rows sum to less, so that it would not be paid for ever."""
+        """The middle; 0 where rows sum to less than 1, since not every period would earn it."""
         return self.use_shift * (residual.max() + residual.min()) / 2
 
     def span(self, residual):

@@ -165,7 +165,7 @@ class EvaluationContext:
     def describe(
         self, index: Sequence[int], lengths: Sequence[int], noise: NoiseTable | None = None
     ) -> str:
-        """Name the position ``place`` in an open mesh of these lengths: what it depends on.
+        """Name the position ``index`` in an open mesh of these lengths: what it depends on.
 
         A mesh of lower rank lacks its first axes, as in broadcasting.
         """

@@ -217,7 +217,7 @@ class Dynamics(ABC):
         """The compiled backend and its arrays (imports JAX)."""
 
     def compile_with(self, options: CompileOptions) -> BackendModel:
-        """The same, with kernels or loops as an execution plan chose them."""
+        """``compile`` with the kernels or loops that an execution plan chose."""
         return self.compile()
 
     def as_rows(self, max_entries: float = math.inf) -> Dynamics | None:
@@ -306,7 +306,7 @@ def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) 
 
 
 def generator(rng: object) -> np.random.Generator:
-    """``rng``, a generator or whatever seeds one; there is no seed that comes by itself."""
+    """``rng``, a generator or whatever seeds one; a seed is required."""
     try:
         if rng is not None:
             return np.random.default_rng(rng)  # type: ignore[arg-type]

@@ -215,7 +215,7 @@ class Timed(Dynamics):
 class CompiledPeriodBackend(Backend):
     """The compiled side: the backend of a period, for all of them at once or for one.
 
-    ``timed`` says of each of the period's arrays whether it has one slice for each time.
+    ``is_timed`` says of each of the period's arrays whether it has one slice for each time.
     """
 
     period: Backend

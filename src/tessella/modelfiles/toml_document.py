@@ -148,7 +148,7 @@ class LimitError(Exception):
 
 
 class _SyntaxLostError(Exception):
-    """This is no TOML."""
+    """Not a valid TOML file."""
 
 
 @dataclass
@@ -248,9 +248,9 @@ def _parse_toml_error(error: ValueError, text: str) -> tuple[int, str]:
     message = str(error)
     match = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
     if not match:
-        return 1, f"this is no TOML: {message}"
+        return 1, f"not a valid TOML file: {message}"
     line = int(match[1]) if match[1] else text.rstrip().count("\n") + 1
-    return line, f"this is no TOML: {message[: match.start()]}"
+    return line, f"not a valid TOML file: {message[: match.start()]}"
 
 
 def _single_mistake(path: Path, line: int, text: str) -> ModelFileError:

@@ -1,1 +1,1 @@
-"""Exact solution: one method per file, one compiled loop, results that say how good they are."""
+"""Exact solution: methods, the loop that most of them share, results with error bounds."""

@@ -48,7 +48,7 @@ class BackwardInduction(Method):
 
     def check_supports(self, mdp: MDP) -> None:
         if not supports_backward_induction(mdp):
-            requirement = "backward induction serves models with a finite horizon, told by period"
+            requirement = "backward induction needs a finite-horizon model"
             raise ArgumentError(requirement, value=f"got {mdp.criterion}")
 
     def refine(self, operators, state):

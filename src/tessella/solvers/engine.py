@@ -60,7 +60,7 @@ class Engine:
 
     @property
     def gap_of_saved_model(self) -> float:
-        """The same for the rows of a model file, rounded down; 0 where that may not be positive."""
+        """Lower bound on 1 - c for the model as saved to a file; 0 if it may be negative."""
         row_error = (
             self.mdp.dynamics.rounding_as_saved.rows - self.mdp.dynamics.rounding_as_given.rows
         )
@@ -78,7 +78,7 @@ class Engine:
     @property
     def row_sum_bounds(self) -> RowSumBounds:
         """Bounds on the row sums of the model that was meant, not only of its stored rows."""
-        # Rows made of the stored numbers are rounded; what that does meets values, as a row error.
+        # Derived rows carry rounding; it enters as a row error.
         return self.mdp.dynamics.row_sums.widen(self.mdp.dynamics.rounding_as_given.rows)
 
     @property
@@ -153,7 +153,7 @@ class Engine:
         return self.plan.correction == "coarse"
 
     def build_policy_data(self, policy: NDArray) -> ModelData:
-        """The same, with a coarse correction made for this policy where models may need one."""
+        """Model data, with a coarse correction for this policy if the plan has one."""
         if not self.needs_coarse_correction:
             return self.data
         axes = self.coarse_axes
@@ -198,7 +198,7 @@ def make_initial_state(
         return _make_state(*_make_zeros(engine))
     point = np.zeros(shape) if value is None else _check_guess(value, shape)
     if engine.mdp.dynamics.reward_scale == 0:
-        point = np.zeros(shape)  # worth 0: what is far off would vanish, digit by digit
+        point = np.zeros(shape)  # all values are 0; a distant guess would decay slowly
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     return _make_state(*(engine.to_device(array.reshape(shape)) for array in (point, actions)))
 

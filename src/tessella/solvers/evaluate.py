@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.total import Total
-from tessella.errors import require_type
+from tessella.errors import counted, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
@@ -55,10 +55,11 @@ class Evaluation(Result):
         subject = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
         is_cost = self.mdp.minimise
         sign = -1 if is_cost else 1
+        sweeps = counted(self.sweeps, "sweep")
         if self.gain is not None:
             average = write_average(self.mdp, self)
             kind = "Cost" if is_cost else "Gain"
-            return f"{kind} {subject}: {average}, {self.sweeps} sweeps, {self.status_text}"
+            return f"{kind} {subject}: {average}, {sweeps}, {self.status_text}"
         display_value = sign * self.value
         extremes = [
             f"{display_value.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"
@@ -71,7 +72,7 @@ class Evaluation(Result):
             f"{'Cost' if is_cost else 'Value'} {subject}: mean {sign * self.mean:.6g} {averaged}\n"
             f"lowest {extremes[0]}, highest {extremes[1]}\n"
             f"|V - V_pi| <= {round_up(self.error_bound, 2)}, "
-            f"{self.sweeps} sweeps, {self.status_text}"
+            f"{sweeps}, {self.status_text}"
         )
 
 

@@ -1,9 +1,9 @@
 """The loop that every method shares, by NumPy or compiled.
 
 Each round ends by evaluating a point: a backup b = T v (or T_pi v, when a policy is evaluated) and
-what the criterion's kernel makes of the residual b - v. A stated bound is one that anybody can
-find again from the value alone, by its residual (``bound_error``). A method is no more than a way
-from (v, b, greedy policy) to the next v.
+what the criterion's kernel makes of the residual b - v. A stated bound can be
+recomputed from the value's residual (``bound_error``). A method computes the next v from
+(v, b, greedy policy).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def back_up(operators: Operators, fixed: bool, value, policy):
 def compute_rounding_floor(data: ModelData, floor):
     """What rounding leaves of the bound, however large the present point is.
 
-    No value exceeds that of the largest reward, paid for ever, so a far-off point is no excuse.
+    No value exceeds that of the largest reward in every period, so distant points change nothing.
     """
     n = data.numbers
     criterion = data.criterion
@@ -138,9 +138,9 @@ def evaluate_safeguarded(
 ) -> IterationState:
     """Evaluate ``point``; where that widens the bound by far, a plain step instead.
 
-    The value of a policy may well have a wider bound than the point it was greedy at, while what it
-    will be worth travels through the states. But a total whose rounding alone is worse than what is
-    known already is none: the policy never ends, and its linear system has no solution.
+    The value of a policy may well have a wider bound than the point it was greedy at, while values
+    propagate through the states. But if the rounding of a total alone exceeds the known bound, the
+    policy does not end and its linear system is singular.
 
     A loop of one round or two, so that the evaluation is compiled once.
     """

@@ -27,10 +27,9 @@ from tessella.solvers.operators import ModelData
 from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import CheckpointWriter, History, Result, Status
 
-# A bound that does not fall to this share of itself within so many rounds calls for another way ...
+# Stalled: the bound fell by less than half in 8 rounds. Stuck: by less than 10 % in 200.
 STALL_REDUCTION = 0.5  # share of the earlier bound
 STALL_WINDOW_ROUNDS = 8  # rounds; also those of one compiled call of a method of linear systems
-# ... and one that does not fall to this share within so many calls for a diagnosis.
 STUCK_REDUCTION = 0.9  # share of the earlier bound
 STUCK_WINDOW_ROUNDS = 200  # rounds
 SWEEPS_PER_CALL = 256  # sweeps in one compiled call
@@ -64,7 +63,7 @@ def iterate(
     partial: bool = False,
     checkpoint_writer: CheckpointWriter | None = None,
 ) -> Result:
-    """Iterate ``method`` until the engine's tolerance, its own limit, or the callback's wish.
+    """Iterate ``method`` until the tolerance or its limit is reached, or the callback stops it.
 
     With a ``policy`` it evaluates that; without, it looks for the optimum. A
     ``checkpoint_writer`` saves the best point now and then, and a run that was interrupted
@@ -241,7 +240,7 @@ class _Run:
             self.use_direct_solve = direct_state is not None
 
     def make_result(self, partial: bool) -> Result:
-        """The result; raises NotConverged where there is none and no part of one was asked for."""
+        """The result; raises NotConverged if the run did not converge and partial=False."""
         target = float(kernels.compute_target(self.data, self.state.floor))
         bound = float(self.state.bound)
         value, gain = _report_values(self.engine, self.data.criterion, self.state)
@@ -306,7 +305,7 @@ class _RunLog:
     def __init__(self, callback: Callback | None, previous: History | None) -> None:
         self.callback = callback
         self.stopped = False
-        self.tried = False  # whether elimination was tried, in vain
+        self.tried = False  # whether elimination was tried without success
         self.bounds: list[float] = [] if previous is None else previous.bound.tolist()
         self.changes: list[int] = [] if previous is None else previous.changed.tolist()
         self.seconds: list[float] = [] if previous is None else previous.seconds.tolist()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, counted
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Method(ABC):
     @property
     def limit(self) -> str:
         """What it means that no sweep is left, for messages."""
-        return f"the limit of {self.max_sweeps:,} sweeps was reached"
+        return f"the limit of {counted(self.max_sweeps, 'sweep')} was reached"
 
     @property
     def name(self) -> str:
@@ -105,7 +105,7 @@ def validate_tol(tol: object) -> float | None:
 
 
 def require_whole_number(settings: object, name: str, minimum: int) -> None:
-    """Refuse a setting of ``record`` that is not a whole number, or less than ``least``."""
+    """Refuse a field of ``settings`` that is not a whole number, or less than ``minimum``."""
     number = getattr(settings, name)
     is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
     if not is_whole or number < minimum:
@@ -115,7 +115,7 @@ def require_whole_number(settings: object, name: str, minimum: int) -> None:
 
 
 def require_between(settings: object, name: str, low: float, high: float) -> None:
-    """Refuse a setting of ``record`` that does not lie strictly between two numbers."""
+    """Refuse a field of ``settings`` that does not lie strictly between two numbers."""
     number = getattr(settings, name)
     if not isinstance(number, int | float) or not low < number < high:
         raise ArgumentError(f"{name} must lie in ({low}, {high})", value=f"got {number!r}")

@@ -70,7 +70,7 @@ class MixedPrecision(Method):
     def _correct_value(self, operators: Operators, single: Operators, state: IterationState):
         criterion = single.criterion
         residual = state.backup - state.value
-        # What all states share is known without solving: it is paid for ever.
+        # Known without solving: a constant residual r changes the value by r / (1 - discount).
         common = operators.criterion.common_part(residual)
         first, scale = scale_residual(residual - common)
         fits_int8 = operators.backend.n_actions <= JAX.iinfo(JAX.int8).max
@@ -99,7 +99,7 @@ class SinglePrecision(InexactPolicyIteration):
 
     def refine(self, operators: Operators, state: IterationState):
         residual = state.backup - state.value
-        # What all states share is known without solving: it is paid for ever.
+        # Known without solving: a constant residual r changes the value by r / (1 - discount).
         common = operators.criterion.common_part(residual)
         scaled, scale = scale_residual(residual - common)
         single = to_single_precision(operators)

@@ -93,9 +93,9 @@ def compute_next_value(
     max_products: int,
     t: EvaluationThresholds,
 ):
-    """The next point where a sweep over all actions costs next to nothing, or news travels slowly.
+    """The next point where sweeps over all actions are cheap, or where values propagate slowly.
 
-    Evaluating a policy that the next few sweeps would change anyway is in vain, so sweeps over all
+    Evaluating a policy that the next few sweeps would change anyway is wasted, so sweeps over all
     actions come first, until they leave the policy about as it is. If they show that a few more
     reach the target, those are all; else the policy is evaluated: directly if the model is small
     and its rows are short, by a linear solver if they are long.
@@ -107,7 +107,8 @@ def compute_next_value(
     policy = greedy.policy
     n = state.value.size
     residual = backup - value
-    common = criterion.common_part(residual)  # known without solving: it is paid for ever
+    # Known without solving: a constant residual r changes the value by r / (1 - discount).
+    common = criterion.common_part(residual)
     max_cheap_sweeps = min(
         t.direct_cost_sweeps_per_root_state * math.sqrt(n),
         t.iterative_solve_cost_sweeps if operators.solves_iteratively else t.direct_cost_max_sweeps,
@@ -235,7 +236,7 @@ def evaluate_greedy_policy(
 def choose_relative_tolerance(
     operators: Operators, state: IterationState, forcing: float, t: EvaluationThresholds
 ):
-    """The forcing, but no less than the run still needs: what a last round does beyond is in vain.
+    """The forcing, but no less than the run still needs: more accuracy in a last round is wasted.
 
     So it is close to what rounding leaves, where a linear solver would go on for all its products.
     """
@@ -244,7 +245,7 @@ def choose_relative_tolerance(
 
 
 def compute_target_ratio(operators: Operators, state: IterationState, t: EvaluationThresholds):
-    """The share of its bound that a run may end with; of one that nobody limited, less."""
+    """The share of its bound that a run may end with; smaller if no tolerance was given."""
     from tessella.solvers.kernels import compute_target
 
     data = operators.data
@@ -286,7 +287,7 @@ def solve_by_bicgstab(
     def system(e):
         return operators.policy_system(policy, e)
 
-    # What all states share is known without solving: it is paid for ever.
+    # Known without solving: a constant residual r changes the value by r / (1 - discount).
     span = operators.criterion.span
     common = operators.criterion.common_part(residual)
     max_steps = max(max_products // 2, 1)

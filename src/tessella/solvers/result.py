@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, FileError, is_number
+from tessella.errors import ArgumentError, FileError, counted, is_number
 from tessella.files import atomic_write, read_errors
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.events import average_unit
@@ -58,15 +58,15 @@ class Status(Enum):
         "float64 cannot certify tol={target} for this model: rounding leaves a bound of {bound}; "
         "ask for more than that, or for tol=None"
     )
-    STOPPED = "stopped by the callback after {sweeps} sweeps at bound {bound}"
-    NO_PROGRESS = "more sweeps bring no more after {sweeps}, at bound {bound}, short of {target}"
+    STOPPED = "stopped by the callback after {sweeps} at bound {bound}"
+    NO_PROGRESS = "no further progress after {sweeps}, at bound {bound}, short of {target}"
     LIMIT = "{limit} at bound {bound}, short of {target}"
-    BROKE_DOWN = "the run broke down after {sweeps} sweeps: its numbers are not finite"
+    BROKE_DOWN = "the run broke down after {sweeps}: its numbers are not finite"
 
     def describe(self, bound: float, target: float, sweeps: int, limit: str) -> str:
         """The sentence; ``limit`` says what it means that no sweep is left."""
         figures = {"bound": round_up(bound), "target": f"{target:.3g}"}
-        return self.value.format(**figures, sweeps=sweeps, limit=limit)
+        return self.value.format(**figures, sweeps=counted(sweeps, "sweep"), limit=limit)
 
 
 class Precision(NamedTuple):

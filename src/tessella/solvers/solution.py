@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.average import Average
-from tessella.errors import FileError
+from tessella.errors import FileError, counted
 from tessella.mdp.actions import components, values_of
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, TableRule
@@ -330,5 +330,5 @@ class Solution(Result):
         suffix = " of the interpolated model" if self.mdp.dynamics.is_interpolated else ""
         return (
             f"Solution({self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.method}, "
-            f"{self.sweeps} sweeps, {self._accuracy_text}{suffix}, {self.status_text})"
+            f"{counted(self.sweeps, 'sweep')}, {self._accuracy_text}{suffix}, {self.status_text})"
         )

@@ -91,8 +91,9 @@ def _make_checkpoint_writer(
     )
     if has_phases or isinstance(method, BackwardInduction | InPlace):
         raise ArgumentError(
-            "a checkpoint serves methods that go from point to point, of discounted rewards and of "
-            f"averages of at most {engine.plan.thresholds.coarse_min_states:,} states",
+            "checkpoints are supported for discounted models and for averages of at most "
+            f"{engine.plan.thresholds.coarse_min_states:,} states, "
+            "but not by BackwardInduction and InPlace",
             value=f"this is {method.name}, {engine.mdp.criterion}, {engine.mdp.n_states:,} states",
         )
     if len({device.process_index for device in engine.plan.devices}) > 1:

@@ -27,7 +27,7 @@ class EvaluationThresholds:
     # A linear solve that leaves more of the residual's span than this has failed.
     solve_max_span_ratio: float = 0.5
     exact_relative_tolerance: float = 1e-13  # of the residual: what policy iteration leaves of it
-    # Sweeps for each product of a solver that got nowhere: most of the work is then of use.
+    # After a failed linear solve, sweep up to this many times its product limit.
     fallback_sweeps_per_product: int = 2
     # Steps of a linear solver before a direct solve takes over, where there is one.
     direct_solve_after_steps: int = 50
@@ -59,15 +59,15 @@ DEFAULT_EVALUATION = EvaluationThresholds()
 class Thresholds:
     """The numbers by which routes are chosen."""
 
-    # Rows or stages (benchmarks/solve.py). A table of so many probabilities is always made ...
+    # Rows or stages (benchmarks/solve.py). Rows are built if they have at most
+    # this many probabilities ...
     rows_max_entries: int = 1 << 20  # probabilities
-    # ... and a larger one where a sweep through stages takes more products than the table has
-    # entries, and the table can be made at little cost.
+    # ... and, up to a larger limit, if a sweep through stages takes more products than the rows
+    # have entries and building them costs little.
     heavy_sweep_products: int = 1 << 24  # products of one sweep through stages
     heavy_rows_max_entries: int = 1 << 24  # probabilities
-    row_min_entries: int = (
-        16  # entries of a row, on average, with which a table must still be small
-    )
+    # Entries: the assumed minimum length of a row when checking whether rows fit.
+    row_min_entries: int = 16
     stage_max_outcomes: int = 1 << 24  # outcomes in all states of one stage
     period_max_outcomes: int = 1 << 27  # outcomes of all stages and actions
     sampled_states: int = 256  # states whose rows show how long rows are

@@ -206,12 +206,12 @@ def _any_sparse(arrays: Any) -> bool:
 
 
 def _max_repeats(matrices: Any) -> int:
-    """How many entries at most stand at one place of a sparse matrix, to be added up."""
+    """The largest number of entries that share one position of a sparse matrix and are added up."""
     return max((max_repeats(m.row, m.col) for m in _as_coordinates(matrices)), default=1) or 1
 
 
 def _merging_error(matrices: Any) -> float:
-    """Bound on the rounding of adding up entries that stand at one place."""
+    """Bound on the rounding of adding up entries that share one position."""
     error = 0.0
     for m in _as_coordinates(matrices):
         merged = max_repeats(m.row, m.col)
@@ -222,7 +222,7 @@ def _merging_error(matrices: Any) -> float:
 
 
 def _as_coordinates(matrices: Any) -> list[Any]:
-    """Sparse ones that may have several entries at one place, as they were given, as float64."""
+    """The sparse matrices whose entries may share a position, as they were given, as float64."""
     if not _any_sparse(matrices):
         return []
     mixed = [m for m in matrices if sp.issparse(m) and not _is_canonical(m)]

@@ -39,7 +39,7 @@ CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ 
 
 
 def max_repeats(row: NDArray, column: NDArray) -> int:
-    """How many entries at most stand at one place of a matrix."""
+    """The largest number of entries that share one position of a matrix."""
     if not len(row):
         return 0
     order = np.lexsort((column, row))
