@@ -91,7 +91,7 @@ def test_a_plan_in_place_counts_what_the_sweeper_holds_and_times_its_sweeps():
     run = in_float64(InPlaceSweeper)(Engine(make_plan(mdp, method)), choose_partition(mdp, 1000))
     made = timed(mdp, method)
     own = sum(leaf.nbytes for data in run.data for leaf in jax.tree.leaves(data.arrays))
-    assert made.arrays["the model's own, in slabs"] == own
+    assert made.arrays["the model's own, in blocks"] == own
     assert made.arrays["values"] == run.value.nbytes
     assert made.compiled
     assert ts.plan(mdp, method, calibrate=False).method is method

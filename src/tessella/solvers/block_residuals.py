@@ -78,14 +78,14 @@ def choose_partition(mdp: MDP, states: int = BLOCK_STATES) -> Partition:
     """How a model is cut into blocks of about so many states."""
     count = math.ceil(mdp.n_states / states)
     if not isinstance(mdp.dynamics, Staged):
-        raise ModelError("a model of stages can be looked at in slabs", value="this is a table")
+        raise ModelError("only models of stages can be cut into blocks", value="this is a table")
     if count == 1:
         return Partition(0, mdp.grid.shape[0], 1, 0, 0)
     longest = max(mdp.grid.shape)
     partition = find_partition(mdp.dynamics, min(count, longest))
     if partition is None:
         raise ModelError(
-            "a model is looked at in slabs along an axis on which a period reaches only so far",
+            "a model is cut into blocks along an axis on which a period moves only so far",
             value="every axis of this one has moves across most of it",
         )
     return partition

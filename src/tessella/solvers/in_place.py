@@ -301,7 +301,7 @@ class InPlaceResult:
 def iterate_in_place(
     engine: Engine, method: InPlace, callback: Callback | None, partial: bool
 ) -> InPlaceResult:
-    """Sweep until the tolerance, the method's limit, or the callback's wish."""
+    """Sweep until the tolerance or a limit is reached, or until the callback stops it."""
     mdp = engine.mdp
     tol = method.tolerance(engine.mdp)
     assert tol is not None

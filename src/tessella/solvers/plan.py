@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tessella.criteria.discounted import Discounted
+from tessella.errors import counted
 from tessella.mdp.describe import largest_intermediate, model_bytes
 from tessella.mdp.finite_horizon import Timed
 from tessella.mdp.model import MDP
@@ -108,7 +109,7 @@ class CostEstimate:
     def _sweeps_text(self) -> str:
         if self.sweeps is None:
             return "how many sweeps it takes depends on how fast the model mixes"
-        return f"at most about {self.sweeps:,} sweeps"
+        return f"at most about {counted(self.sweeps, 'sweep')}"
 
     def __str__(self) -> str:
         width = max(map(len, self.arrays))
@@ -127,7 +128,7 @@ def plan(
     calibrate: bool = True,
     memory: int | None = None,
 ) -> ExecutionPlan:
-    """How ``solve`` will go about it, asked with the same words, and what that needs.
+    """The plan that ``solve`` would follow for the same arguments, and what it needs.
 
     Args:
         calibrate: compile and time a few sweeps, where the model fits.
@@ -180,7 +181,7 @@ def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
     slice_states = math.prod(mdp.grid.shape) // partition.length  # states of one place of the axis
     n_blocks = -(-partition.length // partition.block_length)
     arrays = {
-        "the model's own, in slabs": n_blocks
+        "the model's own, in blocks": n_blocks
         * _count_window_bytes(mdp.dynamics, partition, factors=True)
     }
     if mdp.feasible is not None:
@@ -194,7 +195,7 @@ def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
         "values": 8
         * slice_states
         * (partition.padded_length + partition.halo_below + partition.halo_above),
-        "a slab, its backup and its policy": 20 * slice_states * partition.block_with_halo,
+        "a block, its backup and its policy": 20 * slice_states * partition.block_with_halo,
         "in between": 16 * widest_array,
     }
 
