@@ -162,6 +162,15 @@ def test_an_average_is_compressed_certified_and_checked(run, tmp_path):
     assert run("check", *AVERAGE, "--certificate", "d.json").status == 1
 
 
+def test_a_saved_model_is_checked_as_the_file_that_it_is(run, tmp_path):
+    """Stages are saved as a table, whose fingerprint is another one."""
+    solution = ts.solve(ts.inventory(max_stock=9, max_regime=2))
+    solution.mdp.save(tmp_path / "m.nc")
+    ts.certify(solution, np.zeros(solution.mdp.grid.shape, int)).save(tmp_path / "c.json")
+    done = run("check", "m.nc", "--certificate", "c.json")
+    assert (done.status, "HOLDS" in done.out) == (0, True)
+
+
 def test_a_false_certificate_ends_with_1(run, tmp_path):
     prepare(tmp_path)
     run("certify", *SMALL, "left.csv", "--save", "c.json")
