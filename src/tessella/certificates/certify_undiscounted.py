@@ -35,10 +35,10 @@ from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
-from tessella.solvers.elimination import compute_rises_in_pairs
-from tessella.solvers.engine import Engine, bound_error, enclose_gain, rise
+from tessella.solvers.elimination import compute_extended_residuals
+from tessella.solvers.engine import Engine, bound_error, compute_bellman_residual, enclose_gain
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.hitting_times import times_to_the_end
+from tessella.solvers.hitting_times import bound_absorption_times
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
 from tessella.solvers.solution import Solution
 
@@ -80,7 +80,7 @@ def _bound_gain(
     extra = _bound_saved_model_error(engine, value)
     gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
-        found = compute_rises_in_pairs(engine.mdp, engine.row_sum_bounds.deviation, table)
+        found = compute_extended_residuals(engine.mdp, engine.row_sum_bounds.deviation, table)
         if found is not None:
             (high, low), ends = found.value, found.enclose_gain(actions)
             error = _bound_checker_error(engine, high, max(map(abs, ends)))
@@ -90,14 +90,16 @@ def _bound_gain(
     return gain, value, np.zeros_like(value)
 
 
-def _bound_checker_error(engine: Engine, value: NDArray, largest_rise: float) -> float:
+def _bound_checker_error(engine: Engine, value: NDArray, largest_residual: float) -> float:
     """At least what the stand-alone checker counts for the file's arrays and its own arithmetic."""
     dynamics = engine.mdp.dynamics
-    size = largest_rise + 4 * float(np.abs(value).max())
+    size = largest_residual + 4 * float(np.abs(value).max())
     second_order = (dynamics.longest_row + 64) ** 2 * EPS
     rounding = EPS * (8 * engine.row_sum_bounds.deviation + second_order) * size
     row_error = dynamics.rounding_as_saved.rows * float(np.ptp(value))
-    return 2 * (dynamics.rounding_as_saved.reward + row_error + rounding + 8 * EPS * largest_rise)
+    return 2 * (
+        dynamics.rounding_as_saved.reward + row_error + rounding + 8 * EPS * largest_residual
+    )
 
 
 def _bound_saved_model_error(engine: Engine, value: NDArray) -> float:
@@ -166,9 +168,9 @@ def _enclose_value(
     value = np.where(ends, 0.0, value)
     taken = table if fixed else None
     step = STEP_RESIDUAL_MULTIPLE * max(
-        bound_error(engine, value, taken, engine.saved_model_error(value)), MIN_RESIDUAL
+        bound_error(engine, value, taken, engine.saved_backup_error(value)), MIN_RESIDUAL
     )
-    time = times_to_the_end(engine, ends, value, table, step, fixed)
+    time = bound_absorption_times(engine, ends, value, table, step, fixed)
     if np.isfinite(time).all():
         result = Ends(value - step * time, value + step * time)
         if _lies_above(engine, ends, result.upper, taken, 1) and _lies_above(
@@ -184,7 +186,9 @@ def _lies_above(
     engine: Engine, ends: NDArray, value: NDArray, taken: NDArray | None, sign: int
 ) -> bool:
     """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
-    residual, error = rise(engine, value, taken, engine.saved_model_error(value))
+    residual, error = compute_bellman_residual(
+        engine, value, taken, engine.saved_backup_error(value)
+    )
     return bool((ends | (sign * residual < -2 * error)).all())
 
 

@@ -218,12 +218,12 @@ def bound_error(backend, fixed: bool, data: ModelData, value, policy, extra):
 
     ``extra`` is a further error that a backup may have.
     """
-    apart, eta = rise(backend, fixed, data, value, policy, extra)
-    return data.criterion.bound_error((1 + EPS) * max_abs(apart) + eta)
+    residual, eta = compute_bellman_residual(backend, fixed, data, value, policy, extra)
+    return data.criterion.bound_error((1 + EPS) * max_abs(residual) + eta)
 
 
 @compile_per_shape("backend", "fixed")
-def rise(backend, fixed: bool, data: ModelData, value, policy, extra):
+def compute_bellman_residual(backend, fixed: bool, data: ModelData, value, policy, extra):
     """(T v - v, how far that may be off), or with T_pi."""
     operators, v, shift = center_values(backend, data, value)
     backup, _ = back_up(operators, fixed, v, policy)
