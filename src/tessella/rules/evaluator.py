@@ -115,7 +115,7 @@ class PolicyEvaluator:
         residuals = np.full(self.feasible.shape, -np.inf)
         error = np.zeros(self.feasible.shape)
         residuals[entries] = pairs.residuals
-        error[entries] = pairs.off
+        error[entries] = pairs.error
         best = residuals.argmax(axis=1)[:, None]
         gap = np.take_along_axis(residuals, best, axis=1) - residuals
         return np.where(gap <= 2 * (error + np.take_along_axis(error, best, axis=1)), 0.0, gap)
@@ -230,9 +230,8 @@ class PolicyEvaluator:
             policy_loss = self._evaluate_by_update(table)
             loss = policy_loss.loss
             assert loss is not None
-            residuals = (
-                self.gap[np.arange(len(table)), table] + chain @ loss - loss
-            )  # encloses the loss
+            # The residuals enclose the loss.
+            residuals = self.gap[np.arange(len(table)), table] + chain @ loss - loss
             error = np.ptp(residuals) + EPS * (len(table) + 8) * np.abs(loss).max()
             if error <= tolerance and np.isfinite(error):
                 return policy_loss
