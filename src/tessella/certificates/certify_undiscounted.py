@@ -70,13 +70,13 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
 
 
 def _bound_gain(
-    engine: Engine, value: NDArray, table: NDArray, fixed: bool
+    engine: Engine, value: NDArray, table: NDArray, evaluates_policy: bool
 ) -> tuple[Interval, NDArray, NDArray]:
-    """The gain of ``table`` if that is ``fixed``, else the best; and relative values that prove it.
+    """The gain of ``table`` if ``evaluates_policy``, else the best; and values that prove it.
 
     From nothing but relative values: ``value``, or pairs where those prove more.
     """
-    actions = table if fixed else None
+    actions = table if evaluates_policy else None
     extra = _bound_saved_model_error(engine, value)
     gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
@@ -141,8 +141,8 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     evaluation = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
     engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
     ends = find_absorbing_states(engine)
-    best = _enclose_value(engine, ends, value, solution.policy.table, fixed=False)
-    own = _enclose_value(engine, ends, evaluation.value, policy.table, fixed=True)
+    best = _enclose_value(engine, ends, value, solution.policy.table, evaluates_policy=False)
+    own = _enclose_value(engine, ends, evaluation.value, policy.table, evaluates_policy=True)
     losses = _enclose_losses(best, own)
     optimal_mean = enclose_mean(start, best.band)
     mean_loss = enclose_mean(start, losses)
@@ -162,15 +162,15 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
 
 
 def _enclose_value(
-    engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fixed: bool
+    engine: Engine, ends: NDArray, value: NDArray, table: NDArray, evaluates_policy: bool
 ) -> Ends:
-    """The best total, or that of the policy ``table`` where it is ``fixed``."""
+    """The best total, or that of the policy ``table`` if ``evaluates_policy``."""
     value = np.where(ends, 0.0, value)
-    taken = table if fixed else None
+    taken = table if evaluates_policy else None
     step = STEP_RESIDUAL_MULTIPLE * max(
         bound_error(engine, value, taken, engine.saved_backup_error(value)), MIN_RESIDUAL
     )
-    time = bound_absorption_times(engine, ends, value, table, step, fixed)
+    time = bound_absorption_times(engine, ends, value, table, step, evaluates_policy)
     if np.isfinite(time).all():
         result = Ends(value - step * time, value + step * time)
         if _lies_above(engine, ends, result.upper, taken, 1) and _lies_above(

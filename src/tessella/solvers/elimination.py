@@ -62,9 +62,14 @@ class EliminationResult(NamedTuple):
 
 
 def eliminate_states(
-    engine: Engine, state: IterationState, fixed: bool, *, early: bool = False, known: bool = False
+    engine: Engine,
+    state: IterationState,
+    evaluates_policy: bool,
+    *,
+    early: bool = False,
+    known: bool = False,
 ) -> EliminationResult | None:
-    """The gain of the policy of ``state`` or, unless that is ``fixed``, of the best policy.
+    """The gain of the policy of ``state`` if ``evaluates_policy``, else of the best policy.
 
     None where that takes too long, or too much memory; ``early``, before iterations were tried,
     also for all but a policy on a line of states. Refuses a model, or a fixed policy, that has
@@ -75,7 +80,7 @@ def eliminate_states(
         return None
     actions = np.asarray(engine.to_numpy(state.policy), dtype=np.int32).ravel()
     rows = FeasibleRows.feasible(mdp)
-    rows = rows.of_policy(actions) if fixed else rows
+    rows = rows.of_policy(actions) if evaluates_policy else rows
     closed_classes = find_closed_classes(rows.reachability)
     if len(closed_classes) > 1:
         residuals = (engine.to_numpy(state.backup) - engine.to_numpy(state.value)).ravel()
@@ -84,11 +89,16 @@ def eliminate_states(
             for states in closed_classes
         ]
         refuse_several_gains(
-            mdp, closed_classes, gain_intervals, float(state.floor), fixed, early or known
+            mdp,
+            closed_classes,
+            gain_intervals,
+            float(state.floor),
+            evaluates_policy,
+            early or known,
         )
         return None
     products = (
-        (LINE_MAX_BAND_STATES**2 * mdp.n_states if fixed else 0)
+        (LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0)
         if early
         else ELIMINATION_MAX_PRODUCTS
     )

@@ -118,19 +118,24 @@ def bound_policy_hitting_time(
 
 @in_float64
 def bound_absorption_times(
-    engine: Engine, ends: NDArray, value: NDArray, policy: NDArray, step: float, fixed: bool
+    engine: Engine,
+    ends: NDArray,
+    value: NDArray,
+    policy: NDArray,
+    step: float,
+    evaluates_policy: bool,
 ) -> NDArray[np.float64]:
     """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make the best.
 
-    With a ``fixed`` policy for its actions alone. inf where such policies may never end.
+    If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
     """
     v, actions, targets = to_backend(engine.backend, (value, np.asarray(policy, np.int32), ends))
     tie_width = 4 * float(_compute_rounding(engine.backend, engine.data, v))
     for _ in range(MAX_WIDENINGS):
         arguments = engine, engine.data, v, np.float64(tie_width), actions, targets
-        w = _zero_at_targets(np.asarray(_bound_times(*arguments, not fixed)), ends)
+        w = _zero_at_targets(np.asarray(_bound_times(*arguments, not evaluates_policy)), ends)
         required_width = 4 * step * float(w.max())
-        if fixed or required_width <= tie_width or not np.isfinite(required_width):
+        if evaluates_policy or required_width <= tie_width or not np.isfinite(required_width):
             return w
         tie_width = TIE_WIDENING_FACTOR * required_width
     return np.full(value.shape, np.inf)

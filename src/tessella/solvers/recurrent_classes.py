@@ -89,22 +89,22 @@ def find_shortest_path_policy(
     return policy
 
 
-def check_recurrent_classes(mdp: MDP, table: NDArray, fixed: bool) -> None:
+def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a model, or a fixed policy, whose chains do not fit the criterion."""
     if mdp.n_states > CLASSES_MAX_STATES:
         return
     if isinstance(mdp.criterion, Average):
-        _refuse_several_classes(mdp, table, fixed)
+        _refuse_several_classes(mdp, table, evaluates_policy)
     elif isinstance(mdp.criterion, Total):
-        _refuse_endless_class(mdp, table, fixed)
+        _refuse_endless_class(mdp, table, evaluates_policy)
 
 
-def _refuse_several_classes(mdp: MDP, table: NDArray, fixed: bool) -> None:
+def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a fixed policy that has several; of another it is not known whether all must."""
     classes = find_recurrent_classes(mdp, table)
-    if len(classes) > 1 and fixed:
+    if len(classes) > 1 and evaluates_policy:
         gain_intervals = [(-np.inf, np.inf)] * len(classes)
-        refuse_several_gains(mdp, classes, gain_intervals, 0.0, fixed, False)
+        refuse_several_gains(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
     if len(classes) > 1:
         raise NotConverged(
             f"many rounds brought nothing: the policy has {len(classes)} recurrent classes, and "
@@ -112,13 +112,13 @@ def _refuse_several_classes(mdp: MDP, table: NDArray, fixed: bool) -> None:
         )
 
 
-def _refuse_endless_class(mdp: MDP, table: NDArray, fixed: bool) -> None:
+def _refuse_endless_class(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a policy that never ends once it is in some class, and is paid there."""
     reward = np.take_along_axis(mdp.reward, table.reshape(-1, 1), axis=1)[:, 0]
     row_sums = _build_chain(mdp, table).sum(axis=1)
     for states in find_recurrent_classes(mdp, table):
         if reward[states].any() and row_sums[states].min() > 1 - ENDING_MIN_DEFICIT:
-            subject = "this policy" if fixed else "the best policy found so far"
+            subject = "this policy" if evaluates_policy else "the best policy found so far"
             raise ModelError(
                 "the total reward needs policies that end",
                 value=f"{subject} stays for ever among {len(states):,} states, one of which is "
@@ -131,7 +131,7 @@ def refuse_several_gains(
     classes: Sequence[NDArray],
     gain_intervals: Sequence[tuple[float, float]],
     error: float,
-    fixed: bool,
+    evaluates_policy: bool,
     only_known: bool,
 ) -> None:
     """Refuse a model, or a fixed policy, whose average depends on where it starts.
@@ -147,7 +147,7 @@ def refuse_several_gains(
 
     first, second = (least, most) if gains_differ else (0, 1)
     low_state, high_state = (mdp.grid.describe(int(classes[k][0])) for k in (first, second))
-    subject = "this policy" if fixed else "the best policy"
+    subject = "this policy" if evaluates_policy else "the best policy"
     comparison = ""
     if gains_differ:
         low, high = (_format_interval(mdp, gain_intervals[k]) for k in (first, second))
