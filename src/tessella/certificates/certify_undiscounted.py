@@ -74,17 +74,18 @@ def _bound_gain(
 ) -> tuple[Interval, NDArray, NDArray]:
     """The gain of ``table`` if ``evaluates_policy``, else the best; and values that prove it.
 
-    From nothing but relative values: ``value``, or pairs where those prove more.
+    From nothing but relative values: ``value``, or double-doubles where those prove more.
     """
     actions = table if evaluates_policy else None
     extra = _bound_saved_model_error(engine, value)
     gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
-        found = compute_extended_residuals(engine.mdp, engine.row_sum_bounds.deviation, table)
-        if found is not None:
-            (high, low), ends = found.value, found.enclose_gain(actions)
-            error = _bound_checker_error(engine, high, max(map(abs, ends)))
-            finer = Interval(sum(ends) / 2, ends[0] - error, ends[1] + error)
+        extended = compute_extended_residuals(engine.mdp, engine.row_sum_bounds.deviation, table)
+        if extended is not None:
+            high, low = extended.value
+            lower, upper = extended.enclose_gain(actions)
+            error = _bound_checker_error(engine, high, max(abs(lower), abs(upper)))
+            finer = Interval((lower + upper) / 2, lower - error, upper + error)
             if finer.width < gain.width:
                 return finer, high.reshape(value.shape), low.reshape(value.shape)
     return gain, value, np.zeros_like(value)
@@ -140,9 +141,9 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     tol = solution.error_bound or None
     evaluation = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
     engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
-    ends = find_absorbing_states(engine)
-    best = _enclose_value(engine, ends, value, solution.policy.table, evaluates_policy=False)
-    own = _enclose_value(engine, ends, evaluation.value, policy.table, evaluates_policy=True)
+    absorbing = find_absorbing_states(engine)
+    best = _enclose_value(engine, absorbing, value, solution.policy.table, evaluates_policy=False)
+    own = _enclose_value(engine, absorbing, evaluation.value, policy.table, evaluates_policy=True)
     losses = _enclose_losses(best, own)
     optimal_mean = enclose_mean(start, best.band)
     mean_loss = enclose_mean(start, losses)
@@ -162,19 +163,19 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
 
 
 def _enclose_value(
-    engine: Engine, ends: NDArray, value: NDArray, table: NDArray, evaluates_policy: bool
+    engine: Engine, absorbing: NDArray, value: NDArray, table: NDArray, evaluates_policy: bool
 ) -> Ends:
     """The best total, or that of the policy ``table`` if ``evaluates_policy``."""
-    value = np.where(ends, 0.0, value)
+    value = np.where(absorbing, 0.0, value)
     taken = table if evaluates_policy else None
     step = STEP_RESIDUAL_MULTIPLE * max(
         bound_error(engine, value, taken, engine.saved_backup_error(value)), MIN_RESIDUAL
     )
-    time = bound_absorption_times(engine, ends, value, table, step, evaluates_policy)
+    time = bound_absorption_times(engine, absorbing, value, table, step, evaluates_policy)
     if np.isfinite(time).all():
         result = Ends(value - step * time, value + step * time)
-        if _lies_above(engine, ends, result.upper, taken, 1) and _lies_above(
-            engine, ends, result.lower, taken, -1
+        if _lies_above(engine, absorbing, result.upper, taken, 1) and _lies_above(
+            engine, absorbing, result.lower, taken, -1
         ):
             return result
     raise NotConverged(
@@ -183,13 +184,13 @@ def _enclose_value(
 
 
 def _lies_above(
-    engine: Engine, ends: NDArray, value: NDArray, taken: NDArray | None, sign: int
+    engine: Engine, absorbing: NDArray, value: NDArray, taken: NDArray | None, sign: int
 ) -> bool:
     """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
     residual, error = compute_bellman_residual(
         engine, value, taken, engine.saved_backup_error(value)
     )
-    return bool((ends | (sign * residual < -2 * error)).all())
+    return bool((absorbing | (sign * residual < -2 * error)).all())
 
 
 def _enclose_losses(best: Ends, own: Ends) -> IntervalArray:

@@ -175,9 +175,9 @@ class EvaluationContext:
         values = [*self.grid.values, self.actions]
         order = [*range(1, self.grid.ndim + 1), 0]
         parts = [
-            describe_action(name, of[index[axis]])
-            for name, of, axis in zip(names, values, order, strict=True)
-            if (lengths[axis] > 1 or len(of) == 1) and index[axis] < len(of)
+            describe_action(name, axis_values[index[axis]])
+            for name, axis_values, axis in zip(names, values, order, strict=True)
+            if (lengths[axis] > 1 or len(axis_values) == 1) and index[axis] < len(axis_values)
         ]
         if noise is not None and lengths[-1] > 1 and index[-1] < len(noise):
             name, drawn = noise.variable

@@ -311,7 +311,7 @@ def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) 
 
 
 def generator(rng: object) -> np.random.Generator:
-    """``rng``, a generator or whatever seeds one; there is no seed that comes by itself."""
+    """``rng``, a generator or whatever seeds one; a seed is required."""
     try:
         if rng is not None:
             return np.random.default_rng(rng)  # type: ignore[arg-type]

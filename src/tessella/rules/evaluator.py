@@ -97,7 +97,7 @@ class PolicyEvaluator:
     def gap(self) -> NDArray[np.float64]:
         """(S, A) V* - Q*, 0 where that is a tie, inf where infeasible."""
         if self.is_average and self.tie_tolerance > self._average_loss_tolerance:
-            gap = self._compute_gap_in_pairs()
+            gap = self._compute_extended_gap()
             if gap is not None:
                 return gap
         q = self.solution.q.reshape(self.mdp.n_states, -1)
@@ -105,17 +105,17 @@ class PolicyEvaluator:
         gap = best[:, None] - q
         return np.where(gap <= self.tie_tolerance, 0.0, gap)
 
-    def _compute_gap_in_pairs(self) -> NDArray[np.float64] | None:
-        """The same from relative values as pairs, where the rounding of floats hides the gaps."""
+    def _compute_extended_gap(self) -> NDArray[np.float64] | None:
+        """The same from double-double relative values, where float64 rounding hides the gaps."""
         deviation = Engine(self.solution.policy_plan).row_sum_bounds.deviation
-        pairs = compute_extended_residuals(self.mdp, deviation, self.solution.policy.table)
-        if pairs is None:
+        extended = compute_extended_residuals(self.mdp, deviation, self.solution.policy.table)
+        if extended is None:
             return None
-        entries = pairs.rows.state, pairs.rows.action
+        entries = extended.rows.state, extended.rows.action
         residuals = np.full(self.feasible.shape, -np.inf)
         error = np.zeros(self.feasible.shape)
-        residuals[entries] = pairs.residuals
-        error[entries] = pairs.error
+        residuals[entries] = extended.residuals
+        error[entries] = extended.error
         best = residuals.argmax(axis=1)[:, None]
         gap = np.take_along_axis(residuals, best, axis=1) - residuals
         return np.where(gap <= 2 * (error + np.take_along_axis(error, best, axis=1)), 0.0, gap)

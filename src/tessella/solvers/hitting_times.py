@@ -119,7 +119,7 @@ def bound_policy_hitting_time(
 @in_float64
 def bound_absorption_times(
     engine: Engine,
-    ends: NDArray,
+    absorbing: NDArray,
     value: NDArray,
     policy: NDArray,
     step: float,
@@ -129,11 +129,13 @@ def bound_absorption_times(
 
     If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
     """
-    v, actions, targets = to_backend(engine.backend, (value, np.asarray(policy, np.int32), ends))
+    v, actions, targets = to_backend(
+        engine.backend, (value, np.asarray(policy, np.int32), absorbing)
+    )
     tie_width = 4 * float(_compute_rounding(engine.backend, engine.data, v))
     for _ in range(MAX_WIDENINGS):
         arguments = engine, engine.data, v, np.float64(tie_width), actions, targets
-        w = _zero_at_targets(np.asarray(_bound_times(*arguments, not evaluates_policy)), ends)
+        w = _zero_at_targets(np.asarray(_bound_times(*arguments, not evaluates_policy)), absorbing)
         required_width = 4 * step * float(w.max())
         if evaluates_policy or required_width <= tie_width or not np.isfinite(required_width):
             return w

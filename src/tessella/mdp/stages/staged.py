@@ -479,8 +479,8 @@ def _drop_empty_columns(matrix):
     reached = np.zeros(matrix.shape[1], dtype=bool)
     reached[matrix.indices] = True
     live = np.flatnonzero(reached)
-    place = np.cumsum(reached) - 1
-    parts = matrix.data, place[matrix.indices], matrix.indptr
+    position = np.cumsum(reached) - 1
+    parts = matrix.data, position[matrix.indices], matrix.indptr
     return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
 
 
@@ -494,10 +494,10 @@ def _stage_matrix(operation: Operation, action: int, live: NDArray | None):
     target = []
     for to, p in operation.outcomes(action):
         to, p = (a.ravel() if live is None else a.ravel()[live] for a in (to, p))
-        kept = np.flatnonzero(p)
-        data.append(p[kept])
-        source.append(kept)
-        target.append(to[kept])
+        positive = np.flatnonzero(p)
+        data.append(p[positive])
+        source.append(positive)
+        target.append(to[positive])
     entries = (np.concatenate(source), np.concatenate(target))
     shape = n, math.prod(operation.output_shape)
     return sp.csr_array((np.concatenate(data), entries), shape=shape)
