@@ -14,7 +14,7 @@ from support.hostile import Arrays, honest, model, one_text_for_all
 
 import tessella as ts
 from tessella.checker import check
-from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.stages import Decide, Noise, Shift
 
 
@@ -180,7 +180,7 @@ def test_stages_over_a_horizon_come_back_as_periods_of_the_same_expectations(tmp
     mdp = ts.problem("seat_revenue").build(periods=5)
     mdp.save(tmp_path / "m.nc")
     back = ts.MDP.load(tmp_path / "m.nc")
-    assert isinstance(back.dynamics, Timed)
+    assert isinstance(back.dynamics, FiniteHorizonDynamics)
     found, before = ts.solve(back, ts.BackwardInduction()), ts.solve(mdp, ts.BackwardInduction())
     apart = np.abs(found.value - before.value).max()
     assert apart <= found.error_bound + before.error_bound < 1e-8

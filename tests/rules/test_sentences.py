@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.sentences import decide
 
 import tessella as ts
-from tessella.mdp.actions import spoken
+from tessella.mdp.actions import format_action
 from tessella.rules.rule import describe_tree
 from tessella.rules.rule_class import Costs
 
@@ -67,7 +67,7 @@ def read_back(costs: Costs, kind: ts.RuleClass) -> None:
         for point, action in zip(costs.grid.points, program(costs.grid.points), strict=True):
             state = dict(zip(costs.grid.axes, point.tolist(), strict=True))
             said = decide(text, state, sorted(map(float, costs.actions)))
-            assert said == spoken(costs.action_name, costs.actions[action]), (text, state)
+            assert said == format_action(costs.action_name, costs.actions[action]), (text, state)
 
 
 def test_where_there_are_two_actions_to_order_up_to_is_a_threshold():

@@ -221,11 +221,11 @@ def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
         (34, 34, 2),
         (501, 8, 64),
     ):
-        cuts = multigrid.CoarseAxis.with_gap(length, gap, (1, 1))
-        assert len(cuts.cut_points) == count
-        assert max(np.diff(cuts.cut_points), default=0) <= gap
-        assert cuts.hat_functions.sum(axis=0) == pytest.approx(np.ones(length))
-        assert (cuts.hat_functions[:, cuts.cut_points] == np.eye(count)).all()
+        axis = multigrid.CoarseAxis.with_gap(length, gap, (1, 1))
+        assert len(axis.cut_points) == count
+        assert max(np.diff(axis.cut_points), default=0) <= gap
+        assert axis.hat_functions.sum(axis=0) == pytest.approx(np.ones(length))
+        assert (axis.hat_functions[:, axis.cut_points] == np.eye(count)).all()
 
 
 SHAPES = [(1,), (12, 300), (33, 25), (1001, 501), (8,) * 6, (100_000,), (15_000, 2), (9, 9, 400)]
@@ -235,21 +235,21 @@ SHAPES = [(1,), (12, 300), (33, 25), (1001, 501), (8,) * 6, (100_000,), (15_000,
 @pytest.mark.parametrize("far", [False, True])
 def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(shape, far):
     reaches = [(n, n) if far else (1, 1) for n in shape]
-    cuts = multigrid.choose_coarse_axes(shape, reaches)
-    nodes, split, states = (
-        [len(c.cut_points) for c in cuts],
-        multigrid.NodeBlocks.choose(cuts),
+    axes = multigrid.choose_coarse_axes(shape, reaches)
+    nodes, node_blocks, states = (
+        [len(c.cut_points) for c in axes],
+        multigrid.NodeBlocks.choose(axes),
         np.prod(shape),
     )
-    assert split.n_blocks * split.block_size == np.prod(nodes)
+    assert node_blocks.n_blocks * node_blocks.block_size == np.prod(nodes)
     for spent, (in_all, each) in (
-        (split.solve_cost, multigrid.COARSE_SOLVE_MAX_NUMBERS),
-        (split.factor_cost, multigrid.COARSE_FACTOR_MAX_PRODUCTS),
+        (node_blocks.solve_cost, multigrid.COARSE_SOLVE_MAX_NUMBERS),
+        (node_blocks.factor_cost, multigrid.COARSE_FACTOR_MAX_PRODUCTS),
     ):
         assert spent <= min(in_all, each * states)
-    assert np.prod([c.n_colours for c in cuts]) <= multigrid.SETUP_MAX_PRODUCTS
-    assert sum(c.hat_functions.size for c in cuts) <= multigrid.INTERPOLATION_MAX_NUMBERS
-    assert far <= (split.axis is None)  # blocks are for chains that move to the next only
+    assert np.prod([c.n_colours for c in axes]) <= multigrid.SETUP_MAX_PRODUCTS
+    assert sum(c.hat_functions.size for c in axes) <= multigrid.INTERPOLATION_MAX_NUMBERS
+    assert far <= (node_blocks.axis is None)  # blocks are for chains that move to the next only
     if not far:  # no axis was cut while another that could be cut had longer cells
         cells = [n / max(m - 1, 0.5) for n, m in zip(shape, nodes, strict=True)]
         could = [cell for cell, n, m in zip(cells, shape, nodes, strict=True) if m < n]
@@ -269,16 +269,16 @@ def test_a_long_line_is_helped_by_few_nodes(length):
         stays = jnp.concatenate([x[:1], x, x[-1:]])
         return 0.25 * stays[:-2] + 0.5 * x + 0.25 * stays[2:]
 
-    cuts = multigrid.choose_coarse_axes((length,), [(1, 1)])
-    seen = np.asarray(multigrid.probe_coarse_system(expect, cuts, jnp.zeros(length)))
-    found = multigrid.build_correction(seen, cuts)
+    axes = multigrid.choose_coarse_axes((length,), [(1, 1)])
+    seen = np.asarray(multigrid.probe_coarse_system(expect, axes, jnp.zeros(length)))
+    found = multigrid.build_correction(seen, axes)
     assert (
         sum(each.size for each in jax.tree.leaves(found)) <= 3 * multigrid.INTERPOLATION_MAX_NUMBERS
     )
     x = np.cos(np.pi * np.arange(length) / length)  # the slowest of all
     right = x - np.asarray(expect(jnp.asarray(x)))
     smooth = np.asarray(multigrid.apply_correction(found, right)) - right
-    assert cuts[0].cut_points[1] * smooth == pytest.approx(x, abs=0.03)
+    assert axes[0].cut_points[1] * smooth == pytest.approx(x, abs=0.03)
 
 
 def lazy_walk(length: int, reach: tuple[int, int], seed: int) -> np.ndarray:
@@ -290,7 +290,7 @@ def lazy_walk(length: int, reach: tuple[int, int], seed: int) -> np.ndarray:
 
 
 def system_of(
-    walks: list[np.ndarray], cuts, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
+    walks: list[np.ndarray], axes, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
 ) -> tuple[np.ndarray, multigrid.CoarseCorrection]:
     """A of independent chains along two axes, dense, and the correction as the solvers make it."""
 
@@ -298,9 +298,9 @@ def system_of(
         return jnp.asarray(walks[0]) @ x @ jnp.asarray(walks[1]).T
 
     like = jnp.zeros([len(walk) for walk in walks])
-    seen = np.asarray(multigrid.probe_coarse_system(expect, cuts, like))
+    seen = np.asarray(multigrid.probe_coarse_system(expect, axes, like))
     dense = np.eye(like.size) - np.kron(*walks) + 1 / like.size
-    return dense, multigrid.build_correction(seen, cuts, direct_max_rows)
+    return dense, multigrid.build_correction(seen, axes, direct_max_rows)
 
 
 REACHES = [
@@ -320,10 +320,10 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps
     walks = [
         lazy_walk(n, r, seed) for seed, (n, r) in enumerate(zip(lengths, reaches, strict=True))
     ]
-    cuts = tuple(map(multigrid.CoarseAxis.with_gap, lengths, gaps, reaches))
-    dense, found = system_of(walks, cuts, 50)
-    functions = np.kron(*(c.hat_functions for c in cuts)).T
-    nodes = np.ravel_multi_index(np.ix_(*(c.cut_points for c in cuts)), lengths).ravel()
+    axes = tuple(map(multigrid.CoarseAxis.with_gap, lengths, gaps, reaches))
+    dense, found = system_of(walks, axes, 50)
+    functions = np.kron(*(c.hat_functions for c in axes)).T
+    nodes = np.ravel_multi_index(np.ix_(*(c.cut_points for c in axes)), lengths).ravel()
     c = np.random.default_rng(0).normal(size=len(nodes))
     right = (dense @ functions)[nodes] @ c
     # A leak is felt for as long as the chain takes to forget: here 1e4 periods, or so.
@@ -393,11 +393,11 @@ def test_colours_and_blocks_are_used_where_a_period_leads_not_far():
 def test_the_correction_inverts_a_system_whose_states_are_all_nodes_and_has_an_adjoint():
     reaches = (1, 1), (2, 2)
     walks = [lazy_walk(9, reaches[0], 0), lazy_walk(14, reaches[1], 1)]
-    cuts = (
+    axes = (
         multigrid.CoarseAxis.with_gap(9, 1, reaches[0]),
         multigrid.CoarseAxis.with_gap(14, 1, reaches[1]),
     )
-    dense, whole = system_of(walks, cuts)
+    dense, whole = system_of(walks, axes)
     f = np.cos(np.arange(9))[:, None] + np.arange(14.0) ** 2
     right = (dense @ f.ravel()).reshape(f.shape)
     assert multigrid.apply_correction(whole, right) == pytest.approx(right + f, abs=1e-4)

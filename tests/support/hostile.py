@@ -32,7 +32,7 @@ from tessella.checker import check
 from tessella.errors import TessellaError
 from tessella.mdp.netcdf import (
     attributes_of,
-    created,
+    create_dataset,
     open_dataset,
     read_variable,
     write_variables,
@@ -69,7 +69,7 @@ class Arrays:
             name: (values, tuple(f"{name.replace('/', '_')}_{i}" for i in range(values.ndim)))
             for name, values in self.arrays.items()
         }
-        with created(path) as file:
+        with create_dataset(path) as file:
             write_variables(file, self.attributes, named)
 
     def altered(self, rng: np.random.Generator) -> str:

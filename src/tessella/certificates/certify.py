@@ -108,7 +108,7 @@ def certify_values(
     """What ``policy`` loses from ``start`` (grid), where values are sums of rewards."""
     mdp = solution.mdp
     engine = Engine(solution.policy_plan)
-    if not engine.gap_of_saved_model > 0:
+    if not engine.saved_contraction_gap > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     # Of the solution's own bound nothing is believed.
     optimum = _bound_value(engine, get_finite_value(solution))
@@ -145,7 +145,7 @@ def certify_values(
             decisions.optimal, policy.table, mdp.n_actions, decisions.loss, occupancy
         ),
         bounds=compute_bounds(
-            decisions, occupancy, _bound_reward(mdp), engine.gap_of_saved_model, eps
+            decisions, occupancy, _bound_reward(mdp), engine.saved_contraction_gap, eps
         ),
         **Certificate.identify(mdp, policy),
         **_compute_totals(start, optimum, evaluated, losses, decisions.loss, occupancy),
@@ -197,8 +197,8 @@ class BoundedValue:
 
 
 def _bound_value(engine: Engine, value: NDArray, actions: NDArray | None = None) -> BoundedValue:
-    error = bound_error(engine, value, actions, engine.saved_model_error(value))
-    return BoundedValue(value, error * engine.contraction_gap / engine.gap_of_saved_model)
+    error = bound_error(engine, value, actions, engine.saved_backup_error(value))
+    return BoundedValue(value, error * engine.contraction_gap / engine.saved_contraction_gap)
 
 
 def _compute_occupancy(
@@ -219,7 +219,8 @@ def _compute_occupancy(
     tolerance = min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE)
     result = compute_visits(mdp, policy, start, tol=tolerance, plan=engine.plan)
     return replace(
-        result, error_bound=result.error_bound * engine.contraction_gap / engine.gap_of_saved_model
+        result,
+        error_bound=result.error_bound * engine.contraction_gap / engine.saved_contraction_gap,
     )
 
 
@@ -230,7 +231,7 @@ def _enclose_losses(
     difference = optimum.value - evaluated.value
     size = float(np.abs(optimum.value).max() + np.abs(evaluated.value).max())
     error = (optimum.error + evaluated.error) * (1 + 4 * EPS) + 2 * EPS * size
-    max_loss = float(local_losses.upper.max()) / engine.gap_of_saved_model
+    max_loss = float(local_losses.upper.max()) / engine.saved_contraction_gap
     lower = np.maximum(difference - error, local_losses.lower)
     upper = np.minimum(difference + error, max_loss)
     bad = np.flatnonzero(lower > upper)

@@ -116,15 +116,15 @@ def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
         )
 
     def bound_value_error(residual: float, value_range: ValueRange) -> float:
-        extra = engine.saved_model_error(value_range.as_array)
+        extra = engine.saved_backup_error(value_range.as_array)
         max_deviation = float(np.abs(value_range.as_array - value_range.shift).max())
         eta = comparison.rounding(value_range) + extra + EPS * max_deviation
         bound = float(model_data.criterion.bound_error((1 + EPS) * residual + eta))
-        return bound * engine.contraction_gap / engine.gap_of_saved_model
+        return bound * engine.contraction_gap / engine.saved_contraction_gap
 
     optimal_range, policy_range = comparison.value_ranges
     value_error = bound_value_error(float(residuals[0]), optimal_range)
-    eta = comparison.rounding(optimal_range) + engine.saved_model_error(optimal_range.as_array)
+    eta = comparison.rounding(optimal_range) + engine.saved_backup_error(optimal_range.as_array)
     tie = 2 * (float(model_data.criterion.contraction_factor) * value_error + eta)
     # The row sums of a file may differ by rounding, and differences round once more.
     tie = tie * (1 + 2 * float(model_data.numbers.relative_rounding)) + 16 * EPS * max(
@@ -132,7 +132,7 @@ def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
     )
     tie = float(tie)
     loses_nothing = max_local_loss == 0 and min_margin > tie
-    max_loss = 0.0 if loses_nothing else float(max_local_loss + tie) / engine.gap_of_saved_model
+    max_loss = 0.0 if loses_nothing else float(max_local_loss + tie) / engine.saved_contraction_gap
     max_size = float(np.abs(optimal_range.as_array).max() + np.abs(policy_range.as_array).max())
     return _ProvenErrors(
         value_error, bound_value_error(float(residuals[1]), policy_range), tie, max_loss, max_size

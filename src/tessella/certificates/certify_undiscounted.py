@@ -35,10 +35,10 @@ from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
-from tessella.solvers.elimination import compute_rises_in_pairs
-from tessella.solvers.engine import Engine, bound_error, enclose_gain, rise
+from tessella.solvers.elimination import compute_extended_residuals
+from tessella.solvers.engine import Engine, bound_error, compute_bellman_residual, enclose_gain
 from tessella.solvers.evaluate import evaluate
-from tessella.solvers.hitting_times import times_to_the_end
+from tessella.solvers.hitting_times import bound_absorption_times
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
 from tessella.solvers.solution import Solution
 
@@ -70,34 +70,37 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
 
 
 def _bound_gain(
-    engine: Engine, value: NDArray, table: NDArray, fixed: bool
+    engine: Engine, value: NDArray, table: NDArray, evaluates_policy: bool
 ) -> tuple[Interval, NDArray, NDArray]:
-    """The gain of ``table`` if that is ``fixed``, else the best; and relative values that prove it.
+    """The gain of ``table`` if ``evaluates_policy``, else the best; and values that prove it.
 
-    From nothing but relative values: ``value``, or pairs where those prove more.
+    From nothing but relative values: ``value``, or double-doubles where those prove more.
     """
-    actions = table if fixed else None
+    actions = table if evaluates_policy else None
     extra = _bound_saved_model_error(engine, value)
     gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
-        found = compute_rises_in_pairs(engine.mdp, engine.row_sum_bounds.deviation, table)
-        if found is not None:
-            (high, low), ends = found.value, found.enclose_gain(actions)
-            error = _bound_checker_error(engine, high, max(map(abs, ends)))
-            finer = Interval(sum(ends) / 2, ends[0] - error, ends[1] + error)
+        extended = compute_extended_residuals(engine.mdp, engine.row_sum_bounds.deviation, table)
+        if extended is not None:
+            high, low = extended.value
+            lower, upper = extended.enclose_gain(actions)
+            error = _bound_checker_error(engine, high, max(abs(lower), abs(upper)))
+            finer = Interval((lower + upper) / 2, lower - error, upper + error)
             if finer.width < gain.width:
                 return finer, high.reshape(value.shape), low.reshape(value.shape)
     return gain, value, np.zeros_like(value)
 
 
-def _bound_checker_error(engine: Engine, value: NDArray, largest_rise: float) -> float:
+def _bound_checker_error(engine: Engine, value: NDArray, largest_residual: float) -> float:
     """At least what the stand-alone checker counts for the file's arrays and its own arithmetic."""
     dynamics = engine.mdp.dynamics
-    size = largest_rise + 4 * float(np.abs(value).max())
+    size = largest_residual + 4 * float(np.abs(value).max())
     second_order = (dynamics.longest_row + 64) ** 2 * EPS
     rounding = EPS * (8 * engine.row_sum_bounds.deviation + second_order) * size
     row_error = dynamics.rounding_as_saved.rows * float(np.ptp(value))
-    return 2 * (dynamics.rounding_as_saved.reward + row_error + rounding + 8 * EPS * largest_rise)
+    return 2 * (
+        dynamics.rounding_as_saved.reward + row_error + rounding + 8 * EPS * largest_residual
+    )
 
 
 def _bound_saved_model_error(engine: Engine, value: NDArray) -> float:
@@ -138,9 +141,9 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     tol = solution.error_bound or None
     evaluation = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
     engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
-    ends = find_absorbing_states(engine)
-    best = _enclose_value(engine, ends, value, solution.policy.table, fixed=False)
-    own = _enclose_value(engine, ends, evaluation.value, policy.table, fixed=True)
+    absorbing = find_absorbing_states(engine)
+    best = _enclose_value(engine, absorbing, value, solution.policy.table, evaluates_policy=False)
+    own = _enclose_value(engine, absorbing, evaluation.value, policy.table, evaluates_policy=True)
     losses = _enclose_losses(best, own)
     optimal_mean = enclose_mean(start, best.band)
     mean_loss = enclose_mean(start, losses)
@@ -160,19 +163,19 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
 
 
 def _enclose_value(
-    engine: Engine, ends: NDArray, value: NDArray, table: NDArray, fixed: bool
+    engine: Engine, absorbing: NDArray, value: NDArray, table: NDArray, evaluates_policy: bool
 ) -> Ends:
-    """The best total, or that of the policy ``table`` where it is ``fixed``."""
-    value = np.where(ends, 0.0, value)
-    taken = table if fixed else None
+    """The best total, or that of the policy ``table`` if ``evaluates_policy``."""
+    value = np.where(absorbing, 0.0, value)
+    taken = table if evaluates_policy else None
     step = STEP_RESIDUAL_MULTIPLE * max(
-        bound_error(engine, value, taken, engine.saved_model_error(value)), MIN_RESIDUAL
+        bound_error(engine, value, taken, engine.saved_backup_error(value)), MIN_RESIDUAL
     )
-    time = times_to_the_end(engine, ends, value, table, step, fixed)
+    time = bound_absorption_times(engine, absorbing, value, table, step, evaluates_policy)
     if np.isfinite(time).all():
         result = Ends(value - step * time, value + step * time)
-        if _lies_above(engine, ends, result.upper, taken, 1) and _lies_above(
-            engine, ends, result.lower, taken, -1
+        if _lies_above(engine, absorbing, result.upper, taken, 1) and _lies_above(
+            engine, absorbing, result.lower, taken, -1
         ):
             return result
     raise NotConverged(
@@ -181,11 +184,13 @@ def _enclose_value(
 
 
 def _lies_above(
-    engine: Engine, ends: NDArray, value: NDArray, taken: NDArray | None, sign: int
+    engine: Engine, absorbing: NDArray, value: NDArray, taken: NDArray | None, sign: int
 ) -> bool:
     """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
-    residual, error = rise(engine, value, taken, engine.saved_model_error(value))
-    return bool((ends | (sign * residual < -2 * error)).all())
+    residual, error = compute_bellman_residual(
+        engine, value, taken, engine.saved_backup_error(value)
+    )
+    return bool((absorbing | (sign * residual < -2 * error)).all())
 
 
 def _enclose_losses(best: Ends, own: Ends) -> IntervalArray:

@@ -61,7 +61,7 @@ def classify_decisions(
     The solution's value is within ``error`` of the optimum.
     """
     comparison = compare_policy(
-        engine, solution.value, error, actions, engine.saved_model_error(solution.value)
+        engine, solution.value, error, actions, engine.saved_backup_error(solution.value)
     )
     x = np.asarray(comparison.local_loss)
     margin = np.asarray(comparison.margin)

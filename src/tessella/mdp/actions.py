@@ -126,7 +126,7 @@ def describe_action(action_name: str, action: Any) -> str:
     )
 
 
-def spoken(action_name: str, action: Any) -> str:
+def format_action(action_name: str, action: Any) -> str:
     """``order 8``, or ``fast=3, slow=5``."""
     return (
         str(action) if isinstance(action, Combination) else f"{action_name} {format_value(action)}"

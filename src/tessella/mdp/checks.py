@@ -108,7 +108,7 @@ def raise_for_first(
         )
 
 
-def mask_unread(
+def drop_unused_entries(
     context: EvaluationContext, bad: NDArray[np.bool_], noise: NoiseTable | None = None
 ) -> NDArray[np.bool_]:
     """``bad`` less the places that nothing reads; all are open meshes."""
@@ -140,7 +140,7 @@ def check_rewards(
     """Checked open-mesh rewards of rank 1 + d + 1."""
     array = mesh_numbers(context, result, subject, noise)
     wrong = ~np.isfinite(array)
-    bad = mask_unread(context, wrong, noise)
+    bad = drop_unused_entries(context, wrong, noise)
     raise_for_first(
         f"{subject} must be finite",
         bad,
@@ -150,7 +150,7 @@ def check_rewards(
     )
     unread = wrong
     if context.feasible is not None:  # a penalty that cannot occur would coarsen every error bound
-        unread = wrong | ~mask_unread(context, np.ones(array.shape, dtype=bool))
+        unread = wrong | ~drop_unused_entries(context, np.ones(array.shape, dtype=bool))
     return np.where(unread, 0.0, array) if unread.any() else array
 
 
@@ -169,7 +169,7 @@ def check_probabilities(
     def check(requirement: str, holds: NDArray, value: Callable[[NDArray], str]) -> None:
         raise_for_first(
             f"{subject} must {requirement}",
-            mask_unread(context, ~holds),
+            drop_unused_entries(context, ~holds),
             lambda p: context.describe(p, holds.shape),
             lambda p: value(array[p[:-1]]),
             "rows",
@@ -197,7 +197,7 @@ def axis_positions(
     array = context.as_mesh(np.asarray(values), said, last)
     index = context.grid.locate(axis, array)
     off = index < 0
-    bad = mask_unread(context, off, noise)
+    bad = drop_unused_entries(context, off, noise)
     raise_for_first(
         f"{subject} leaves the grid: {name} must stay on its axis",
         bad,

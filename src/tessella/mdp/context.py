@@ -42,7 +42,7 @@ class NoiseTable:
 
 
 @dataclass
-class Budget:
+class EntryBudget:
     """How many numbers may be worked out for a model in all, and how many are left.
 
     Those that are being worked out count ``times`` as many.
@@ -53,13 +53,13 @@ class Budget:
     times: int = 1
 
 
-_budget: ContextVar[Budget | None] = ContextVar("budget", default=None)
+_budget: ContextVar[EntryBudget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
 def limit_entries(most: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
     """Inside this, a model is rejected before more numbers than ``most`` are worked out for it."""
-    before = _budget.set(Budget(most, most))
+    before = _budget.set(EntryBudget(most, most))
     try:
         yield
     finally:
@@ -67,9 +67,9 @@ def limit_entries(most: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
 
 
 @contextmanager
-def repeated(times: int) -> Iterator[None]:
+def multiply_entry_counts(times: int) -> Iterator[None]:
     """Inside this, numbers count for so many periods that are built alike."""
-    budget = _budget.get() or Budget(0, 0)
+    budget = _budget.get() or EntryBudget(0, 0)
     before = budget.times
     budget.times = times
     try:
@@ -78,18 +78,17 @@ def repeated(times: int) -> Iterator[None]:
         budget.times = before
 
 
-def count_entries(entries: int, subject: str) -> None:
-    """Count numbers that are about to be worked out, and reject a model that becomes too large."""
+def charge_entries(entries: int, subject: str) -> None:
+    """Charge numbers to be computed to the budget; reject a model that becomes too large."""
     budget = _budget.get()
     if budget is None:
         return
     budget.left -= entries * budget.times
     if budget.left < 0:
         requirement = f"at most {budget.most:,} numbers may be worked out for this model"
-        place = subject
         needed = budget.most - budget.left
         raise ModelError(
-            requirement, location=place, value=f"makes it {needed:,}; choose smaller settings"
+            requirement, location=subject, value=f"makes it {needed:,}; choose smaller settings"
         )
 
 
@@ -176,9 +175,9 @@ class EvaluationContext:
         values = [*self.grid.values, self.actions]
         order = [*range(1, self.grid.ndim + 1), 0]
         parts = [
-            describe_action(name, of[index[axis]])
-            for name, of, axis in zip(names, values, order, strict=True)
-            if (lengths[axis] > 1 or len(of) == 1) and index[axis] < len(of)
+            describe_action(name, axis_values[index[axis]])
+            for name, axis_values, axis in zip(names, values, order, strict=True)
+            if (lengths[axis] > 1 or len(axis_values) == 1) and index[axis] < len(axis_values)
         ]
         if noise is not None and lengths[-1] > 1 and index[-1] < len(noise):
             name, drawn = noise.variable
@@ -229,7 +228,7 @@ def call_by_name(
     budget = _budget.get()
     if budget is not None:
         enough = budget.left // max(budget.times, 1)
-        count_entries(_result_size(function, given, each, enough), subject)
+        charge_entries(_result_size(function, given, each, enough), subject)
     try:
         return function(**given)
     except TessellaError:
@@ -279,7 +278,7 @@ def _result_size(function: Callable, given: dict[str, NDArray], each: int, enoug
         return most
     first = {name: array[(slice(2),) * array.ndim] for name, array in given.items()}
     try:
-        parts = _parts(function(**first))
+        parts = _flatten_result(function(**first))
     except Exception:  # it works on whole axes only
         return most
 
@@ -291,12 +290,12 @@ def _result_size(function: Callable, given: dict[str, NDArray], each: int, enoug
     return sum(map(size, parts))
 
 
-def _parts(result: Any) -> list[Any]:
+def _flatten_result(result: Any) -> list[Any]:
     """The arrays that a function of a model returns: one, by name, or next states and rewards."""
     if isinstance(result, Mapping):
         return list(result.values())
     if isinstance(result, tuple):
-        return [part for one in result for part in _parts(one)]
+        return [part for one in result for part in _flatten_result(one)]
     return [result]
 
 
@@ -305,7 +304,7 @@ def feasible_mask(
 ) -> NDArray[np.bool_]:
     """(S, A) mask from an array of the grid's shape + actions, or a function of axes and action."""
     full = (*context.grid.shape, len(context.actions))
-    count_entries(math.prod(full), "feasible")
+    charge_entries(math.prod(full), "feasible")
     if callable(feasible):
         given = require_unmasked(
             call_by_name(feasible, context.mesh(), "feasible"), "feasible", context.describe

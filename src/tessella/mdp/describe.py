@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.dynamics import Dynamics
-from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.move import AxisMatrix
 from tessella.mdp.stages.operation import Displacement, Identity, Operation
@@ -30,7 +30,7 @@ def describe_events(mdp: MDP) -> list[str]:
     axes = mdp.grid.axes
     time = ""
     periods: Sequence[Dynamics] = [dynamics]
-    if isinstance(dynamics, Timed):
+    if isinstance(dynamics, FiniteHorizonDynamics):
         periods = dynamics.distinct_periods
         time = axes[0]
         axes = axes[1:]
@@ -237,7 +237,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 def model_bytes(dynamics: Dynamics) -> int:
     """Bytes of the arrays that tell what happens."""
-    if isinstance(dynamics, Timed):
+    if isinstance(dynamics, FiniteHorizonDynamics):
         return dynamics.final.nbytes + sum(map(model_bytes, dynamics.distinct_periods))
     if isinstance(dynamics, Staged):
         arrays = [array for stage in dynamics.stages for array in stage.arrays().values()]
@@ -251,7 +251,7 @@ def model_bytes(dynamics: Dynamics) -> int:
 
 def largest_intermediate(dynamics: Dynamics) -> int:
     """Numbers of the largest array that a period goes through, scratch axes included."""
-    if isinstance(dynamics, Timed):
+    if isinstance(dynamics, FiniteHorizonDynamics):
         return len(dynamics.periods) * max(map(largest_intermediate, dynamics.distinct_periods))
     return (
         dynamics.largest_intermediate if isinstance(dynamics, Staged) else math.prod(dynamics.shape)

@@ -212,6 +212,11 @@ class Dynamics(ABC):
     def reward_scale(self) -> float:
         """An upper bound on the size of any expected reward, and of partial sums over stages."""
 
+    @property
+    def kind(self) -> str:
+        """The word for these dynamics in descriptions, messages and files: ``staged``."""
+        return type(self).__name__.lower()
+
     @abstractmethod
     def compile(self) -> BackendModel:
         """The compiled backend and its arrays (imports JAX)."""

@@ -32,7 +32,7 @@ from tessella.mdp.context import (
     call_by_name,
     feasible_mask,
     make_context,
-    repeated,
+    multiply_entry_counts,
 )
 from tessella.mdp.dynamics import (
     Backend,
@@ -52,7 +52,7 @@ GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axe
 
 
 @dataclass(frozen=True, eq=False)
-class Timed(Dynamics):
+class FiniteHorizonDynamics(Dynamics):
     """Dynamics of every period of a horizon; made by the builders of ``MDP``.
 
     Attributes:
@@ -65,6 +65,10 @@ class Timed(Dynamics):
     periods: tuple[Dynamics, ...]
     final: NDArray[np.float64]
 
+    @property
+    def kind(self) -> str:
+        return "timed"
+
     @cached_property
     def distinct_periods(self) -> list[Dynamics]:
         return list({id(period): period for period in self.periods}.values())
@@ -76,8 +80,8 @@ class Timed(Dynamics):
 
     def identity(self) -> tuple:
         """What enters the fingerprint of a model: every distinct period once."""
-        place = {id(period): i for i, period in enumerate(self.distinct_periods)}
-        return self.context, [place[id(p)] for p in self.periods], self.distinct_periods, self.final
+        index = {id(period): i for i, period in enumerate(self.distinct_periods)}
+        return self.context, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
 
     def compute_row_sums(self) -> RowSumBounds:
         row_sums = [period.row_sums for period in self.distinct_periods]
@@ -101,10 +105,10 @@ class Timed(Dynamics):
         )
 
     def _worst_rounding(self, each: Sequence[ModelRounding]) -> ModelRounding:
-        rows = max(built.rows for built in each)
+        rows = max(rounding.rows for rounding in each)
         # Discounting what is final has rounded it once.
         final = (rows + EPS) * self._final_scale
-        return ModelRounding(rows, max(built.reward for built in each) + final)
+        return ModelRounding(rows, max(rounding.reward for rounding in each) + final)
 
     @property
     def _final_scale(self) -> float:
@@ -126,7 +130,7 @@ class Timed(Dynamics):
     def reward_scale(self) -> float:
         return max(period.reward_scale for period in self.distinct_periods) + self._final_scale
 
-    def as_rows(self, max_entries: float = math.inf) -> Timed | None:
+    def as_rows(self, max_entries: float = math.inf) -> FiniteHorizonDynamics | None:
         """The same with every period by rows, which have ``max_entries`` each at most."""
         rows = {id(period): period.as_rows(max_entries) for period in self.distinct_periods}
         if any(period is None for period in rows.values()):
@@ -155,59 +159,57 @@ class Timed(Dynamics):
         from tessella.mdp.compilation import to_device
 
         if len(self.distinct_periods) == 1:
-            low = self.distinct_periods[0].compile_with(options)
-            backend = low.backend
-            arrays = low.arrays
+            model = self.distinct_periods[0].compile_with(options)
+            backend = model.backend
+            arrays = model.arrays
             timed = jax.tree.map(lambda _: False, arrays)
         else:
             backend, arrays, timed = _stack_periods([_as_staged(period) for period in self.periods])
         flags = tuple(jax.tree.leaves(timed))
-        whole = CompiledPeriodBackend(
+        period_backend = CompiledPeriodBackend(
             backend, len(self.periods), flags, options.one_period_at_a_time
         )
-        return BackendModel(whole, to_device({"periods": arrays, "final": self.final}))
+        return BackendModel(period_backend, to_device({"periods": arrays, "final": self.final}))
 
     def to_sparse(self) -> list:
         import scipy.sparse as sp
 
         n = self._period_states
         periods = len(self.periods)
-        before = [period.to_sparse() for period in self.distinct_periods]
-        of = {
-            id(period): matrices
-            for period, matrices in zip(self.distinct_periods, before, strict=True)
-        }
+        matrices_by_period = {id(period): period.to_sparse() for period in self.distinct_periods}
 
-        def whole(action: int):
-            blocks = [of[id(period)][action] for period in self.periods[:-1]]
+        def build_matrix(action: int):
+            blocks = [matrices_by_period[id(period)][action] for period in self.periods[:-1]]
             inner = sp.block_diag(blocks, format="coo") if blocks else sp.coo_array((0, 0))
             entries = inner.data, (inner.row, inner.col + n)
             return sp.csr_array(entries, shape=(n * periods, n * periods))
 
-        return [whole(action) for action in range(self.n_actions)]
+        return [build_matrix(action) for action in range(self.n_actions)]
 
     def action_reward(self, action: int) -> NDArray[np.float64]:
-        paid = [period.action_reward(action) for period in self.periods]
+        rewards = [period.action_reward(action) for period in self.periods]
         if self.final.any():
-            paid[-1] = paid[-1] + self.periods[-1].to_sparse()[action] @ self.final.ravel()
-        return np.concatenate(paid)
+            rewards[-1] = rewards[-1] + self.periods[-1].to_sparse()[action] @ self.final.ravel()
+        return np.concatenate(rewards)
 
     def step(self, states, actions, rng) -> Transitions:
         time, x = np.divmod(states, self._period_states)
-        reached = np.empty(len(states), np.int64)
-        paid = np.empty(len(states))
+        next_states = np.empty(len(states), np.int64)
+        rewards = np.empty(len(states))
         ended = np.zeros(len(states), bool)
         last = time == len(self.periods) - 1
         for t in np.unique(time):
-            at = np.flatnonzero(time == t)
-            steps = self.periods[t].step(x[at], actions[at], rng)
-            reached[at] = steps.states
-            paid[at] = steps.rewards
-            ended[at] = steps.ended
-        there = last & ~ended  # what is final is for those who get to the end
-        paid[there] += self.final.ravel()[reached[there]]
+            indices = np.flatnonzero(time == t)
+            steps = self.periods[t].step(x[indices], actions[indices], rng)
+            next_states[indices] = steps.states
+            rewards[indices] = steps.rewards
+            ended[indices] = steps.ended
+        reaches_final = last & ~ended  # what is final is for those who get to the end
+        rewards[reaches_final] += self.final.ravel()[next_states[reaches_final]]
         return Transitions(
-            np.where(last, time, time + 1) * self._period_states + reached, paid, last | ended
+            np.where(last, time, time + 1) * self._period_states + next_states,
+            rewards,
+            last | ended,
         )
 
 
@@ -239,36 +241,44 @@ class CompiledPeriodBackend(Backend):
         import jax.numpy as jnp
 
         end = arrays["final"] if pay else jnp.zeros_like(w_S[0])
-        after = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
+        next_values = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
         return self._map_periods(
-            arrays, lambda own, w: self.period.shared_backup(own, w, pay), after
+            arrays,
+            lambda period_arrays, w: self.period.shared_backup(period_arrays, w, pay),
+            next_values,
         )
 
     def action_backup(self, arrays, w, action, pay):
         return self._map_periods(
-            arrays, lambda own, v: self.period.action_backup(own, v, action, pay), w
+            arrays,
+            lambda period_arrays, v: self.period.action_backup(period_arrays, v, action, pay),
+            w,
         )
 
     def supports_policy_arrays(self, arrays) -> bool:
         return self.period.supports_policy_arrays(self.period_arrays(arrays, 0))
 
     def policy_backup(self, arrays, w, policy, pay):
-        def under(own, v, taken):
-            return self.period.policy_backup(own, v, taken, pay)
+        def back_up_period(period_arrays, v, actions):
+            return self.period.policy_backup(period_arrays, v, actions, pay)
 
-        return self._map_periods(arrays, under, w, policy)
+        return self._map_periods(arrays, back_up_period, w, policy)
 
     def _map_periods(self, arrays, step, *by_time):
         """``step`` of each period's arrays and of slices by time, stacked."""
         import jax
         from jax import lax
 
-        def one(slices):
+        def apply_step(slices):
             timed, *others = slices
             return step(self._with_leaves(arrays, timed), *others)
 
         slices = (self._timed_leaves(arrays), *by_time)
-        return lax.map(one, slices) if self.one_period_at_a_time else jax.vmap(one)(slices)
+        return (
+            lax.map(apply_step, slices)
+            if self.one_period_at_a_time
+            else jax.vmap(apply_step)(slices)
+        )
 
     def _timed_leaves(self, arrays) -> list:
         import jax
@@ -281,9 +291,11 @@ class CompiledPeriodBackend(Backend):
         import jax
 
         leaves, tree = jax.tree.flatten(arrays["periods"])
-        own = iter(timed)
-        kept = [next(own) if t else leaf for leaf, t in zip(leaves, self.is_timed, strict=True)]
-        return jax.tree.unflatten(tree, kept)
+        timed_leaves = iter(timed)
+        period_leaves = [
+            next(timed_leaves) if t else leaf for leaf, t in zip(leaves, self.is_timed, strict=True)
+        ]
+        return jax.tree.unflatten(tree, period_leaves)
 
 
 def _as_staged(period: Dynamics) -> Staged:
@@ -299,9 +311,9 @@ def _stack_periods(periods: list[Staged]) -> tuple[StageBackend, list, list]:
     for stages in zip(*(period.stages for period in periods), strict=True):
         operation, each = _compile_alike(stages, location=f"stage {len(operations) + 1}")
         operations.append(operation)
-        one = {key: _merge_periods([a[key] for a in each]) for key in each[0]}
-        arrays.append({key: values for key, (values, _) in one.items()})
-        timed.append({key: depends for key, (_, depends) in one.items()})
+        merged = {key: _merge_periods([a[key] for a in each]) for key in each[0]}
+        arrays.append({key: values for key, (values, _) in merged.items()})
+        timed.append({key: depends for key, (_, depends) in merged.items()})
     return StageBackend(tuple(operations), periods[0].n_actions), arrays, timed
 
 
@@ -340,23 +352,25 @@ def build_horizon(
     scratch: Mapping[str, Sequence] | None,
 ) -> ModelComponents:
     """A staged model with a horizon; functions may name ``time``."""
-    wide = _add_time_axis(context, horizon)
+    timed_context = _add_time_axis(context, horizon)
     mask = (
-        None if feasible is None else feasible_mask(wide, _repeat_mask(context, horizon, feasible))
+        None
+        if feasible is None
+        else feasible_mask(timed_context, _repeat_mask(context, horizon, feasible))
     )
     by_time = None if mask is None else mask.reshape(horizon.periods, context.grid.size, -1)
-    make = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
+    cache = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
     periods: list[Dynamics] = []
     for t in range(horizon.periods):
-        moment = replace(context, period=PeriodContext(t))
-        allowed = None if by_time is None else by_time[t]
+        period_context = replace(context, period=PeriodContext(t))
+        period_mask = None if by_time is None else by_time[t]
         # What the second period works out, all others do; what time does not change, the first did.
-        with repeated({0: 1, 1: horizon.periods - 1}.get(t, 0)):
-            periods.append(Staged.build(moment, stages, allowed, scratch, make))
-        if make.has_all(stages):
+        with multiply_entry_counts({0: 1, 1: horizon.periods - 1}.get(t, 0)):
+            periods.append(Staged.build(period_context, stages, period_mask, scratch, cache))
+        if cache.has_all(stages):
             periods *= horizon.periods  # time does not matter
             break
-    return _components(context, wide, horizon, tuple(periods), mask)
+    return _components(context, timed_context, horizon, tuple(periods), mask)
 
 
 class StageCache:
@@ -365,23 +379,23 @@ class StageCache:
     ``ever_feasible`` (S, A) says which pairs can occur at some time.
     """
 
-    def __init__(self, ever: NDArray[np.bool_] | None) -> None:
-        self.ever_feasible = ever
+    def __init__(self, ever_feasible: NDArray[np.bool_] | None) -> None:
+        self.ever_feasible = ever_feasible
         self.compiled: dict[int, CompiledStage] = {}
 
-    def __call__(self, stage: Stage, moment: EvaluationContext) -> CompiledStage:
+    def __call__(self, stage: Stage, period_context: EvaluationContext) -> CompiledStage:
         if id(stage) in self.compiled:
             return self.compiled[id(stage)]
-        assert moment.period is not None
-        moment.period.uses_time = False
-        numbers = stage.compile(moment)
-        if moment.period.uses_time:
-            return numbers
-        if moment.feasible is not None and self.ever_feasible is not None:
-            ever = self.ever_feasible.T.reshape(moment.feasible.shape)
-            numbers = stage.compile(replace(moment, feasible=ever))
-        self.compiled[id(stage)] = numbers
-        return numbers
+        assert period_context.period is not None
+        period_context.period.uses_time = False
+        compiled = stage.compile(period_context)
+        if period_context.period.uses_time:
+            return compiled
+        if period_context.feasible is not None and self.ever_feasible is not None:
+            mask = self.ever_feasible.T.reshape(period_context.feasible.shape)
+            compiled = stage.compile(replace(period_context, feasible=mask))
+        self.compiled[id(stage)] = compiled
+        return compiled
 
     def has_all(self, stages: Sequence[Stage]) -> bool:
         return all(id(stage) in self.compiled for stage in stages)
@@ -389,24 +403,32 @@ class StageCache:
 
 def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> ModelComponents:
     """A model whose periods are all alike, over a horizon."""
-    wide = _add_time_axis(parts.context, horizon)
+    timed_context = _add_time_axis(parts.context, horizon)
     mask = parts.feasible
     if mask is not None:
         mask = np.tile(mask, (horizon.periods, 1))
-    made = _components(parts.context, wide, horizon, (parts.dynamics,) * horizon.periods, mask)
+    components = _components(
+        parts.context, timed_context, horizon, (parts.dynamics,) * horizon.periods, mask
+    )
     return (
-        made
+        components
         if parts.start is None
-        else replace(made, start=_start_at_time_zero(parts.start, horizon))
+        else replace(components, start=_start_at_time_zero(parts.start, horizon))
     )
 
 
 def _components(
-    context: EvaluationContext, wide: EvaluationContext, horizon: FiniteHorizon, periods, mask
+    context: EvaluationContext,
+    timed_context: EvaluationContext,
+    horizon: FiniteHorizon,
+    periods,
+    mask,
 ) -> ModelComponents:
     final = horizon.discount * _final_reward(context, horizon)
     start = _start_at_time_zero(np.full(context.grid.size, 1 / context.grid.size), horizon)
-    return ModelComponents(wide, Timed(wide, periods, final), mask, start)
+    return ModelComponents(
+        timed_context, FiniteHorizonDynamics(timed_context, periods, final), mask, start
+    )
 
 
 def _start_at_time_zero(start: NDArray[np.float64], horizon: FiniteHorizon) -> NDArray[np.float64]:
@@ -447,7 +469,7 @@ def _final_reward(context: EvaluationContext, horizon: FiniteHorizon) -> NDArray
         given = call_by_name(given, {name: names[name] for name in context.grid.axes}, subject)
     array = checks.as_numbers(given, subject)
     try:
-        wide = np.broadcast_to(
+        values = np.broadcast_to(
             array if array.shape != (context.grid.size,) else array.reshape(shape), shape
         )
     except ValueError:
@@ -455,9 +477,9 @@ def _final_reward(context: EvaluationContext, horizon: FiniteHorizon) -> NDArray
         raise ModelError(requirement, value=f"has shape {array.shape}") from None
     checks.raise_for_first(
         f"{subject} must be finite",
-        ~np.isfinite(wide),
+        ~np.isfinite(values),
         lambda place: context.grid.describe(int(np.ravel_multi_index(place, shape))),
-        lambda place: f"is {format_value(float(wide[place]))}",
+        lambda place: f"is {format_value(float(values[place]))}",
         "states",
     )
-    return wide.copy()
+    return values.copy()

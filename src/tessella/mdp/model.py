@@ -32,7 +32,7 @@ from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.checks import check_observation_noise
 from tessella.mdp.context import Feasible, feasible_mask, make_context, require_feasible_actions
 from tessella.mdp.dynamics import Dynamics, ModelComponents
-from tessella.mdp.finite_horizon import Timed, build_horizon, repeat_over_horizon
+from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.stage import Function, Noise, Stage, subtract_costs
@@ -51,6 +51,7 @@ HASHED_NAMES = {
     "CompiledStage": "Compiled",
     "DropAxes": "Forget",
     "EvaluationContext": "Scope",
+    "FiniteHorizonDynamics": "Timed",
     "Identity": "Stay",
     "InterpolatedScatter": "Corners",
     "Interpolation": "Blend",
@@ -446,7 +447,7 @@ class MDP:
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
         axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
-        kind = type(self.dynamics).__name__.lower()
+        kind = self.dynamics.kind
         kind += ", interpolated" if self.dynamics.is_interpolated else ""
         called = "" if self.action_name == "action" else f"{self.action_name} "
         parts = ", ".join(components(self.actions))
@@ -472,7 +473,7 @@ def assemble_model(
     """The model of these parts; with a finite horizon, of that many such periods."""
     criterion = as_criterion(criterion)
     if isinstance(criterion, FiniteHorizon):
-        if not isinstance(parts.dynamics, Timed):
+        if not isinstance(parts.dynamics, FiniteHorizonDynamics):
             parts = repeat_over_horizon(parts, _final_as_reward(criterion, minimise))
         criterion = replace(criterion, final=0.0)  # it is in the dynamics
     return replace(_build_mdp(parts, criterion, name, parameters), minimise=minimise)

@@ -58,7 +58,7 @@ from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
 from tessella.mdp.context import make_context
 from tessella.mdp.dynamics import Dynamics, ModelComponents
-from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.netcdf_tables import END, TableReader, arrays_of, arrays_of_outcomes
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
@@ -89,7 +89,7 @@ LABELS_MAX_EXPANSION = 32
 
 @contextmanager
 def open_dataset(path: str | Path, subject: str) -> Iterator[netCDF4.Dataset]:
-    """The file at ``path``, which should be ``what``: "a saved model"."""
+    """The file at ``path``, which should be ``subject``: "a saved model"."""
     with read_errors(path, subject):
         require_regular(os.stat(path), f"{path} cannot be read as {subject}")
         with netCDF4.Dataset(str(path), "r") as file:
@@ -98,7 +98,7 @@ def open_dataset(path: str | Path, subject: str) -> Iterator[netCDF4.Dataset]:
 
 
 @contextmanager
-def created(path: str | Path) -> Iterator[netCDF4.Dataset]:
+def create_dataset(path: str | Path) -> Iterator[netCDF4.Dataset]:
     """A new file, which takes the place of the one at ``path`` once all is written."""
     with atomic_write(path) as part:
         try:
@@ -136,18 +136,18 @@ def _write(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) 
 
 def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
     """The hash of a file's content: see the docstring of this module."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, value in sorted(attributes.items()):
         text = value if isinstance(value, str) else float(value).hex()
-        found.update(f"{name}={text}\n".encode())
+        hasher.update(f"{name}={text}\n".encode())
     for name, (values, _) in sorted(variables.items()):
         kind = {"b": "i"}.get(values.dtype.kind, values.dtype.kind)
-        found.update(f"{name} {kind} {list(values.shape)}\n".encode())
+        hasher.update(f"{name} {kind} {list(values.shape)}\n".encode())
         if kind == "U":
-            found.update(json.dumps(values.tolist()).encode())
+            hasher.update(json.dumps(values.tolist()).encode())
         else:
-            found.update(np.ascontiguousarray(values, dtype=f"<{kind}8").data)
-    return found.hexdigest()
+            hasher.update(np.ascontiguousarray(values, dtype=f"<{kind}8").data)
+    return hasher.hexdigest()
 
 
 def refuse_altered(attributes: dict[str, Any], arrays: Mapping[str, NDArray]) -> None:
@@ -172,9 +172,9 @@ def read_variable(
         if not (variable.dtype is str or variable.dtype.kind in "if"):
             raise FileError(f"{name!r} must hold numbers or text", value=f"got {variable.dtype}")
     declared = sum(map(_declared_bytes, variables.values()))
-    most = min(MAX_COMPRESSION_RATIO * size, largest)
-    if declared > most:
-        requirement = f"a file of {size:,} bytes may declare arrays of {most:,} bytes"
+    max_bytes = min(MAX_COMPRESSION_RATIO * size, largest)
+    if declared > max_bytes:
+        requirement = f"a file of {size:,} bytes may declare arrays of {max_bytes:,} bytes"
         raise FileError(requirement, value=f"it declares {declared:,}")
     return {name: _values(name, variable, size) for name, variable in variables.items()}
 
@@ -198,11 +198,11 @@ def _labels(name: str, variable: Any, size: int) -> NDArray:
     if len(variable.shape) != 1:
         raise FileError(f"{name!r} must be a list of labels", value=f"has shape {variable.shape}")
     labels: list[str] = []
-    left = size
+    bytes_left = size
     for i in range(variable.shape[0]):
         labels.append(variable[i])
-        left -= LABEL_BYTES + len(labels[-1].encode("utf-8", "surrogatepass"))
-        if left < 0:
+        bytes_left -= LABEL_BYTES + len(labels[-1].encode("utf-8", "surrogatepass"))
+        if bytes_left < 0:
             requirement = f"the labels of {name!r} must fit into the file's {size:,} bytes"
             raise FileError(requirement, location=f"label {i + 1}", value="is one too many")
     width = 4 * len(labels) * max(map(len, labels), default=0)
@@ -235,11 +235,11 @@ class SavedModel:
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     contents = _contents(mdp)
-    with created(path) as file:
+    with create_dataset(path) as file:
         write_variables(file, *contents)
 
 
-def put_beside(mdp: MDP, file: Any) -> None:
+def write_model_group(mdp: MDP, file: Any) -> None:
     """Write ``mdp`` into an open file, as its group ``model``."""
     write_variables(file.createGroup(MODEL_GROUP), *_contents(mdp))
 
@@ -251,7 +251,7 @@ def kind_of(path: str | Path) -> str:
 
 
 def group_fingerprint(path: str | Path) -> str | None:
-    """The fingerprint of the model that was put beside something else; None without one."""
+    """The fingerprint of the model in the group of another file; None without one."""
     with open_dataset(path, KIND) as file:
         group = file.groups.get(MODEL_GROUP)
         return None if group is None else str(getattr(group, "fingerprint", ""))
@@ -285,12 +285,15 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     variables["feasible"] = (mdp.feasible_mask.astype(np.int8), shape)
     if mdp.start is not None:
         variables["start"] = (mdp.start, ("state",))
-    if isinstance(mdp.dynamics, Timed):
-        last = _last(mdp, mdp.dynamics)
+    if isinstance(mdp.dynamics, FiniteHorizonDynamics):
+        last = _build_last_period(mdp, mdp.dynamics)
         final = mdp.dynamics.final
-        written = [period.rounding_as_saved for period in mdp.dynamics.distinct_periods]
-        worst = ModelRounding(max(one.rows for one in written), max(one.reward for one in written))
-        attributes |= _errors("period_", worst)
+        roundings = [period.rounding_as_saved for period in mdp.dynamics.distinct_periods]
+        worst = ModelRounding(
+            max(rounding.rows for rounding in roundings),
+            max(rounding.reward for rounding in roundings),
+        )
+        attributes |= _rounding_attributes("period_", worst)
         variables |= arrays_of(last, END) | {f"{END}final": (final.ravel(), ("state",))}
         outcomes = last.outcomes
     if outcomes is not None:
@@ -298,12 +301,12 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     return attributes, variables
 
 
-def _last(mdp: MDP, dynamics: Timed) -> Tabular:
+def _build_last_period(mdp: MDP, dynamics: FiniteHorizonDynamics) -> Tabular:
     """The last period of a horizon as rows."""
     period = dynamics.periods[-1]
     n = dynamics.final.size
     axes = dict(zip(mdp.grid.axes[1:], mdp.grid.values[1:], strict=True))
-    alone = replace(
+    single_period = replace(
         mdp,
         grid=StateGrid(axes),
         dynamics=period,
@@ -312,20 +315,20 @@ def _last(mdp: MDP, dynamics: Timed) -> Tabular:
         start=None,
         observation_noise=0.0,
     )
-    return as_tabular(alone)
+    return as_tabular(single_period)
 
 
 def load(path: str | Path) -> SavedModel:
-    """What ``save`` wrote, or ``put_beside``; arrays and attributes are checked like a user's."""
-    with open_dataset(path, KIND) as whole:
-        file = whole.groups.get(MODEL_GROUP, whole)
-        about = attributes_of(file)
-        if about.get("format") != FORMAT or about.get("version") != VERSION:
-            kind = f"got {about.get('format')!r}, version {about.get('version')}"
+    """The model of ``save`` or ``write_model_group``; checked like arrays of a user."""
+    with open_dataset(path, KIND) as dataset:
+        file = dataset.groups.get(MODEL_GROUP, dataset)
+        attributes = attributes_of(file)
+        if attributes.get("format") != FORMAT or attributes.get("version") != VERSION:
+            kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
         arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
-        refuse_altered(about, arrays)
-        return _saved(about, arrays)
+        refuse_altered(attributes, arrays)
+        return _read_saved_model(attributes, arrays)
 
 
 def _variables(file: Any) -> Iterator[tuple[str, Any]]:
@@ -337,26 +340,28 @@ def _variables(file: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{group}/{name}", variable
 
 
-def _saved(about: dict[str, Any], arrays: dict[str, NDArray]) -> SavedModel:
+def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) -> SavedModel:
     for name in TEXTS:
-        if not isinstance(about.get(name), str):
-            raise FileError(f"the attribute {name!r} must be text", value=f"got {about.get(name)}")
-    criterion = read_criterion(about.get("criterion"), about["discount"])
-    if float(about["discount"]) != criterion.discount:
+        if not isinstance(attributes.get(name), str):
+            raise FileError(
+                f"the attribute {name!r} must be text", value=f"got {attributes.get(name)}"
+            )
+    criterion = read_criterion(attributes.get("criterion"), attributes["discount"])
+    if float(attributes["discount"]) != criterion.discount:
         requirement = f"the discount of {criterion} is {criterion.discount:g}"
-        raise FileError(requirement, value=f"got {about['discount']}")
-    parameters = json.loads(about["parameters"])
+        raise FileError(requirement, value=f"got {attributes['discount']}")
+    parameters = json.loads(attributes["parameters"])
     if not isinstance(parameters, dict):
         raise FileError("the attribute 'parameters' must be an object", value=f"got {parameters}")
     return SavedModel(
-        _parts(about, arrays, criterion),
+        _read_components(attributes, arrays, criterion),
         criterion,
-        about["name"],
+        attributes["name"],
         parameters,
-        about["fingerprint"] if about["kind"].endswith("tabular") else None,
-        json.loads(about.get("observation_noise", "0.0")),
-        _clock(json.loads(about["clock"]), criterion) if "clock" in about else None,
-        "told" in about,
+        attributes["fingerprint"] if attributes["kind"].endswith("tabular") else None,
+        json.loads(attributes.get("observation_noise", "0.0")),
+        _clock(json.loads(attributes["clock"]), criterion) if "clock" in attributes else None,
+        "told" in attributes,
     )
 
 
@@ -374,71 +379,76 @@ def _clock(given: Any, criterion: Criterion) -> Clock:
     return clock
 
 
-def _parts(
-    about: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion
+def _read_components(
+    attributes: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion
 ) -> ModelComponents:
-    axes = json.loads(about["axes"])
+    axes = json.loads(attributes["axes"])
     if not isinstance(axes, list) or len(set(axes)) < len(axes):
         raise FileError("the axes of a file must be a list of names", value=f"got {axes!r:.60}")
     grid = StateGrid({name: arrays[f"grid/{name}"] for name in axes})
-    grid = grid.with_downward_axis(about.get("downward_axis", ""))
+    grid = grid.with_downward_axis(attributes.get("downward_axis", ""))
     context = make_context(
-        grid, actions_from_json(json.loads(about["actions"])), about["action_name"]
+        grid, actions_from_json(json.loads(attributes["actions"])), attributes["action_name"]
     )
-    timed = isinstance(criterion, FiniteHorizon)
-    prefixes = ["", "period_"] if timed else [""]
-    reader = TableReader(context, arrays, _built(about, prefixes[-1]))
+    has_horizon = isinstance(criterion, FiniteHorizon)
+    prefixes = ["", "period_"] if has_horizon else [""]
+    reader = TableReader(context, arrays, _read_rounding(attributes, prefixes[-1]))
     mask = reader.mask()
-    dynamics = reader.periods(mask, criterion) if timed else reader.table(mask)
-    most = REWARD_ERROR_LIMIT * max(1.0, float(np.abs(arrays["reward"]).max()))
-    for of in prefixes:
-        if _built(about, of).reward > most:
-            requirement = f"{of}reward_error must be at most {most:g}, by the rewards"
-            raise FileError(requirement, value=f"got {about[f'{of}reward_error']:g}")
+    dynamics = reader.periods(mask, criterion) if has_horizon else reader.table(mask)
+    max_error = REWARD_ERROR_LIMIT * max(1.0, float(np.abs(arrays["reward"]).max()))
+    for prefix in prefixes:
+        if _read_rounding(attributes, prefix).reward > max_error:
+            requirement = f"{prefix}reward_error must be at most {max_error:g}, by the rewards"
+            raise FileError(requirement, value=f"got {attributes[f'{prefix}reward_error']:g}")
     return ModelComponents(context, dynamics, mask, arrays.get("start"))
 
 
-def _built(about: dict[str, Any], of: str) -> ModelRounding:
-    """How far the numbers of a file may be off."""
-    built = ModelRounding(float(about[f"{of}row_error"]), float(about[f"{of}reward_error"]))
-    if not (0 <= built.rows < ROW_ERROR_LIMIT and 0 <= built.reward < np.inf):
+def _read_rounding(attributes: dict[str, Any], prefix: str) -> ModelRounding:
+    """Error bounds of the rows and rewards of a file."""
+    rounding = ModelRounding(
+        float(attributes[f"{prefix}row_error"]), float(attributes[f"{prefix}reward_error"])
+    )
+    if not (0 <= rounding.rows < ROW_ERROR_LIMIT and 0 <= rounding.reward < np.inf):
         requirement = (
-            f"{of}row_error must lie in [0, {ROW_ERROR_LIMIT:g}), {of}reward_error be finite"
+            f"{prefix}row_error must lie in [0, {ROW_ERROR_LIMIT:g}), "
+            f"{prefix}reward_error be finite"
         )
-        raise FileError(requirement, value=f"got {built.rows:g} and {built.reward:g}")
-    return built
+        raise FileError(requirement, value=f"got {rounding.rows:g} and {rounding.reward:g}")
+    return rounding
 
 
-def _errors(of: str, built: ModelRounding) -> dict[str, float]:
-    return {f"{of}row_error": built.rows, f"{of}reward_error": built.reward}
+def _rounding_attributes(prefix: str, rounding: ModelRounding) -> dict[str, float]:
+    return {f"{prefix}row_error": rounding.rows, f"{prefix}reward_error": rounding.reward}
 
 
 def as_tabular(mdp: MDP) -> Tabular:
     """The model's dynamics as rows."""
     if isinstance(mdp.dynamics, Tabular):
         return mdp.dynamics
-    listed = mdp.to_pairs()
+    pair_model = mdp.to_pairs()
     context = make_context(mdp.grid, mdp.actions, mdp.action_name)
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
-    pairs = Pairs(context, listed.states, listed.choices, listed.transition)
+    pairs = Pairs(context, pair_model.states, pair_model.choices, pair_model.transition)
     pairs.rows.eliminate_zeros()
-    dynamics = build_tabular(pairs, listed.reward, None, mdp.dynamics.rounding_as_saved).dynamics
+    dynamics = build_tabular(
+        pairs, pair_model.reward, None, mdp.dynamics.rounding_as_saved
+    ).dynamics
     assert isinstance(dynamics, Tabular)
     return dynamics
 
 
 def _attributes(mdp: MDP) -> dict[str, Any]:
     noise = np.asarray(mdp.observation_noise, dtype=float)
-    seen = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
+    optional = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
     if not isinstance(mdp.criterion, Discounted):
-        seen["criterion"] = json.dumps(mdp.criterion.identity())
+        optional["criterion"] = json.dumps(mdp.criterion.identity())
     if mdp.clock is not None:
-        seen["clock"] = json.dumps(asdict(mdp.clock))
+        optional["clock"] = json.dumps(asdict(mdp.clock))
     if mdp.minimise:
-        seen["told"] = "in costs"
+        optional["told"] = "in costs"
     if mdp.grid.downward_axis:
-        seen["downward_axis"] = mdp.grid.downward_axis
-    return seen | {
+        optional["downward_axis"] = mdp.grid.downward_axis
+    return optional | {
         "format": FORMAT,
         "version": VERSION,
         "name": mdp.name,
@@ -449,14 +459,15 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "discount": mdp.discount,
         "kind": _kind(mdp.dynamics),
         "fingerprint": mdp.fingerprint,
-        **_errors("", mdp.dynamics.rounding_as_saved),
+        **_rounding_attributes("", mdp.dynamics.rounding_as_saved),
     }
 
 
 def _kind(dynamics: Dynamics) -> str:
-    """``staged``, ``timed tabular``: one that ends in ``as_tabular`` is read back as it was."""
-    kind = type(dynamics).__name__.lower()
-    return f"{kind} {_kind(dynamics.periods[0])}" if isinstance(dynamics, Timed) else kind
+    """``staged``, ``timed tabular``: one that ends in ``tabular`` is read back as it was."""
+    if isinstance(dynamics, FiniteHorizonDynamics):
+        return f"{dynamics.kind} {_kind(dynamics.periods[0])}"
+    return dynamics.kind
 
 
 def _to_json(value: Any) -> Any:

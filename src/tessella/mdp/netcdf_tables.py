@@ -19,7 +19,7 @@ from tessella.errors import FileError
 from tessella.grid import StateGrid, index_type
 from tessella.mdp.checks import raise_for_first
 from tessella.mdp.context import TIME, EvaluationContext, make_context
-from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.tabular.pairs import Pairs, check_entries, check_rewards, check_sums, pairs_of
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding
@@ -37,27 +37,27 @@ class TableReader:
 
     Attributes:
         arrays: path to values.
-        built: how far rows and rewards may be off.
+        rounding: error bounds of rows and rewards.
     """
 
     context: EvaluationContext
     arrays: Mapping[str, NDArray]
-    built: ModelRounding
-    known: dict[bytes, Tabular] = field(default_factory=dict)  # by their content, each checked
+    rounding: ModelRounding
+    checked_tables: dict[bytes, Tabular] = field(default_factory=dict)  # by content
 
     def mask(self) -> Mask:
-        given = self._array("feasible", "i", self._pairs(self.context))
-        if not np.isin(given, (0, 1)).all():
+        entries = self._array("feasible", "i", self._pairs(self.context))
+        if not np.isin(entries, (0, 1)).all():
             raise FileError("'feasible' must hold 0 and 1")
-        return given.astype(bool)
+        return entries.astype(bool)
 
     def table(self, mask: Mask) -> Tabular:
         """Of a model without a horizon."""
-        return self._checked(
+        return self._check_once(
             self._table(self.context, "", mask, self._outcomes(self.context)), mask
         )
 
-    def periods(self, mask: Mask, horizon: FiniteHorizon) -> Timed:
+    def periods(self, mask: Mask, horizon: FiniteHorizon) -> FiniteHorizonDynamics:
         """Of a model with a horizon; one object where periods are the same."""
         grid = self.context.grid
         if grid.axes[0] != TIME or not np.array_equal(grid.values[0], range(horizon.periods)):
@@ -66,21 +66,26 @@ class TableReader:
             )
             raise FileError(requirement, value=f"it is {grid.axes[0]!r}")
         axes = dict(zip(grid.axes[1:], grid.values[1:], strict=True))
-        moment = make_context(StateGrid(axes), self.context.actions, self.context.action_name)
-        whole = self._table(self.context, "", mask, None)
-        outcomes = self._outcomes(moment)
-        n = moment.grid.size
+        period_context = make_context(
+            StateGrid(axes), self.context.actions, self.context.action_name
+        )
+        all_periods = self._table(self.context, "", mask, None)
+        outcomes = self._outcomes(period_context)
+        n = period_context.grid.size
         periods = []
         for time in range(horizon.periods - 1):
-            own = mask[time * n : (time + 1) * n]
-            periods.append(self._checked(_at(whole, moment, own, time, outcomes), own))
-        last = self._table(moment, END, mask[-n:], outcomes)
-        periods.append(self._checked(last, mask[-n:]))
-        if outcomes is not None and len(self.known) > 1:
+            period_mask = mask[time * n : (time + 1) * n]
+            period = _extract_period(all_periods, period_context, period_mask, time, outcomes)
+            periods.append(self._check_once(period, period_mask))
+        last = self._table(period_context, END, mask[-n:], outcomes)
+        periods.append(self._check_once(last, mask[-n:]))
+        if outcomes is not None and len(self.checked_tables) > 1:
             raise FileError("a model with outcomes must have periods that are all alike")
         final = self._array(f"{END}final", "f", (n,))
-        _check_end(whole, last, mask[-n:], final)
-        return Timed(self.context, tuple(periods), final.reshape(moment.grid.shape))
+        _check_end(all_periods, last, mask[-n:], final)
+        return FiniteHorizonDynamics(
+            self.context, tuple(periods), final.reshape(period_context.grid.shape)
+        )
 
     def _table(
         self, context: EvaluationContext, group: str, mask: Mask, outcomes: Outcomes | None
@@ -101,7 +106,7 @@ class TableReader:
             raise FileError(f"'{group}indices' must ascend in every row")
         if row_of[~mask].any() or reward[~mask].any():
             raise FileError("an infeasible action must have row 0 and reward 0")
-        return Tabular(context, rows, row_of, reward, outcomes, self.built)
+        return Tabular(context, rows, row_of, reward, outcomes, self.rounding)
 
     def _outcomes(self, context: EvaluationContext) -> Outcomes | None:
         if "outcomes/start" not in self.arrays:
@@ -119,13 +124,13 @@ class TableReader:
             raise FileError("'outcomes/reward' must be finite")
         return Outcomes(start=start, **parts | {"ended": parts["ended"].astype(bool)})
 
-    def _checked(self, table: Tabular, mask: Mask) -> Tabular:
+    def _check_once(self, table: Tabular, mask: Mask) -> Tabular:
         """The table of this content, checked when it is first met."""
-        key = _content(table, mask)
-        if key not in self.known:
-            _check(table, mask)
-            self.known[key] = table
-        return self.known[key]
+        key = _hash_content(table, mask)
+        if key not in self.checked_tables:
+            _check_table(table, mask)
+            self.checked_tables[key] = table
+        return self.checked_tables[key]
 
     def _array(self, name: str, kind: str, shape: tuple[int, ...]) -> NDArray:
         if name not in self.arrays:
@@ -150,35 +155,43 @@ class TableReader:
         return context.grid.size, len(context.actions)
 
 
-def _at(
-    whole: Tabular, moment: EvaluationContext, mask: Mask, time: int, outcomes: Outcomes | None
+def _extract_period(
+    all_periods: Tabular,
+    period_context: EvaluationContext,
+    mask: Mask,
+    time: int,
+    outcomes: Outcomes | None,
 ) -> Tabular:
     """The period at ``time``, with its rows in the order in which pairs use them."""
     n = len(mask)
-    here = slice(time * n, (time + 1) * n)
-    used, first, local = np.unique(whole.row_of[here][mask], return_index=True, return_inverse=True)
-    place = np.argsort(np.argsort(first))
+    states = slice(time * n, (time + 1) * n)
+    used, first, local = np.unique(
+        all_periods.row_of[states][mask], return_index=True, return_inverse=True
+    )
+    rank = np.argsort(np.argsort(first))
     row_of = np.zeros(mask.shape, dtype=index_type(len(used)))
-    row_of[mask] = place[local]
-    rows = whole.rows[used[np.argsort(first)]]
+    row_of[mask] = rank[local]
+    rows = all_periods.rows[used[np.argsort(first)]]
     columns = rows.indices - (time + 1) * n
     if columns.size and not 0 <= columns.min() <= columns.max() < n:
         requirement = "every period of a model with a horizon must move time on by one"
         raise FileError(requirement, location=f"time={time}", value="does not")
     rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used), n))
-    return Tabular(moment, rows, row_of, whole.reward[here], outcomes, whole.rounding)
+    return Tabular(
+        period_context, rows, row_of, all_periods.reward[states], outcomes, all_periods.rounding
+    )
 
 
-def _content(table: Tabular, mask: Mask) -> bytes:
-    found = hashlib.sha256(np.ascontiguousarray(mask).data)
+def _hash_content(table: Tabular, mask: Mask) -> bytes:
+    hasher = hashlib.sha256(np.ascontiguousarray(mask).data)
     for part in (table.rows.indptr, table.rows.indices, table.row_of):
-        found.update(np.ascontiguousarray(part, dtype=np.int64).data)
+        hasher.update(np.ascontiguousarray(part, dtype=np.int64).data)
     for part in (table.rows.data, table.reward):
-        found.update(np.ascontiguousarray(part).data)
-    return found.digest()
+        hasher.update(np.ascontiguousarray(part).data)
+    return hasher.digest()
 
 
-def _check(table: Tabular, mask: Mask) -> None:
+def _check_table(table: Tabular, mask: Mask) -> None:
     """Probabilities and rewards, as in models from arrays; errors name the first pair of a row."""
     states, choices = np.nonzero(mask)
     check_rewards(Pairs(table.context, states, choices, table.rows), table.reward[mask])
@@ -193,33 +206,36 @@ def _check(table: Tabular, mask: Mask) -> None:
 
 def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
     """Refuse outcomes of which rows and rewards are not the expectations."""
-    every = pairs_of(table.context, outcomes, outcomes.probability)
-    check_entries(every)
-    check_sums(every, ROW_SUM_TOLERANCE)
-    if not np.array_equal(every.keys, np.flatnonzero(mask)):
+    all_pairs = pairs_of(table.context, outcomes, outcomes.probability)
+    check_entries(all_pairs)
+    check_sums(all_pairs, ROW_SUM_TOLERANCE)
+    if not np.array_equal(all_pairs.keys, np.flatnonzero(mask)):
         raise FileError("every feasible pair must have outcomes, and no other")
-    near = 4 * EPS * (int(np.diff(outcomes.start).max()) + 4)
-    going_on = pairs_of(table.context, outcomes, outcomes.probability * ~outcomes.ended).rows
+    tolerance = 4 * EPS * (int(np.diff(outcomes.start).max()) + 4)
+    continuing = pairs_of(table.context, outcomes, outcomes.probability * ~outcomes.ended).rows
     size = outcomes.expected(np.abs(outcomes.reward)).reshape(mask.shape)
-    off = np.abs(outcomes.expected_reward.reshape(mask.shape) - table.reward)
-    same = np.diff(table.rows.indptr)[table.row_of[mask]].sum() == going_on.nnz
-    if same:  # so that there is room for the rows of all pairs
-        apart = going_on - table.rows[table.row_of[mask]]
-        same = np.abs(apart.data).max(initial=0.0) <= near and (off <= near * size).all()
-    if not same:
+    reward_error = np.abs(outcomes.expected_reward.reshape(mask.shape) - table.reward)
+    is_consistent = np.diff(table.rows.indptr)[table.row_of[mask]].sum() == continuing.nnz
+    if is_consistent:  # so that the rows of all pairs fit in memory
+        difference = continuing - table.rows[table.row_of[mask]]
+        is_consistent = (
+            np.abs(difference.data).max(initial=0.0) <= tolerance
+            and (reward_error <= tolerance * size).all()
+        )
+    if not is_consistent:
         raise FileError("rows and rewards must be the expectations of their outcomes")
 
 
-def _check_end(whole: Tabular, last: Tabular, mask: Mask, final: NDArray) -> None:
+def _check_end(all_periods: Tabular, last: Tabular, mask: Mask, final: NDArray) -> None:
     """Refuse a last time that is not the last period, and what comes after it."""
     n = len(mask)
-    lengths = np.diff(whole.rows.indptr)
+    lengths = np.diff(all_periods.rows.indptr)
     if not np.isfinite(final).all():
         raise FileError(f"'{END}final' must be finite")
-    paid = last.reward + (last.rows @ final)[last.row_of]
+    expected = last.reward + (last.rows @ final)[last.row_of]
     size = np.abs(last.reward) + (last.rows @ np.abs(final))[last.row_of]
-    near = np.abs(paid - whole.reward[-n:]) <= 4 * EPS * (last.longest_row + 4) * size
-    if lengths[whole.row_of[-n:]][mask].any() or not near[mask].all():
+    is_close = np.abs(expected - all_periods.reward[-n:]) <= 4 * EPS * (last.longest_row + 4) * size
+    if lengths[all_periods.row_of[-n:]][mask].any() or not is_close[mask].all():
         raise FileError(f"at the last time, rows must be empty and rewards those of '{END}'")
 
 
@@ -253,6 +269,6 @@ def arrays_of_outcomes(outcomes: Outcomes) -> dict[str, tuple[NDArray, tuple[str
     for part in fields(outcomes):
         values = getattr(outcomes, part.name)
         values = values.astype(np.int8) if values.dtype == bool else values
-        along = "pair_end" if part.name == "start" else "outcome"
-        arrays[f"outcomes/{part.name}"] = (values, (along,))
+        dimension = "pair_end" if part.name == "start" else "outcome"
+        arrays[f"outcomes/{part.name}"] = (values, (dimension,))
     return arrays

@@ -38,7 +38,7 @@ from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
-from tessella.solvers.elimination import EliminationFactors, compute_rises_in_pairs
+from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
 from tessella.solvers.engine import Engine
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.occupancy import compute_visits
@@ -97,7 +97,7 @@ class PolicyEvaluator:
     def gap(self) -> NDArray[np.float64]:
         """(S, A) V* - Q*, 0 where that is a tie, inf where infeasible."""
         if self.is_average and self.tie_tolerance > self._average_loss_tolerance:
-            gap = self._compute_gap_in_pairs()
+            gap = self._compute_extended_gap()
             if gap is not None:
                 return gap
         q = self.solution.q.reshape(self.mdp.n_states, -1)
@@ -105,19 +105,19 @@ class PolicyEvaluator:
         gap = best[:, None] - q
         return np.where(gap <= self.tie_tolerance, 0.0, gap)
 
-    def _compute_gap_in_pairs(self) -> NDArray[np.float64] | None:
-        """The same from relative values as pairs, where the rounding of floats hides the gaps."""
+    def _compute_extended_gap(self) -> NDArray[np.float64] | None:
+        """The same from double-double relative values, where float64 rounding hides the gaps."""
         deviation = Engine(self.solution.policy_plan).row_sum_bounds.deviation
-        pairs = compute_rises_in_pairs(self.mdp, deviation, self.solution.policy.table)
-        if pairs is None:
+        extended = compute_extended_residuals(self.mdp, deviation, self.solution.policy.table)
+        if extended is None:
             return None
-        entries = pairs.rows.state, pairs.rows.action
-        rise = np.full(self.feasible.shape, -np.inf)
+        entries = extended.rows.state, extended.rows.action
+        residuals = np.full(self.feasible.shape, -np.inf)
         error = np.zeros(self.feasible.shape)
-        rise[entries] = pairs.rise
-        error[entries] = pairs.off
-        best = rise.argmax(axis=1)[:, None]
-        gap = np.take_along_axis(rise, best, axis=1) - rise
+        residuals[entries] = extended.residuals
+        error[entries] = extended.error
+        best = residuals.argmax(axis=1)[:, None]
+        gap = np.take_along_axis(residuals, best, axis=1) - residuals
         return np.where(gap <= 2 * (error + np.take_along_axis(error, best, axis=1)), 0.0, gap)
 
     @property
@@ -230,8 +230,9 @@ class PolicyEvaluator:
             policy_loss = self._evaluate_by_update(table)
             loss = policy_loss.loss
             assert loss is not None
-            rise = self.gap[np.arange(len(table)), table] + chain @ loss - loss  # encloses the loss
-            error = np.ptp(rise) + EPS * (len(table) + 8) * np.abs(loss).max()
+            # The residuals enclose the loss.
+            residuals = self.gap[np.arange(len(table)), table] + chain @ loss - loss
+            error = np.ptp(residuals) + EPS * (len(table) + 8) * np.abs(loss).max()
             if error <= tolerance and np.isfinite(error):
                 return policy_loss
         policy = Policy.from_table(self.mdp.grid, self.mdp.actions, table)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import format_value
 from tessella.grid import AXIS_MAX_SIZE
-from tessella.mdp.actions import spoken
+from tessella.mdp.actions import format_action
 from tessella.mdp.rule_tree import Split, short_number_between
 from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, iterate_roundings, pareto_front
@@ -320,7 +320,7 @@ class _FormFitter:
         """The form in one sentence, that of a threshold where it has two actions to choose from."""
         name = self.level.costs.action_name
         actions = self.level.costs.actions
-        phrases = [spoken(name, actions[i]) for i in self.level.action_order[self.allowed]]
+        phrases = [format_action(name, actions[i]) for i in self.level.action_order[self.allowed]]
         below = int((taken != self.level.action_order[self.allowed][0]).sum())
         if not below:
             return f"Always {phrases[0]}."

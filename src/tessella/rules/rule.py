@@ -20,7 +20,7 @@ from tessella.certificates.certificate import Certificate
 from tessella.errors import FileError, counted, format_value
 from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field, read_json
 from tessella.grid import StateGrid
-from tessella.mdp.actions import actions_to_json, describe_action, spoken
+from tessella.mdp.actions import actions_to_json, describe_action, format_action
 from tessella.mdp.policy import PROGRAM_FORMAT, VERSION, Policy, policy_fields, read_program
 from tessella.mdp.rule_tree import (
     Exceptions,
@@ -72,7 +72,7 @@ def explain(rule: Rule) -> str:
 def describe_tree(tree: RuleTree, actions: tuple, action_name: str) -> str:
     """A rule tree line by line."""
     if isinstance(tree.root, Leaf):
-        return f"Always {spoken(action_name, actions[tree.root.action])}."
+        return f"Always {format_action(action_name, actions[tree.root.action])}."
     named = [describe_action(action_name, action) for action in actions]
     lines = list(describe_paths(tree, named))
     if len(lines) > EXPLANATION_MAX_LINES:

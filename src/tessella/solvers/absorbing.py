@@ -25,8 +25,8 @@ from tessella.rounding import EPS, round_up, two_sum
 from tessella.solvers.elimination import (
     MAX_POLICIES,
     REFINEMENT_MAX_PASSES,
+    DoubleDouble,
     FeasibleRows,
-    Pair,
     factorise_until,
     rows_are_affordable,
 )
@@ -46,7 +46,7 @@ from tessella.solvers.operators import ModelData
 from tessella.solvers.recurrent_classes import (
     CLASSES_MAX_STATES,
     check_recurrent_classes,
-    shortest_way,
+    find_shortest_path_policy,
 )
 from tessella.solvers.result import History, Result
 
@@ -97,7 +97,7 @@ def _iterate_to_the_end(
             bounded_engine, method, guess=result.value, callback=callback, partial=partial
         )
         history = history.followed_by(result.history)
-    raise NotConverged("the time to the end grows with every look at it; nothing is proven")
+    raise NotConverged("could not bound the time to absorption")
 
 
 def _improve_proper_policy(
@@ -105,9 +105,9 @@ def _improve_proper_policy(
 ) -> tuple[Engine, Result] | None:
     """Policy iteration from the shortest way to the end, by differences of values.
 
-    Each policy ends, and gives way only where a rise is proven: a rise is added up from differences
-    (``FeasibleRows.rises``), so what waiting costs keeps its digits, however large values are. None
-    where the rows cannot be written out, or where nothing bounds the time to the end.
+    Each policy ends, and is changed only where an improvement is proven. A residual is summed from
+    differences (``FeasibleRows.compute_residuals``), so that waiting costs keep their digits,
+    however large values are. None if the rows cannot be built, or nothing bounds the time.
     """
     mdp = engine.mdp
     ended = absorbing.ravel()
@@ -118,24 +118,24 @@ def _improve_proper_policy(
     stops = rows.rows.sum(axis=1) < 1 - ENDING_MIN_DEFICIT
     targets = ended.copy()
     targets[rows.state[stops]] = True
-    actions = shortest_way(rows, np.flatnonzero(targets))
+    actions = find_shortest_path_policy(rows, np.flatnonzero(targets))
     actions[rows.state[stops]] = rows.action[stops]
     for _ in range(MAX_POLICIES):
         value = _evaluate_by_differences(engine, rows.of_policy(actions), ended)
         if value is None:
             check_recurrent_classes(mdp, actions, False)
             return None
-        rise, error = _compute_rises(engine, rows, value)
-        better = rows.improve(actions, rise, error)
+        residuals, error = _compute_residuals(engine, rows, value)
+        better = rows.improve(actions, residuals, error)
         if (better == actions).all():
             break
         actions = better
     else:
         return None
-    low = rows.max_by_state(rise - error)
-    high = rows.max_by_state(rise + error)
+    low = rows.max_by_state(residuals - error)
+    high = rows.max_by_state(residuals + error)
     residual = float(np.maximum(np.abs(low), np.abs(high)).max())
-    behind = low[rows.state] - (rise + error)  # the best, at least
+    behind = low[rows.state] - (residuals + error)  # the best, at least
     absorption_time = _bound_time_by_differences(engine, rows, behind, residual, actions, ended)
     if absorption_time is None:
         return None
@@ -154,35 +154,39 @@ def _improve_proper_policy(
     return Engine(engine.plan, engine.tol, absorption_time), result
 
 
-def _evaluate_by_differences(engine: Engine, chosen: FeasibleRows, ended: NDArray) -> Pair | None:
+def _evaluate_by_differences(
+    engine: Engine, chosen: FeasibleRows, ended: NDArray
+) -> DoubleDouble | None:
     """The total of a policy as sums of two floats; None where it never ends."""
     factors = factorise_until(chosen.rows, ended)
     if factors is None:
         return None
     value = (np.zeros(len(ended)), np.zeros(len(ended)))
-    rise = chosen.reward
+    residuals = chosen.reward
     largest = np.inf
     for _ in range(REFINEMENT_MAX_PASSES):
-        high, low = two_sum(value[0], np.where(ended, 0.0, factors.solve(rise)))
+        high, low = two_sum(value[0], np.where(ended, 0.0, factors.solve(residuals)))
         refined = two_sum(high, low + value[1])
-        rise = _compute_rises(engine, chosen, refined)[0]
-        if not np.abs(rise).max() < largest / 2:
+        residuals = _compute_residuals(engine, chosen, refined)[0]
+        if not np.abs(residuals).max() < largest / 2:
             break
         value = refined
-        largest = np.abs(rise).max()
+        largest = np.abs(residuals).max()
     return value if np.isfinite(largest) else None
 
 
-def _compute_rises(engine: Engine, rows: FeasibleRows, value: Pair) -> Pair:
-    """((K,) r + P V - V, by how much that may be off); what a row lacks to 1 ends the process."""
-    uneven = compute_row_sum_error(engine.row_sum_bounds)
-    rise, error = rows.rises(value, engine.mdp.dynamics.rounding_as_saved, uneven)
+def _compute_residuals(engine: Engine, rows: FeasibleRows, value: DoubleDouble) -> DoubleDouble:
+    """((K,) r + P V - V, a bound on its error); what a row lacks to 1 ends the process."""
+    row_sum_error = compute_row_sum_error(engine.row_sum_bounds)
+    residuals, error = rows.compute_residuals(
+        value, engine.mdp.dynamics.rounding_as_saved, row_sum_error
+    )
     missing = 1 - rows.rows.sum(axis=1)
     missing = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
-    here = np.abs(value[0][rows.state])
+    size = np.abs(value[0][rows.state])
     lengths = np.diff(rows.rows.indptr)
-    error += (uneven + np.where(missing > 0, EPS * (lengths + 8), 0.0)) * here
-    return rise - missing * value[0][rows.state], error * (1 + 8 * EPS)
+    error += (row_sum_error + np.where(missing > 0, EPS * (lengths + 8), 0.0)) * size
+    return residuals - missing * value[0][rows.state], error * (1 + 8 * EPS)
 
 
 def _bound_time_by_differences(

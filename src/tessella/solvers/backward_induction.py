@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
-from tessella.mdp.finite_horizon import CompiledPeriodBackend, Timed
+from tessella.mdp.finite_horizon import CompiledPeriodBackend, FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.tabular.rows import PeriodBackend
 from tessella.numerics import numerics
@@ -67,7 +67,7 @@ class PeriodResult(NamedTuple):
 
 def supports_backward_induction(mdp: MDP) -> bool:
     """Whether a model can be solved so: its dynamics are given by period."""
-    return isinstance(mdp.dynamics, Timed)
+    return isinstance(mdp.dynamics, FiniteHorizonDynamics)
 
 
 @in_float64

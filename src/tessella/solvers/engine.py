@@ -59,7 +59,7 @@ class Engine:
             raise ModelError(f"rewards of at most {scale:.3g} vanish in float64; rescale them")
 
     @property
-    def gap_of_saved_model(self) -> float:
+    def saved_contraction_gap(self) -> float:
         """Lower bound on 1 - c for the model as saved to a file; 0 if it may be negative."""
         row_error = (
             self.mdp.dynamics.rounding_as_saved.rows - self.mdp.dynamics.rounding_as_given.rows
@@ -67,12 +67,14 @@ class Engine:
         gap = self.mdp.criterion.contraction_gap(self.row_sum_bounds.widen(2 * row_error))
         return max(gap * (1 - 64 * EPS), 0.0)
 
-    def saved_model_error(self, value: NDArray) -> float:
+    def saved_backup_error(self, value: NDArray) -> float:
         """How far a backup of ``value`` by the arrays of a model file may be off."""
-        stored = self.mdp.dynamics.rounding_as_given
-        written = self.mdp.dynamics.rounding_as_saved
+        given_rounding = self.mdp.dynamics.rounding_as_given
+        saved_rounding = self.mdp.dynamics.rounding_as_saved
         max_backup = float(np.abs(value).max()) * self.mdp.discount * self.row_sum_bounds.high
-        difference = (written.reward - stored.reward) + (written.rows - stored.rows) * max_backup
+        difference = (saved_rounding.reward - given_rounding.reward) + (
+            saved_rounding.rows - given_rounding.rows
+        ) * max_backup
         return 2 * difference * (1 + 8 * EPS)
 
     @property
@@ -86,9 +88,9 @@ class Engine:
         """What rounding leaves of the error of an occupancy, by the arrays of a file included."""
         # The adjoint adds up what flows into a state, which may be much.
         sums = EPS * (self.dynamics.adjoint_rounding_terms + 8)
-        stored = self.mdp.dynamics.rounding_as_given.rows
-        written = self.mdp.dynamics.rounding_as_saved.rows
-        return float(sums + 2 * written - stored) / self.contraction_gap
+        given_rounding = self.mdp.dynamics.rounding_as_given.rows
+        saved_rounding = self.mdp.dynamics.rounding_as_saved.rows
+        return float(sums + 2 * saved_rounding - given_rounding) / self.contraction_gap
 
     @property
     def contraction_gap(self) -> float:
@@ -257,13 +259,15 @@ def bound_error(
 
 
 @in_float64
-def rise(
+def compute_bellman_residual(
     engine: Engine, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
 ) -> tuple[NDArray[np.float64], float]:
     """((grid) T v - v, how far that may be off), or with T_pi; ``extra`` as for ``bound_error``."""
-    numbers = _at_point(value, policy, extra)
-    apart, off = kernels.rise(engine.backend, policy is not None, engine.data, *numbers)
-    return np.asarray(apart), float(off)
+    arguments = _at_point(value, policy, extra)
+    residual, error = kernels.compute_bellman_residual(
+        engine.backend, policy is not None, engine.data, *arguments
+    )
+    return np.asarray(residual), float(error)
 
 
 def _at_point(value: NDArray, policy: NDArray | None, extra: float) -> tuple[NDArray, ...]:

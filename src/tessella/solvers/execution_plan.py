@@ -24,7 +24,7 @@ from tessella.mdp.dynamics import (
     Dynamics,
     TileSizes,
 )
-from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import Partition, block_shape, find_partition
 from tessella.mdp.stages.staged import Staged
@@ -265,7 +265,9 @@ Choice = tuple[str, str]  # what was chosen, and why
 
 def is_table(dynamics: Dynamics) -> bool:
     """Whether a model, or every period of it, is given as rows."""
-    periods = dynamics.distinct_periods if isinstance(dynamics, Timed) else [dynamics]
+    periods = (
+        dynamics.distinct_periods if isinstance(dynamics, FiniteHorizonDynamics) else [dynamics]
+    )
     return all(isinstance(period, Tabular) for period in periods)
 
 
@@ -296,7 +298,7 @@ class _Choices:
         if self.requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
             kind = str(mdp.criterion)
             if isinstance(mdp.criterion, Discounted):
-                kind = type(mdp.dynamics).__name__.lower()
+                kind = mdp.dynamics.kind
             requirement = "blocks serve models of stages with discounted rewards"
             raise ArgumentError(requirement, value=f"got {kind}")
 
@@ -318,7 +320,7 @@ class _Choices:
 
     def _check_rows(self, n_devices: int) -> None:
         dynamics = self.mdp.dynamics
-        if not isinstance(dynamics, Staged | Timed | Tabular):
+        if not isinstance(dynamics, Staged | FiniteHorizonDynamics | Tabular):
             requirement = "rows serve models that are given as stages or as a table"
             raise ArgumentError(requirement, value=f"got {type(dynamics).__name__}")
         if n_devices > 1:
@@ -346,7 +348,7 @@ class _Choices:
         dynamics = self.mdp.dynamics
         if is_table(dynamics):
             return "rows", "the model is given as rows"
-        if not isinstance(dynamics, Staged | Timed):
+        if not isinstance(dynamics, Staged | FiniteHorizonDynamics):
             return "stages", f"{type(dynamics).__name__} offers no rows"
         if is_sharded:
             return "stages", "blocks of stages are shared among devices"
@@ -354,7 +356,7 @@ class _Choices:
             return "rows", "NumPy multiplies rows"
         if self.reason_to_compile is not None:
             return "stages", self.reason_to_compile
-        if isinstance(dynamics, Timed):
+        if isinstance(dynamics, FiniteHorizonDynamics):
             return choose_period_representation(dynamics, self.thresholds)
         return choose_representation(dynamics, self.thresholds)
 
@@ -390,7 +392,7 @@ class _Choices:
         """The method that ``solve`` takes by itself."""
         mdp = self.mdp
         t = self.thresholds
-        if isinstance(mdp.dynamics, Timed):
+        if isinstance(mdp.dynamics, FiniteHorizonDynamics):
             from tessella.solvers.backward_induction import BackwardInduction
 
             return BackwardInduction(tol), "a horizon is solved period by period, from the last"
@@ -453,7 +455,11 @@ class _Choices:
         if representation == "rows":
             return None, "rows have none"
         dynamics = self.mdp.dynamics
-        shape = dynamics.periods[0].shape if isinstance(dynamics, Timed) else dynamics.shape
+        shape = (
+            dynamics.periods[0].shape
+            if isinstance(dynamics, FiniteHorizonDynamics)
+            else dynamics.shape
+        )
         if n_devices > 1:
             from tessella.mdp.stages.sharded import require_partition
 
@@ -481,7 +487,9 @@ class _Choices:
 
 def max_table_entries(dynamics: Dynamics) -> int:
     """Probabilities of the largest table that the model has or is made into, counted from above."""
-    periods = dynamics.distinct_periods if isinstance(dynamics, Timed) else [dynamics]
+    periods = (
+        dynamics.distinct_periods if isinstance(dynamics, FiniteHorizonDynamics) else [dynamics]
+    )
     tables = [period.rows.nnz for period in periods if isinstance(period, Tabular)]
     staged = [period.max_row_entries for period in periods if isinstance(period, Staged)]
     return max([*tables, *staged], default=0)
@@ -489,7 +497,9 @@ def max_table_entries(dynamics: Dynamics) -> int:
 
 def count_table_entries(dynamics: Dynamics) -> int:
     """Probabilities of the largest table, which is made for this where it is not given."""
-    periods = dynamics.distinct_periods if isinstance(dynamics, Timed) else [dynamics]
+    periods = (
+        dynamics.distinct_periods if isinstance(dynamics, FiniteHorizonDynamics) else [dynamics]
+    )
     tables = [period.as_rows() for period in periods]
     return max((table.rows.nnz for table in tables if isinstance(table, Tabular)), default=0)
 
@@ -529,7 +539,7 @@ def _rows_are_affordable(dynamics: Staged, max_entries: int, t: Thresholds) -> b
     )
 
 
-def choose_period_representation(dynamics: Timed, t: Thresholds) -> Choice:
+def choose_period_representation(dynamics: FiniteHorizonDynamics, t: Thresholds) -> Choice:
     """Rows where every period is a table, or few enough numbers to be made into one."""
     staged = [period for period in dynamics.distinct_periods if isinstance(period, Staged)]
     # A table may be held as dense.
@@ -589,7 +599,7 @@ def choose_devices(mdp: MDP, count: int | None, t: Thresholds) -> tuple[tuple[An
     if not _supports_sharding(mdp):
         raise ArgumentError(
             "several devices serve models of stages with discounted rewards",
-            value=f"this is {type(mdp.dynamics).__name__.lower()}, {mdp.criterion}",
+            value=f"this is {mdp.dynamics.kind}, {mdp.criterion}",
         )
     return _take_devices(count), "as asked"
 

@@ -117,47 +117,58 @@ def bound_policy_hitting_time(
 
 
 @in_float64
-def times_to_the_end(
-    engine: Engine, ends: NDArray, value: NDArray, policy: NDArray, step: float, fixed: bool
+def bound_absorption_times(
+    engine: Engine,
+    absorbing: NDArray,
+    value: NDArray,
+    policy: NDArray,
+    step: float,
+    evaluates_policy: bool,
 ) -> NDArray[np.float64]:
     """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make the best.
 
-    With a ``fixed`` policy for its actions alone. inf where such policies may never end.
+    If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
     """
-    v, table, closed = to_backend(engine.backend, (value, np.asarray(policy, np.int32), ends))
-    reach = 4 * float(_compute_rounding(engine.backend, engine.data, v))
+    v, actions, targets = to_backend(
+        engine.backend, (value, np.asarray(policy, np.int32), absorbing)
+    )
+    tie_width = 4 * float(_compute_rounding(engine.backend, engine.data, v))
     for _ in range(MAX_WIDENINGS):
-        where = engine, engine.data, v, np.float64(reach), table, closed
-        w = _zero_at_targets(np.asarray(_times(*where, not fixed)), ends)
-        needed = 4 * step * float(w.max())
-        if fixed or needed <= reach or not np.isfinite(needed):
+        arguments = engine, engine.data, v, np.float64(tie_width), actions, targets
+        w = _zero_at_targets(np.asarray(_bound_times(*arguments, not evaluates_policy)), absorbing)
+        required_width = 4 * step * float(w.max())
+        if evaluates_policy or required_width <= tie_width or not np.isfinite(required_width):
             return w
-        reach = TIE_WIDENING_FACTOR * needed
+        tie_width = TIE_WIDENING_FACTOR * required_width
     return np.full(value.shape, np.inf)
 
 
 def _bound_time(
     engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool
 ) -> float:
-    """max w over states, for actions within ``reach`` of the best, or for a policy's own."""
-    return float(_times(engine, data, h, tie_width, actions, targets, several).max())
+    """max w over states, for actions within ``tie_width`` of the best, or for a policy's own."""
+    return float(_bound_times(engine, data, h, tie_width, actions, targets, several).max())
 
 
-def _times(engine: Engine, data: ModelData, h, reach, table, closed, several: bool):
-    """(grid) w, for actions within ``reach`` of the best, or for a policy's own."""
-    place = data, h, reach, table, closed, several
-    w = _refine_trial(engine, *place, _make_first_trial(engine.backend, data, table, closed))
+def _bound_times(engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool):
+    """(grid) w, for actions within ``tie_width`` of the best, or for a policy's own."""
+    arguments = data, h, tie_width, actions, targets, several
+    w = _refine_trial(engine, *arguments, _make_first_trial(engine.backend, data, actions, targets))
     direct = isinstance(engine.mdp.criterion, Total) and rows_are_affordable(engine.mdp)
     if not direct or np.isfinite(w).all():
         return w
-    trial = _solve_longest_times(engine, *place)
-    return w if trial is None else _refine_trial(engine, *place, to_backend(engine.backend, trial))
+    trial = _solve_longest_times(engine, *arguments)
+    if trial is None:
+        return w
+    return _refine_trial(engine, *arguments, to_backend(engine.backend, trial))
 
 
-def _refine_trial(engine: Engine, data: ModelData, h, reach, table, closed, several: bool, w):
+def _refine_trial(
+    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool, w
+):
     """(grid) a bound from sweeps of the trial ``w``; inf where they do not get there."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(engine.backend, several, data, h, reach, table, closed, w)
+        w, rho = _sweep_trial(engine.backend, several, data, h, tie_width, actions, targets, w)
         largest = float(w.max())
         rho = float(rho) + EPS * (engine.dynamics.rounding_terms + 8) * largest
         row_error = engine.dynamics.rounding_as_given.rows
@@ -170,16 +181,18 @@ def _refine_trial(engine: Engine, data: ModelData, h, reach, table, closed, seve
 
 
 def _solve_longest_times(
-    engine: Engine, data: ModelData, h, reach, table, closed, several: bool
+    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool
 ) -> NDArray[np.float64] | None:
     """(grid) w by policy iteration, each policy by a sparse LU; None where one never ends.
 
     A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
     """
     rows = FeasibleRows.feasible(engine.mdp)
-    is_allowed = np.asarray(_mark_allowed(engine.backend, several, data, h, reach, table))
+    is_allowed = np.asarray(_mark_allowed(engine.backend, several, data, h, tie_width, actions))
     is_allowed = is_allowed.reshape(engine.mdp.n_actions, -1)[rows.action, rows.state]
-    w = find_longest_times(rows, is_allowed, np.asarray(table).ravel(), np.asarray(closed).ravel())
+    w = find_longest_times(
+        rows, is_allowed, np.asarray(actions).ravel(), np.asarray(targets).ravel()
+    )
     return None if w is None else w.reshape(engine.mdp.grid.shape)
 
 
@@ -199,8 +212,8 @@ def find_longest_times(
         w = factors.solve(np.ones(rows.n_states))
         if not (w >= 0).all():  # no times: the system is singular but for rounding
             return None
-        rise = 1 + rows.rows @ np.where(targets, 0.0, w) - w[rows.state]
-        longer = rows.improve(actions, np.where(is_allowed, rise, -np.inf), slack)
+        residuals = 1 + rows.rows @ np.where(targets, 0.0, w) - w[rows.state]
+        longer = rows.improve(actions, np.where(is_allowed, residuals, -np.inf), slack)
         if (longer == actions).all():
             return w
         actions = longer
@@ -274,7 +287,7 @@ def _make_first_trial(backend, data: ModelData, policy, targets):
 
 @compile_per_shape("backend", "several")
 def _sweep_trial(backend, several: bool, data: ModelData, h, tie_width, policy, targets, w):
-    """(w after some sweeps of 1 + max_a P_a w~, the largest rise in the last)."""
+    """(w after some sweeps of 1 + max_a P_a w~, the largest increase in the last)."""
     xp = numerics(h)
     lowest = xp.full(h.shape, -xp.inf)
     is_allowed = _find_allowed(backend, several, data, h, tie_width, policy)

@@ -46,12 +46,14 @@ class IterationState(NamedTuple):
     changed: Any  # states whose greedy action changed in this sweep
 
 
-def evaluate_point(operators: Operators, fixed: bool, value, shift, policy) -> IterationState:
-    """Back up ``value`` and enclose the optimum (or the policy's value, when it is ``fixed``)."""
+def evaluate_point(
+    operators: Operators, evaluates_policy: bool, value, shift, policy
+) -> IterationState:
+    """Back up ``value`` and enclose the optimum (the policy's value if ``evaluates_policy``)."""
     value, extra_shift = operators.criterion.split_shift(value)
     shift = shift + extra_shift
     operators = operators.for_shift(shift)
-    backup, greedy = back_up(operators, fixed, value, policy)
+    backup, greedy = back_up(operators, evaluates_policy, value, policy)
     eta = operators.rounding(value, shift, backup)
     residual = backup - value
     max_size = max_abs(backup) + abs(shift)
@@ -59,9 +61,9 @@ def evaluate_point(operators: Operators, fixed: bool, value, shift, policy) -> I
     return IterationState(value, backup, greedy, shift, *enclosure, (greedy != policy).sum())
 
 
-def back_up(operators: Operators, fixed: bool, value, policy):
+def back_up(operators: Operators, evaluates_policy: bool, value, policy):
     """(T v, greedy policy), or (T_pi v, pi)."""
-    if fixed:
+    if evaluates_policy:
         return operators.policy_bellman(policy, value), policy
     return operators.bellman(value)
 
@@ -134,7 +136,7 @@ def compute_next_point(method: Method, operators: Operators, state: IterationSta
 
 
 def evaluate_safeguarded(
-    operators: Operators, fixed: bool, state: IterationState, point
+    operators: Operators, evaluates_policy: bool, state: IterationState, point
 ) -> IterationState:
     """Evaluate ``point``; where that widens the bound by far, a plain step instead.
 
@@ -158,18 +160,24 @@ def evaluate_safeguarded(
         return (
             n_tries + 1,
             plain_step,
-            evaluate_point(operators, fixed, point, state.shift, state.policy),
+            evaluate_point(operators, evaluates_policy, point, state.shift, state.policy),
         )
 
     return numerics(point).while_loop(should_retry, try_next, (0, point, state))[2]
 
 
-@compile_per_shape("backend", "method", "fixed", "chunk")
+@compile_per_shape("backend", "method", "evaluates_policy", "chunk")
 def run_rounds(
-    backend, method: Method, fixed: bool, chunk: int, data: ModelData, state: IterationState, limit
+    backend,
+    method: Method,
+    evaluates_policy: bool,
+    chunk: int,
+    data: ModelData,
+    state: IterationState,
+    limit,
 ) -> IterationBatch:
     """Up to ``limit <= chunk`` rounds, each of which refines and evaluates a point."""
-    operators = Operators(backend, data, fixed=fixed)
+    operators = Operators(backend, data, evaluates_policy=evaluates_policy)
     xp = numerics(state.value)
 
     def should_continue(carry):
@@ -180,9 +188,9 @@ def run_rounds(
         state, k, bounds, changes = carry
         point = compute_next_point(method, operators.for_shift(state.shift), state)
         if method.safeguarded:
-            new = evaluate_safeguarded(operators, fixed, state, point)
+            new = evaluate_safeguarded(operators, evaluates_policy, state, point)
         else:
-            new = evaluate_point(operators, fixed, point, state.shift, state.policy)
+            new = evaluate_point(operators, evaluates_policy, point, state.shift, state.policy)
         return new, k + 1, xp.put(bounds, k, new.bound), xp.put(changes, k, new.changed)
 
     initial = state, 0, xp.zeros(chunk), xp.zeros(chunk, state.changed.dtype)
@@ -197,36 +205,40 @@ def run_plain_sweeps(backend, data: ModelData, value, count):
     return Operators(backend, data).iterate_bellman(value, count)
 
 
-@compile_per_shape("backend", "fixed")
+@compile_per_shape("backend", "evaluates_policy")
 def evaluate_first_point(
-    backend, fixed: bool, data: ModelData, state: IterationState
+    backend, evaluates_policy: bool, data: ModelData, state: IterationState
 ) -> IterationState:
     """A run's first point, evaluated before a method refines it."""
-    return evaluate_point(Operators(backend, data), fixed, state.value, state.shift, state.policy)
+    return evaluate_point(
+        Operators(backend, data), evaluates_policy, state.value, state.shift, state.policy
+    )
 
 
-@compile_per_shape("backend", "cuts")
-def compute_coarse_system(backend, cuts: tuple[CoarseAxis, ...], data: ModelData, policy):
+@compile_per_shape("backend", "axes")
+def compute_coarse_system(backend, axes: tuple[CoarseAxis, ...], data: ModelData, policy):
     """What the system of the nodes of ``multigrid`` is made of, for a policy."""
     operators = Operators(backend, data)
-    return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), cuts, policy)
+    return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), axes, policy)
 
 
-@compile_per_shape("backend", "fixed")
-def bound_error(backend, fixed: bool, data: ModelData, value, policy, extra):
+@compile_per_shape("backend", "evaluates_policy")
+def bound_error(backend, evaluates_policy: bool, data: ModelData, value, policy, extra):
     """What the residual of ``value`` proves: a bound on |value - V*|, or on |value - V_pi|.
 
     ``extra`` is a further error that a backup may have.
     """
-    apart, eta = rise(backend, fixed, data, value, policy, extra)
-    return data.criterion.bound_error((1 + EPS) * max_abs(apart) + eta)
+    residual, eta = compute_bellman_residual(backend, evaluates_policy, data, value, policy, extra)
+    return data.criterion.bound_error((1 + EPS) * max_abs(residual) + eta)
 
 
-@compile_per_shape("backend", "fixed")
-def rise(backend, fixed: bool, data: ModelData, value, policy, extra):
+@compile_per_shape("backend", "evaluates_policy")
+def compute_bellman_residual(
+    backend, evaluates_policy: bool, data: ModelData, value, policy, extra
+):
     """(T v - v, how far that may be off), or with T_pi."""
     operators, v, shift = center_values(backend, data, value)
-    backup, _ = back_up(operators, fixed, v, policy)
+    backup, _ = back_up(operators, evaluates_policy, v, policy)
     # v itself is off by half a unit of its last digit, and so is the difference.
     return backup - v, operators.rounding(v, shift, backup) + extra + EPS * max_abs(v)
 

@@ -85,7 +85,7 @@ class _Run:
 
     engine: Engine
     method: Method
-    is_fixed: bool  # whether a policy is evaluated, and no optimum is sought
+    evaluates_policy: bool  # whether a policy is evaluated, and no optimum is sought
     data: ModelData
     state: kernels.IterationState
     log: _RunLog
@@ -100,7 +100,7 @@ class _Run:
         return self.method.linear and self.engine.needs_coarse_correction
 
     @property
-    def is_cut_short(self) -> bool:
+    def was_interrupted(self) -> bool:
         return self.log.stopped or len(self.log) >= self.method.max_sweeps
 
     def start(self, was_resumed: bool) -> None:
@@ -108,18 +108,20 @@ class _Run:
 
         By NumPy one more function costs nothing.
         """
-        is_numpy = self.method.linear and self.engine.is_numpy and not self.is_fixed
+        is_numpy = self.method.linear and self.engine.is_numpy and not self.evaluates_policy
         if not (self.uses_coarse_correction or is_numpy or was_resumed):
             return
         self.state = kernels.evaluate_first_point(
-            self.engine.backend, self.is_fixed, self.data, self.state
+            self.engine.backend, self.evaluates_policy, self.data, self.state
         )
         target = kernels.compute_target(self.data, self.state.floor)
         self.log.add([self.state.bound], [self.state.changed], target)
         if not self.uses_coarse_correction:
             return
         if self.engine.is_numpy:
-            self.eliminated = eliminate_states(self.engine, self.state, self.is_fixed, early=True)
+            self.eliminated = eliminate_states(
+                self.engine, self.state, self.evaluates_policy, early=True
+            )
             self.is_over = self.eliminated is not None
         if not self.is_over:
             self.data = self.engine.build_policy_data(self.state.policy)
@@ -127,9 +129,9 @@ class _Run:
     def advance(self) -> None:
         """A batch of rounds, and what follows from it."""
         is_finished = self._run_batch()
-        is_done = is_finished or self._brings_no_more()
-        self.is_over = is_done or self.is_cut_short
-        if self.log.should_eliminate(self.engine, self.method, is_done, self.is_cut_short):
+        is_done = is_finished or self._has_stagnated()
+        self.is_over = is_done or self.was_interrupted
+        if self.log.should_eliminate(self.engine, self.method, is_done, self.was_interrupted):
             self._improve_by_elimination()
         if self.eliminated is not None:
             self.is_over = True
@@ -137,21 +139,28 @@ class _Run:
         self._write_checkpoint()
         if self.is_over:
             return
-        self._get_help()
+        self._try_direct_solve_or_correction()
         if self.log.is_stuck:
             actions = self.engine.to_numpy(self.state.policy)
-            check_recurrent_classes(self.engine.mdp, actions, self.is_fixed)
+            check_recurrent_classes(self.engine.mdp, actions, self.evaluates_policy)
 
     def _run_batch(self) -> bool:
         """Some rounds; returns whether they reached the target."""
         chunk = STALL_WINDOW_ROUNDS if self.method.linear else SWEEPS_PER_CALL
-        arguments = self.engine.backend, self.method, self.is_fixed, chunk, self.data, self.state
+        arguments = (
+            self.engine.backend,
+            self.method,
+            self.evaluates_policy,
+            chunk,
+            self.data,
+            self.state,
+        )
         batch = kernels.run_rounds(*arguments, self._limit_rounds(chunk))
         self.state = batch.state
         rounds = int(batch.n_rounds)
         bounds = np.asarray(batch.bounds)[:rounds]
         self.log.add(bounds, np.asarray(batch.changes)[:rounds], batch.target)
-        if bool(batch.finished) and not self.is_cut_short:
+        if bool(batch.finished) and not self.was_interrupted:
             self._run_final_round(batch.target)
         return bool(batch.finished)
 
@@ -179,18 +188,18 @@ class _Run:
             return
         finer_data = data._replace(numbers=data.numbers._replace(relative=np.float64(0)))
         batch = kernels.run_rounds(
-            engine.backend, self.method, self.is_fixed, 1, finer_data, self.state, 1
+            engine.backend, self.method, self.evaluates_policy, 1, finer_data, self.state, 1
         )
         if int(batch.n_rounds) and batch.state.bound < self.state.bound:
             self.state = batch.state
             self.log.add([self.state.bound], [self.state.changed], target)
 
-    def _brings_no_more(self) -> bool:
+    def _has_stagnated(self) -> bool:
         """Whether no round helps any more: at the floor, or of an average after elimination."""
         log = self.log
         policy_stays = not any(log.changes[-STUCK_WINDOW_ROUNDS:])
-        stands_still = self.method.linear and log.tried and log.is_stuck and policy_stays
-        return stands_still or self._is_limited_by_rounding()
+        is_stagnant = self.method.linear and log.elimination_tried and log.is_stuck and policy_stays
+        return is_stagnant or self._is_limited_by_rounding()
 
     def _is_limited_by_rounding(self) -> bool:
         """Whether only rounding moves the bound to and fro, near what it leaves.
@@ -213,7 +222,7 @@ class _Run:
             return
         useful = USEFUL_REWARD_FRACTION * self.engine.mdp.dynamics.reward_scale
         known = self.is_over and bound <= useful
-        result = eliminate_states(self.engine, self.state, self.is_fixed, known=known)
+        result = eliminate_states(self.engine, self.state, self.evaluates_policy, known=known)
         if result is not None and result.bound < bound:
             self.eliminated = result
 
@@ -224,7 +233,7 @@ class _Run:
                 _read_value(self.engine, self.data.criterion, self.state), self.log.history()
             )
 
-    def _get_help(self) -> None:
+    def _try_direct_solve_or_correction(self) -> None:
         """A direct solve, or a new coarse correction, where rounds bring little."""
         if self.use_direct_solve and not self.log.changes[-1]:
             # The policy stays: what is left is for the method's own rounds.
@@ -269,7 +278,7 @@ class _Run:
             return Status.ROUNDING_LIMIT
         if self.log.stopped:
             return Status.STOPPED
-        return Status.LIMIT if self.is_cut_short else Status.NO_PROGRESS
+        return Status.LIMIT if self.was_interrupted else Status.NO_PROGRESS
 
     def _find_largest_bound(self, target: float, gain: float | None) -> float:
         """The bound with which a run has converged; a gain must also be known well enough."""
@@ -305,7 +314,7 @@ class _RunLog:
     def __init__(self, callback: Callback | None, previous: History | None) -> None:
         self.callback = callback
         self.stopped = False
-        self.tried = False  # whether elimination was tried without success
+        self.elimination_tried = False  # whether elimination was tried without success
         self.bounds: list[float] = [] if previous is None else previous.bound.tolist()
         self.changes: list[int] = [] if previous is None else previous.changed.tolist()
         self.seconds: list[float] = [] if previous is None else previous.seconds.tolist()
@@ -327,15 +336,18 @@ class _RunLog:
     def _has_slowed(self, reduction: float, rounds: int) -> bool:
         return len(self) > rounds and not self.bounds[-1] < reduction * self.bounds[-1 - rounds]
 
-    def should_eliminate(self, engine: Engine, method: Method, done: bool, cut_short: bool) -> bool:
+    def should_eliminate(
+        self, engine: Engine, method: Method, done: bool, was_interrupted: bool
+    ) -> bool:
         """Whether an average may need elimination: at the end, and where rounds bring little."""
-        if not isinstance(engine.mdp.criterion, Average) or (cut_short and not done):
+        if not isinstance(engine.mdp.criterion, Average) or (was_interrupted and not done):
             return False
         if done:
             return True
-        little = (self.is_stalled if method.linear else self.is_stuck) and not self.tried
-        self.tried = self.tried or little
-        return little
+        has_slowed = self.is_stalled if method.linear else self.is_stuck
+        should_try = has_slowed and not self.elimination_tried
+        self.elimination_tried = self.elimination_tried or should_try
+        return should_try
 
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last rounds."""

@@ -54,10 +54,10 @@ DIRECT_INVERSE_MAX_ROWS = 512
 
 
 class BlockTridiagonal(NamedTuple):
-    """Blocks on the diagonal and beside it."""
+    """Blocks on the diagonal, below it and above it."""
 
     lower: NDArray[np.float64]  # (blocks - 1, n, n)
-    on: NDArray[np.float64]  # (blocks, n, n)
+    diagonal: NDArray[np.float64]  # (blocks, n, n)
     upper: NDArray[np.float64]  # (blocks - 1, n, n)
 
 
@@ -166,24 +166,24 @@ def make_zero_inverse(
     n_blocks: int, n: int, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
 ) -> BlockFactors:
     """As large as the factors of so many blocks, and solves nothing: all zeros."""
-    levels, left = _counts(n_blocks, n, direct_max_rows)
-    made = (ReductionLevel(*(np.zeros((k, n, n)) for k in level)) for level in levels)
-    return BlockFactors(tuple(made), np.zeros((left * n, left * n)))
+    levels, n_remaining = _count_blocks(n_blocks, n, direct_max_rows)
+    zero_levels = (ReductionLevel(*(np.zeros((k, n, n)) for k in level)) for level in levels)
+    return BlockFactors(tuple(zero_levels), np.zeros((n_remaining * n, n_remaining * n)))
 
 
 def numbers_of_factors(count: int, n: int) -> int:
     """How many numbers the factors of so many blocks are."""
-    levels, left = _counts(count, n, DIRECT_INVERSE_MAX_ROWS)
-    return sum(map(sum, levels)) * n**2 + (left * n) ** 2
+    levels, n_remaining = _count_blocks(count, n, DIRECT_INVERSE_MAX_ROWS)
+    return sum(map(sum, levels)) * n**2 + (n_remaining * n) ** 2
 
 
-def _counts(count: int, n: int, direct_max_rows: int) -> tuple[list[tuple[int, ...]], int]:
+def _count_blocks(count: int, n: int, direct_max_rows: int) -> tuple[list[tuple[int, ...]], int]:
     """How many matrices each part of each level has, and how many blocks are left."""
     levels = []
     while _should_reduce(count, n, direct_max_rows):
         m = count // 2
-        more = (count - 1) // 2
-        levels.append((m, m, more, m, more))
+        n_right = (count - 1) // 2
+        levels.append((m, m, n_right, m, n_right))
         count -= m
     return levels, count
 
@@ -276,7 +276,9 @@ class NodeBlocks(NamedTuple):
             if coarse_axis.is_narrow
         }
         candidates = [NodeBlocks(k, m, nodes // m) for k, m in narrow.items()]
-        return min([NodeBlocks(None, 1, nodes), *candidates], key=lambda way: way.solve_cost)
+        return min(
+            [NodeBlocks(None, 1, nodes), *candidates], key=lambda candidate: candidate.solve_cost
+        )
 
     @property
     def solve_cost(self) -> int:
@@ -326,15 +328,15 @@ def choose_coarse_axes(
     return result
 
 
-def bytes_of_correction(cuts: Sequence[CoarseAxis]) -> int:
+def bytes_of_correction(axes: Sequence[CoarseAxis]) -> int:
     """Bytes of the arrays of ``CoarseCorrection``.
 
     They are functions and averages, blocks, and four arrays over the nodes.
     """
-    split = NodeBlocks.choose(cuts)
-    blocks = numbers_of_factors(split.n_blocks, split.block_size)
-    nodes = split.n_blocks * split.block_size
-    return 8 * (2 * _count_interpolation_numbers(cuts) + blocks + 4 * nodes)
+    node_blocks = NodeBlocks.choose(axes)
+    blocks = numbers_of_factors(node_blocks.n_blocks, node_blocks.block_size)
+    nodes = node_blocks.n_blocks * node_blocks.block_size
+    return 8 * (2 * _count_interpolation_numbers(axes) + blocks + 4 * nodes)
 
 
 def _count_interpolation_numbers(axes: Sequence[CoarseAxis]) -> int:

@@ -52,7 +52,7 @@ class Operators:
     backend: Backend
     data: ModelData
     gain: Any = 0.0
-    fixed: bool = False  # whether a policy is evaluated, and no optimum is sought
+    evaluates_policy: bool = False  # whether a policy is evaluated, and no optimum is sought
 
     @property
     def criterion(self) -> CriterionKernel:
@@ -60,7 +60,7 @@ class Operators:
 
     def for_shift(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return Operators(self.backend, self.data, self.criterion.gain(shift), self.fixed)
+        return Operators(self.backend, self.data, self.criterion.gain(shift), self.evaluates_policy)
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
@@ -139,7 +139,9 @@ class Operators:
         """Whether an optimum is sought, and sweeps over all actions cost little."""
         backend = self.backend
         arrays = self.data.arrays
-        return not self.fixed and self.has_direct_solve and backend.sweeps_are_cheap(arrays)
+        return (
+            not self.evaluates_policy and self.has_direct_solve and backend.sweeps_are_cheap(arrays)
+        )
 
     @property
     def solves_iteratively(self) -> bool:

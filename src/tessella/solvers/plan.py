@@ -26,7 +26,7 @@ from typing import Any
 from tessella.criteria.discounted import Discounted
 from tessella.errors import counted
 from tessella.mdp.describe import largest_intermediate, model_bytes
-from tessella.mdp.finite_horizon import Timed
+from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import Partition, block_stages
 from tessella.mdp.stages.stage import ExpectedReward
@@ -155,7 +155,7 @@ def estimate_cost(
         compiled=partition is not None or plan.backend == "jax",
         devices=max(len(plan.devices), 1),
     )
-    if not calibrate or not estimate.fits or isinstance(mdp.dynamics, Timed):
+    if not calibrate or not estimate.fits or isinstance(mdp.dynamics, FiniteHorizonDynamics):
         return estimate
     return replace(estimate, sweep_seconds=measure_sweep_seconds(plan, partition))
 
@@ -258,7 +258,7 @@ def _find_shards(plan: ExecutionPlan) -> Partition | None:
 
 
 def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
-    if isinstance(mdp.dynamics, Timed):
+    if isinstance(mdp.dynamics, FiniteHorizonDynamics):
         return len(mdp.dynamics.periods)
     if not isinstance(mdp.criterion, Discounted):
         return None

@@ -1,7 +1,7 @@
 """Recurrent classes: the sets of states that a policy, once there, never leaves.
 
-A policy with several of them may earn another average in each; then there is no one gain. One in
-which it is paid for ever has no total.
+A policy with several of them may earn another average in each; then there is no one gain. A class
+with rewards that never ends has no total.
 """
 
 from __future__ import annotations
@@ -40,67 +40,71 @@ def _build_chain(mdp: MDP, table: NDArray) -> csr_array:
 
 def find_recurrent_classes(mdp: MDP, table: NDArray) -> list[NDArray[np.int64]]:
     """Flat states of each recurrent class of the policy ``table`` (grid of action indices)."""
-    return chain_classes(_build_chain(mdp, table))
+    return find_closed_classes(_build_chain(mdp, table))
 
 
-def chain_classes(chain: csr_array) -> list[NDArray[np.int64]]:
+def find_closed_classes(chain: csr_array) -> list[NDArray[np.int64]]:
     """Sets of states that reach one another and nothing else, by the positive entries."""
     from scipy.sparse.csgraph import connected_components
 
-    step = chain.tocoo()
-    taken = step.data > 0
-    row = step.row[taken]
-    column = step.col[taken]
-    count, of = connected_components(chain > 0, directed=True, connection="strong")
-    left = np.zeros(count, dtype=bool)
-    left[of[row[of[row] != of[column]]]] = True
-    order = np.argsort(of, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(of, minlength=count))[:-1])
-    return [parts[k] for k in np.flatnonzero(~left)]
+    entries = chain.tocoo()
+    is_positive = entries.data > 0
+    row = entries.row[is_positive]
+    column = entries.col[is_positive]
+    count, component = connected_components(chain > 0, directed=True, connection="strong")
+    has_exit = np.zeros(count, dtype=bool)
+    has_exit[component[row[component[row] != component[column]]]] = True
+    order = np.argsort(component, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(component, minlength=count))[:-1])
+    return [parts[k] for k in np.flatnonzero(~has_exit)]
 
 
-def led_to(
+def redirect_policy_to(
     target: int, actions: NDArray, chain: csr_array, rows: FeasibleRows
 ) -> NDArray[np.int32]:
-    """``actions``, changed where they never lead to ``target``: there, to the shortest way."""
+    """``actions``, with shortest paths to ``target`` where they never reach it."""
     from scipy.sparse.csgraph import breadth_first_order
 
-    leads = np.zeros(len(actions), dtype=bool)
-    leads[breadth_first_order(chain.T.tocsr(), target)[0]] = True
-    return np.where(leads, actions, shortest_way(rows, [target])).astype(np.int32)
+    reaches_target = np.zeros(len(actions), dtype=bool)
+    reaches_target[breadth_first_order(chain.T.tocsr(), target)[0]] = True
+    return np.where(reaches_target, actions, find_shortest_path_policy(rows, [target])).astype(
+        np.int32
+    )
 
 
-def shortest_way(rows: FeasibleRows, targets: Sequence[int] | NDArray) -> NDArray[np.int32]:
+def find_shortest_path_policy(
+    rows: FeasibleRows, targets: Sequence[int] | NDArray
+) -> NDArray[np.int32]:
     """(S,) actions that may lead to one of ``targets`` in the fewest periods."""
     from scipy.sparse.csgraph import dijkstra
 
-    asked = {"indices": targets, "unweighted": True, "min_only": True}
-    _, after, _ = dijkstra(rows.reachability.T.tocsr(), return_predecessors=True, **asked)
+    options = {"indices": targets, "unweighted": True, "min_only": True}
+    _, successor, _ = dijkstra(rows.reachability.T.tocsr(), return_predecessors=True, **options)
     entries = rows.rows.tocoo()
     state = rows.state[entries.row]
-    taken = entries.col == after[state]
-    way = np.zeros(rows.n_states, dtype=np.int32)
-    way[rows.state] = rows.action  # one that is allowed, where there is no way to go
-    way[state[taken]] = rows.action[entries.row[taken]]
-    return way
+    is_on_path = entries.col == successor[state]
+    policy = np.zeros(rows.n_states, dtype=np.int32)
+    policy[rows.state] = rows.action  # any feasible action, where no path exists
+    policy[state[is_on_path]] = rows.action[entries.row[is_on_path]]
+    return policy
 
 
-def check_recurrent_classes(mdp: MDP, table: NDArray, fixed: bool) -> None:
+def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a model, or a fixed policy, whose chains do not fit the criterion."""
     if mdp.n_states > CLASSES_MAX_STATES:
         return
     if isinstance(mdp.criterion, Average):
-        _refuse_several_classes(mdp, table, fixed)
+        _refuse_several_classes(mdp, table, evaluates_policy)
     elif isinstance(mdp.criterion, Total):
-        _refuse_endless_class(mdp, table, fixed)
+        _refuse_endless_class(mdp, table, evaluates_policy)
 
 
-def _refuse_several_classes(mdp: MDP, table: NDArray, fixed: bool) -> None:
+def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a fixed policy that has several; of another it is not known whether all must."""
     classes = find_recurrent_classes(mdp, table)
-    if len(classes) > 1 and fixed:
-        ends = [(-np.inf, np.inf)] * len(classes)
-        refuse_several_gains(mdp, classes, ends, 0.0, fixed, False)
+    if len(classes) > 1 and evaluates_policy:
+        gain_intervals = [(-np.inf, np.inf)] * len(classes)
+        refuse_several_gains(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
     if len(classes) > 1:
         raise NotConverged(
             f"many rounds brought nothing: the policy has {len(classes)} recurrent classes, and "
@@ -108,13 +112,13 @@ def _refuse_several_classes(mdp: MDP, table: NDArray, fixed: bool) -> None:
         )
 
 
-def _refuse_endless_class(mdp: MDP, table: NDArray, fixed: bool) -> None:
+def _refuse_endless_class(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a policy that never ends once it is in some class, and is paid there."""
     reward = np.take_along_axis(mdp.reward, table.reshape(-1, 1), axis=1)[:, 0]
     row_sums = _build_chain(mdp, table).sum(axis=1)
     for states in find_recurrent_classes(mdp, table):
         if reward[states].any() and row_sums[states].min() > 1 - ENDING_MIN_DEFICIT:
-            subject = "this policy" if fixed else "the best policy found so far"
+            subject = "this policy" if evaluates_policy else "the best policy found so far"
             raise ModelError(
                 "the total reward needs policies that end",
                 value=f"{subject} stays for ever among {len(states):,} states, one of which is "
@@ -124,36 +128,39 @@ def _refuse_endless_class(mdp: MDP, table: NDArray, fixed: bool) -> None:
 
 def refuse_several_gains(
     mdp: MDP,
-    sets: Sequence[NDArray],
-    ends: Sequence[tuple[float, float]],
-    off: float,
-    fixed: bool,
+    classes: Sequence[NDArray],
+    gain_intervals: Sequence[tuple[float, float]],
+    error: float,
+    evaluates_policy: bool,
     only_known: bool,
 ) -> None:
     """Refuse a model, or a fixed policy, whose average depends on where it starts.
 
-    ``ends`` (within ``off``) enclose the average in each of the ``sets``, none of which is left;
-    where they overlap, nothing is refused if ``only_known`` differences are to be.
+    ``gain_intervals`` (within ``error``) enclose the average in each of the closed ``classes``;
+    where they overlap, the model is refused unless ``only_known``.
     """
-    least = min(range(len(sets)), key=lambda k: ends[k][1])
-    most = max(range(len(sets)), key=lambda k: ends[k][0])
-    differ = ends[least][1] + off < ends[most][0] - off
-    if only_known and not differ:
+    least = min(range(len(classes)), key=lambda k: gain_intervals[k][1])
+    most = max(range(len(classes)), key=lambda k: gain_intervals[k][0])
+    gains_differ = gain_intervals[least][1] + error < gain_intervals[most][0] - error
+    if only_known and not gains_differ:
         return
 
-    one, other = (least, most) if differ else (0, 1)
-    first, second = (mdp.grid.describe(int(sets[k][0])) for k in (one, other))
-    earned = ""
-    if differ:
-        low, high = (_shown(mdp, ends[k]) for k in (one, other))
-        earned = f": they {'cost' if mdp.minimise else 'earn'} {low} and {high} a period"
+    first, second = (least, most) if gains_differ else (0, 1)
+    low_state, high_state = (mdp.grid.describe(int(classes[k][0])) for k in (first, second))
+    subject = "this policy" if evaluates_policy else "the best policy"
+    comparison = ""
+    if gains_differ:
+        low, high = (_format_interval(mdp, gain_intervals[k]) for k in (first, second))
+        comparison = f": they {'cost' if mdp.minimise else 'earn'} {low} and {high} a period"
     raise ModelError(
         "the average criterion needs one average, the same from every start",
-        value=f"{'this policy' if fixed else 'the best policy'} has {len(sets)} recurrent classes: "
-        f"one holds {first}, another {second}, and none leads to the other{earned}",
+        value=f"{subject} has {len(classes)} recurrent classes: "
+        f"one holds {low_state}, another {high_state}, and none leads to the other{comparison}",
     )
 
 
-def _shown(mdp: MDP, ends: tuple[float, float]) -> str:
-    low, high = (f"{end:.6g}" for end in sorted(-e if mdp.minimise else e for e in ends))
+def _format_interval(mdp: MDP, interval: tuple[float, float]) -> str:
+    low, high = (
+        f"{end:.6g}" for end in sorted(-gain if mdp.minimise else gain for gain in interval)
+    )
     return low if low == high else f"{low} to {high}"

@@ -256,7 +256,7 @@ class Solution(Result):
 
         ``with_model`` puts the model's arrays into the same file, so that it is read back alone.
         """
-        from tessella.mdp.netcdf import created, put_beside, write_variables
+        from tessella.mdp.netcdf import create_dataset, write_model_group, write_variables
 
         history = {
             f"history_{name}": (getattr(self.history, name), ("sweep",)) for name in HISTORY_FIELDS
@@ -264,10 +264,10 @@ class Solution(Result):
         coordinates = self._coordinates()
         variables = coordinates | self._arrays() | history
         attributes = self._attributes() | {"coordinates": " ".join(coordinates)}
-        with created(path) as file:
+        with create_dataset(path) as file:
             write_variables(file, attributes, variables)
             if with_model:
-                put_beside(self.mdp, file)
+                write_model_group(self.mdp, file)
 
     def _attributes(self) -> dict[str, Any]:
         gain_attribute = {} if self.gain is None else {"gain": self.gain}

@@ -187,7 +187,7 @@ def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
     wrong = ~(np.isfinite(array) & (array >= 0))
     checks.raise_for_first(
         f"{subject} must be finite and not negative",
-        checks.mask_unread(context, wrong),
+        checks.drop_unused_entries(context, wrong),
         lambda p: context.describe(p, array.shape),
         lambda p: f"is {format_value(array[p])}",
         "rates",

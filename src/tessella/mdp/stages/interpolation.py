@@ -89,7 +89,7 @@ def interpolation_weights(
     checks.raise_for_first(
         f"{subject} leaves the axis: "
         f"{name} must stay within {format_value(low)}..{format_value(high)}",
-        checks.mask_unread(context, outside, noise),
+        checks.drop_unused_entries(context, outside, noise),
         lambda p: context.describe(p, x.shape, noise),
         lambda p: f"goes to {name}={format_value(float(x[p]))}",
         "cases",
@@ -140,33 +140,35 @@ def _neighbour_weights(
 
 
 def interpolation_along(
-    context: EvaluationContext, axis: int, landing: InterpolationWeights, probs: NDArray[np.float64]
+    context: EvaluationContext, axis: int, weights: InterpolationWeights, probs: NDArray[np.float64]
 ) -> Interpolation:
     """Landings along one axis, with ``probs`` (A | 1, *broadcast, K) of the noise."""
     count = probs.shape[-1]
     own = [1] * context.rank
     own[axis + 1] = context.grid.shape[axis]
     own[-1] = count
-    targets = [np.broadcast_to(t, np.broadcast_shapes(t.shape, own)) for t, _ in landing.neighbours]
-    chances = [_broadcast_last(probs * w, count) for _, w in landing.neighbours]
+    targets = [np.broadcast_to(t, np.broadcast_shapes(t.shape, own)) for t, _ in weights.neighbours]
+    chances = [_broadcast_last(probs * w, count) for _, w in weights.neighbours]
     return Interpolation(
         context.grid.shape,
         axis,
         _stack_outcomes(targets).astype(np.int32),
         _stack_outcomes(chances),
-        len(landing.neighbours),
+        len(weights.neighbours),
     )
 
 
 def interpolation_corners(
-    context: EvaluationContext, landings: list[InterpolationWeights], probs: NDArray[np.float64]
+    context: EvaluationContext,
+    weights_by_axis: list[InterpolationWeights],
+    probs: NDArray[np.float64],
 ) -> tuple[NDArray[np.integer], NDArray[np.float64], int]:
     """Flat targets and their probabilities (A | 1, K * corners, ...), and the number of corners."""
     count = probs.shape[-1]
     grid = context.grid
     targets = []
     chances = []
-    for corner in itertools.product(*(landing.neighbours for landing in landings)):
+    for corner in itertools.product(*(weights.neighbours for weights in weights_by_axis)):
         where = [t for t, _ in corner]
         p = probs
         for _, weight in corner:

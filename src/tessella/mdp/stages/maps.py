@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, count_entries
+from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, charge_entries
 from tessella.mdp.dynamics import entries_for_walkers
 from tessella.mdp.stages.interpolation import (
     EdgeOption,
@@ -77,8 +77,8 @@ class Decide(Stage):
     def _operation(self, context: EvaluationContext, axis: int, subject: str) -> Operation:
         values = call_by_name(self.to, context.mesh(), subject)
         if self.between == "interpolate":
-            landing = interpolation_weights(context, axis, values, subject, self.edge)
-            return interpolation_along(context, axis, landing, np.ones((1,) * context.rank))
+            weights = interpolation_weights(context, axis, values, subject, self.edge)
+            return interpolation_along(context, axis, weights, np.ones((1,) * context.rank))
         values = clip_to_axis(context, axis, values, subject, self.edge)
         target = checks.axis_positions(context, axis, values, subject)[..., 0]
         own = target.shape[axis + 1] > 1 or context.period is not None  # it may be at other times
@@ -191,7 +191,7 @@ def _interpolating_operation(
 ) -> RandomOperation:
     """Landings between cut points, along one axis or on the corners of a cell."""
 
-    def landing(axis: int) -> InterpolationWeights:
+    def compute_weights(axis: int) -> InterpolationWeights:
         text = context.grid.values[axis].dtype.kind == "U"
         if axis in moved and not text:
             return interpolation_weights(context, axis, moved[axis], subject, edge, noise_table)
@@ -201,11 +201,13 @@ def _interpolating_operation(
 
     if len(moved) == 1:
         (axis,) = moved
-        return interpolation_along(context, axis, landing(axis), noise_table.probs)
-    landings = [landing(axis) for axis in range(context.grid.ndim)]
-    between = sum(len(landing.neighbours) > 1 for landing in landings)
+        return interpolation_along(context, axis, compute_weights(axis), noise_table.probs)
+    weights_by_axis = [compute_weights(axis) for axis in range(context.grid.ndim)]
+    between = sum(len(weights.neighbours) > 1 for weights in weights_by_axis)
     return InterpolatedScatter(
-        context.grid.shape, *interpolation_corners(context, landings, noise_table.probs), between
+        context.grid.shape,
+        *interpolation_corners(context, weights_by_axis, noise_table.probs),
+        between,
     )
 
 
@@ -234,6 +236,6 @@ def flat_target_states(
         value = moved.get(axis, context.mesh()[name])
         where.append(checks.axis_positions(context, axis, value, subject, noise_table))
     full = np.broadcast_shapes(*(w.shape for w in where), (1, *context.grid.shape, 1))
-    count_entries(math.prod(full[:-1]) * len(noise_table), subject)
+    charge_entries(math.prod(full[:-1]) * len(noise_table), subject)
     where = tuple(np.broadcast_to(w, full) for w in where)
     return np.ravel_multi_index(where, context.grid.shape).astype(index_type(context.grid.size))

@@ -192,6 +192,11 @@ class Operation(ABC):
         return 0
 
     @property
+    def max_outcomes(self) -> int:
+        """Most outcomes of one state under one action."""
+        return max(self.rounding_terms, 1)
+
+    @property
     def adjoint_rounding_terms(self) -> int:
         """Most numbers added up in one entry of its adjoint."""
         return 0

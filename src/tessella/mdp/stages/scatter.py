@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, count_entries
+from tessella.mdp.context import EvaluationContext, NoiseTable, charge_entries
 from tessella.mdp.dynamics import entries_for_walkers
 from tessella.mdp.stages.interpolation import INTERPOLATION_ROUNDING
 from tessella.mdp.stages.operation import (
@@ -153,7 +153,7 @@ def joint_operation(
     where = [checks.axis_positions(context, a, moved[a], subject, noise_table) for a in axes]
     lengths = tuple(shape[a] for a in axes)
     reached = np.broadcast_shapes(*(place.shape for place in where))
-    count_entries(math.prod(reached[:-1]) * count, subject)
+    charge_entries(math.prod(reached[:-1]) * count, subject)
     flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*where)), lengths)
     flat = flat.astype(index_type(math.prod(lengths)))
     flat = np.broadcast_to(flat, (*flat.shape[:-1], count))

@@ -107,15 +107,15 @@ class ShardedBackend(Backend):
         """A block and its halo, with what the devices beside this one have of it."""
         below = [
             self._receive(w, hop, self.partition.halo_below)
-            for hop in self._hops(self.partition.halo_below)
+            for hop in self._list_hops(self.partition.halo_below)
         ]
         above = [
             self._receive(w, -hop, self.partition.halo_above)
-            for hop in self._hops(self.partition.halo_above)
+            for hop in self._list_hops(self.partition.halo_above)
         ]
         return jnp.concatenate([*reversed(below), w, *above], axis=self.partition.axis)
 
-    def _hops(self, places: int) -> range:
+    def _list_hops(self, places: int) -> range:
         return range(1, 1 - (-places // self.partition.block_length))
 
     def _receive(self, w, hop: int, places: int):

@@ -92,8 +92,8 @@ class Shift(Stage):
             to = context.grid.numbers[axis].reshape(own) + _shift_amounts(
                 context, self, noise_table, subject
             )
-            landing = interpolation_weights(context, axis, to, subject, self.edge, noise_table)
-            return interpolation_along(context, axis, landing, noise_table.probs)
+            weights = interpolation_weights(context, axis, to, subject, self.edge, noise_table)
+            return interpolation_along(context, axis, weights, noise_table.probs)
         steps = _grid_steps(context, self, axis, noise_table, subject)
         if self.edge == "error":
             _require_inside(context, axis, steps, noise_table, subject)
@@ -194,7 +194,7 @@ def _require_inside(
     amounts = np.broadcast_to(by * _axis_spacing(context.grid, axis, subject), shape)
     checks.raise_for_first(
         f"{subject} leaves the grid",
-        checks.mask_unread(context, outside, noise_table),
+        checks.drop_unused_entries(context, outside, noise_table),
         lambda p: context.describe(p, shape, noise_table),
         lambda p: f"moves by {format_value(amounts[p])}",
         "cases",

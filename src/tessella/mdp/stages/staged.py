@@ -104,7 +104,7 @@ class Staged(Dynamics):
         outcomes = 1
         copies = 1
         for operation in reversed(self._operations):
-            outcomes = min(outcomes * max(operation.rounding_terms, 1), self.context.grid.size)
+            outcomes = min(outcomes * operation.max_outcomes, self.context.grid.size)
             copies = self.n_actions if operation.depends_on_action else copies
             largest = max(largest, math.prod(operation.shape) * outcomes * copies)
         return max(largest, self.context.grid.size * self.n_actions * self.longest_row)
@@ -120,11 +120,11 @@ class Staged(Dynamics):
         return self._count_products(1)
 
     def _count_products(self, n_actions: int) -> int:
-        acting = self._action_stages_end
+        first_shared = self._first_shared_stage
         total = 0
         for i, length in self._intermediate_sizes():
-            once = length * max(self.stages[i].operation.rounding_terms, 1)
-            total += once * (n_actions if i < acting else 1)
+            once = length * self.stages[i].operation.max_outcomes
+            total += once * (n_actions if i < first_shared else 1)
         return total
 
     def estimate_row_entries(self, n_states: int, n_actions: int) -> int:
@@ -152,8 +152,8 @@ class Staged(Dynamics):
         n = self.context.grid.size
         n_actions = self.n_actions
         operations = self._operations
-        shared = self._action_moves_end
-        if shared > 1:
+        first_shared = self._first_shared_move
+        if first_shared > 1:
             parts = []
             entries = 0
             for part in self._rows_by_action():
@@ -164,7 +164,9 @@ class Staged(Dynamics):
             rows = sp.vstack(parts, format="csr")
             row_of = np.arange(n * n_actions)
         else:  # few distinct moves, each followed by the same rest of the period
-            moves = [stage_product(operations[:1], a) for a in range(n_actions if shared else 1)]
+            moves = [
+                stage_product(operations[:1], a) for a in range(n_actions if first_shared else 1)
+            ]
             rows, row_of = unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
             later = operations[1:]
             rows = sp.csr_array(rows @ stage_product(later, 0) if later else rows)
@@ -200,7 +202,7 @@ class Staged(Dynamics):
 
     @property
     def longest_row(self) -> int:
-        outcomes = math.prod(max(stage.operation.rounding_terms, 1) for stage in self.stages)
+        outcomes = math.prod(stage.operation.max_outcomes for stage in self.stages)
         return min(outcomes, self.context.grid.size)
 
     @property
@@ -248,19 +250,19 @@ class Staged(Dynamics):
     def _intermediate_sizes(self) -> Iterator[tuple[int, int]]:
         """Stages from the last on, and how many numbers a backward pass has before each."""
         lengths = self.shape
-        shared = self._action_stages_end
+        first_shared = self._first_shared_stage
         for i in reversed(range(len(self.stages))):
             operation = self.stages[i].operation
             reward = self.stages[i].reward
             lengths = operation.input_shape(lengths)
             if reward is not None:
                 lengths = np.broadcast_shapes(lengths, reward.shape[1:])
-            if i == shared:  # what actions share is handed on in full
+            if i == first_shared:  # what actions share is handed on in full
                 lengths = operation.shape
             yield i, math.prod(lengths)
 
     @property
-    def _action_stages_end(self) -> int:
+    def _first_shared_stage(self) -> int:
         """From this stage on, neither moves nor rewards depend on an action."""
         return max(
             (i + 1 for i, stage in enumerate(self.stages) if stage.depends_on_action), default=0
@@ -271,20 +273,22 @@ class Staged(Dynamics):
 
     def _rows_by_action(self) -> Iterator:
         """(S, S) the rows of one action after the other."""
-        shared = self._action_moves_end
-        end = stage_product(self._operations[shared:], 0) if shared < len(self.stages) else None
+        first_shared = self._first_shared_move
+        later = self._operations[first_shared:]
+        end = stage_product(later, 0) if first_shared < len(self.stages) else None
         for action in range(self.n_actions):
-            yield stage_product(self._operations[:shared], action, end)
+            yield stage_product(self._operations[:first_shared], action, end)
 
     @property
     def _operations(self) -> list[Operation]:
         return [stage.operation for stage in self.stages]
 
     @property
-    def _action_moves_end(self) -> int:
+    def _first_shared_move(self) -> int:
         """From this stage on, where the state goes depends on no action."""
         return max(
-            (i + 1 for i, one in enumerate(self._operations) if one.depends_on_action), default=0
+            (i + 1 for i, operation in enumerate(self._operations) if operation.depends_on_action),
+            default=0,
         )
 
     def __getstate__(self) -> dict:
@@ -342,10 +346,10 @@ class StageBackend(Backend):
     @property
     def first_shared(self) -> int:
         """Operations from here to the end depend on no action."""
-        shared = len(self.operations)
-        while shared and not self.operations[shared - 1].depends_on_action:
-            shared -= 1
-        return shared
+        index = len(self.operations)
+        while index and not self.operations[index - 1].depends_on_action:
+            index -= 1
+        return index
 
     def _backward(self, arrays, w, action, pay, indices):
         """Through some operations; in between w is an open mesh where that is enough."""
@@ -465,7 +469,7 @@ def rows_of_states(operations: Sequence[Operation], action: int, states: NDArray
 
 def count_outcomes(operation: Operation) -> int:
     """States and outcomes of a stage under one action: all are looked at to make its matrix."""
-    return math.prod(operation.shape) * max(operation.rounding_terms, 1)
+    return math.prod(operation.shape) * operation.max_outcomes
 
 
 def _drop_empty_columns(matrix):
@@ -475,8 +479,8 @@ def _drop_empty_columns(matrix):
     reached = np.zeros(matrix.shape[1], dtype=bool)
     reached[matrix.indices] = True
     live = np.flatnonzero(reached)
-    place = np.cumsum(reached) - 1
-    parts = matrix.data, place[matrix.indices], matrix.indptr
+    position = np.cumsum(reached) - 1
+    parts = matrix.data, position[matrix.indices], matrix.indptr
     return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
 
 
@@ -490,10 +494,10 @@ def _stage_matrix(operation: Operation, action: int, live: NDArray | None):
     target = []
     for to, p in operation.outcomes(action):
         to, p = (a.ravel() if live is None else a.ravel()[live] for a in (to, p))
-        kept = np.flatnonzero(p)
-        data.append(p[kept])
-        source.append(kept)
-        target.append(to[kept])
+        positive = np.flatnonzero(p)
+        data.append(p[positive])
+        source.append(positive)
+        target.append(to[positive])
     entries = (np.concatenate(source), np.concatenate(target))
     shape = n, math.prod(operation.output_shape)
     return sp.csr_array((np.concatenate(data), entries), shape=shape)

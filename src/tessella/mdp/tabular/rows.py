@@ -32,7 +32,7 @@ from tessella.numerics import NUMPY
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Made = TypeVar("Made")
+Derived = TypeVar("Derived")
 # Rows with at least this share of non-zeros are multiplied as a dense matrix.
 DENSE_MIN_SHARE = 0.25
 CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ much
@@ -45,8 +45,8 @@ def max_repeats(row: NDArray, column: NDArray) -> int:
     order = np.lexsort((column, row))
     row = row[order]
     column = column[order]
-    new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
-    return int(np.diff(np.append(np.flatnonzero(new), len(row))).max())
+    is_new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
+    return int(np.diff(np.append(np.flatnonzero(is_new), len(row))).max())
 
 
 def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Generator) -> NDArray:
@@ -69,19 +69,19 @@ def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     """
     rows.sum_duplicates()
     keys = rows @ np.random.default_rng(0).random(int(np.asarray(rows.shape)[1]))
-    everyone = np.arange(len(keys))
+    identity = np.arange(len(keys))
     ordered = np.sort(keys)
     if (ordered[1:] != ordered[:-1]).all():
-        return rows, everyone
+        return rows, identity
     _, first, index = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
     first = first[order]
-    index = place[index]
+    index = rank[index]
     distinct = rows[first]
     if not _rows_equal(rows, distinct, index):  # two rows met in one product: keep all
-        return rows, everyone
+        return rows, identity
     return distinct, index
 
 
@@ -108,9 +108,9 @@ def _pad_rows(rows: sp.csr_array, n_states: int) -> sp.csr_array:
     import scipy.sparse as sp
 
     n_rows = len(rows.indptr) - 1
-    full = round_up_size(n_rows)
-    indptr = np.concatenate([rows.indptr, np.full(full - n_rows, rows.indptr[-1])])
-    return sp.csr_array((rows.data, rows.indices, indptr), shape=(full, n_states))
+    padded_size = round_up_size(n_rows)
+    indptr = np.concatenate([rows.indptr, np.full(padded_size - n_rows, rows.indptr[-1])])
+    return sp.csr_array((rows.data, rows.indices, indptr), shape=(padded_size, n_states))
 
 
 def compile_rows(rows: sp.csr_array, n_states: int):
@@ -135,11 +135,11 @@ def compile_rows(rows: sp.csr_array, n_states: int):
     entry_row = np.repeat(np.arange(n_rows), lengths)
     within = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
     chunk = first[entry_row] + within // width
-    place = within % width
+    offset = within % width
     columns = np.zeros((len(row_of_chunk), width), dtype=index_type(n_states))
     probs = np.zeros((len(row_of_chunk), width))
-    columns[chunk, place] = rows.indices
-    probs[chunk, place] = rows.data
+    columns[chunk, offset] = rows.indices
+    probs[chunk, offset] = rows.data
     arrays = {"columns": columns, "probs": probs}
     split = bool((chunks > 1).any())
     if split:
@@ -188,20 +188,20 @@ class RowLayout:
 LayoutRule = Callable[[Any, int], RowLayout]  # sparse rows, pairs of states and actions -> layout
 
 
-class LastPolicyCache(Generic[Made]):
-    """What was made of the last policy: made anew only where another one comes."""
+class LastPolicyCache(Generic[Derived]):
+    """An object derived from the last policy, derived anew only for another policy."""
 
     def __init__(self) -> None:
-        self._entry: tuple[NDArray, Made] | None = None
+        self._entry: tuple[NDArray, Derived] | None = None
 
-    def get(self, policy: NDArray, make: Callable[[NDArray], Made]) -> Made:
-        kept = self._entry
-        if kept is not None and kept[0] is policy:
-            return kept[1]
-        same = kept is not None and np.array_equal(kept[0], policy)
-        made = kept[1] if kept is not None and same else make(policy)
-        self._entry = policy, made
-        return made
+    def get(self, policy: NDArray, make: Callable[[NDArray], Derived]) -> Derived:
+        entry = self._entry
+        if entry is not None and entry[0] is policy:
+            return entry[1]
+        same = entry is not None and np.array_equal(entry[0], policy)
+        derived = entry[1] if entry is not None and same else make(policy)
+        self._entry = policy, derived
+        return derived
 
 
 @dataclass(eq=False)
@@ -211,7 +211,7 @@ class RowArrays:
     rows: Any  # (U, S) sparse or dense
     row_of: NDArray[np.integer]  # (A, S)
     reward: NDArray[np.float64]  # (A, S)
-    row_slices: tuple[slice, ...] | None  # each action's rows, where they stand at regular places
+    row_slices: tuple[slice, ...] | None  # each action's rows, if they have regular positions
     layout: RowLayout
     _cache: LastPolicyCache[PolicyRows] = field(default_factory=LastPolicyCache, repr=False)
 
@@ -219,10 +219,12 @@ class RowArrays:
     def build(rows: Any, row_of: NDArray, reward: NDArray, layout: RowLayout) -> RowArrays:
         """From distinct sparse rows (U, S) and (S, A) of all else."""
         index = np.intp if layout.sweeps_are_cheap else None
-        by_action = np.ascontiguousarray(row_of.T, dtype=index)
-        paid = np.ascontiguousarray(reward.T)
-        held = rows.toarray() if layout.dense else rows
-        return RowArrays(held, by_action, paid, _regular_slices(row_of), layout)
+        row_by_action = np.ascontiguousarray(row_of.T, dtype=index)
+        reward_by_action = np.ascontiguousarray(reward.T)
+        stored_rows = rows.toarray() if layout.dense else rows
+        return RowArrays(
+            stored_rows, row_by_action, reward_by_action, _regular_slices(row_of), layout
+        )
 
     def action_entries(self, w: NDArray, action: int) -> NDArray[np.float64]:
         """(S,) the entries of ``w = U v`` that belong to an action."""
@@ -235,19 +237,20 @@ class RowArrays:
     def select_rows(self, actions: NDArray) -> PolicyRows:
         """The rows of (S,) actions."""
         states = np.arange(len(actions))
-        own = self.row_of[actions, states]
-        paid = self.reward[actions, states]
+        row_index = self.row_of[actions, states]
+        reward = self.reward[actions, states]
         if self.rows.shape[0] <= len(actions):
-            return PolicyRows(self.rows, own, paid, self.layout)
-        return PolicyRows(self.rows[own], None, paid, self.layout)
+            return PolicyRows(self.rows, row_index, reward, self.layout)
+        return PolicyRows(self.rows[row_index], None, reward, self.layout)
 
 
 def _regular_slices(row_of: NDArray) -> tuple[slice, ...] | None:
     """Where the rows of each action stand, if all pairs stand in order; None if they do not."""
-    (n, n_actions), every = row_of.shape, np.arange(row_of.size)
-    if (row_of.ravel() == every).all():
+    n, n_actions = row_of.shape
+    pair_index = np.arange(row_of.size)
+    if (row_of.ravel() == pair_index).all():
         return tuple(slice(a, None, n_actions) for a in range(n_actions))
-    if (row_of.T.ravel() == every).all():
+    if (row_of.T.ravel() == pair_index).all():
         return tuple(slice(a * n, (a + 1) * n) for a in range(n_actions))
     return None
 
@@ -263,8 +266,8 @@ class PolicyRows:
 
     def expect(self, w: NDArray) -> NDArray[np.float64]:
         """(S,) P_pi w."""
-        after = self.rows @ w
-        return after if self.row_index is None else after[self.row_index]
+        expected = self.rows @ w
+        return expected if self.row_index is None else expected[self.row_index]
 
     def solve_system(self, rhs: NDArray, discount: float, tol: float = 0.0) -> NDArray[np.float64]:
         """(S,) the solution of (I - discount P_pi) x = rhs: directly, or to a residual of ``tol``.
@@ -285,8 +288,8 @@ class PolicyRows:
             return x - self.expect(discount * x)
 
         x = NUMPY.bicgstab(system, rhs, tol=tol, maxiter=self.layout.iterations_max_steps)
-        left = np.linalg.norm(rhs - system(x))
-        return x if left <= 2 * tol * np.linalg.norm(rhs) else None
+        residual_norm = np.linalg.norm(rhs - system(x))
+        return x if residual_norm <= 2 * tol * np.linalg.norm(rhs) else None
 
     def _solve_directly(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
         import scipy.sparse as sp
@@ -294,20 +297,20 @@ class PolicyRows:
 
         rows = self.rows if self.row_index is None else self.rows[self.row_index]
         n = len(rhs)
-        full = isinstance(rows, np.ndarray)
+        is_dense = isinstance(rows, np.ndarray)
         if n <= self.layout.dense_solve_max_states or (
-            full and np.count_nonzero(rows) >= DENSE_MIN_SHARE * rows.size
+            is_dense and np.count_nonzero(rows) >= DENSE_MIN_SHARE * rows.size
         ):
-            system = -discount * (rows if full else rows.toarray())
+            system = -discount * (rows if is_dense else rows.toarray())
             system.ravel()[:: n + 1] += 1
             return np.asarray(np.linalg.solve(system, rhs), dtype=np.float64)
         # Each row begins with the 1 of I. As columns they are the transpose, which is factorised.
-        rows = sp.csr_array(rows) if full else rows
+        rows = sp.csr_array(rows) if is_dense else rows
         states = np.arange(n + 1, dtype=np.int32)
         first = rows.indptr[:-1]
         entries = np.insert(-discount * rows.data, first, 1.0)
-        places = np.insert(rows.indices, first, states[:-1])
-        system = sp.csc_array((entries, places, rows.indptr + states), shape=(n, n))
+        columns = np.insert(rows.indices, first, states[:-1])
+        system = sp.csc_array((entries, columns, rows.indptr + states), shape=(n, n))
         return splu(system).solve(rhs, "T")
 
     def adjoint(self, x: NDArray) -> NDArray[np.float64]:
@@ -350,18 +353,18 @@ class RowBackend(Backend):
         return q_AS.reshape(self.n_actions, *self.shape)
 
     def iterate_policy(self, arrays: RowArrays, v_S, policy, count, discount, gain):
-        one = arrays.policy_rows(policy)
+        policy_rows = arrays.policy_rows(policy)
         v = v_S.ravel()
-        paid = one.reward - gain
+        net_reward = policy_rows.reward - gain
         for _ in range(count):
-            v = one.expect(discount * v)
-            v += paid
+            v = policy_rows.expect(discount * v)
+            v += net_reward
         return v.reshape(self.shape)
 
     def policy_pass(self, arrays: RowArrays, w_S, policy, pay):
-        one = arrays.policy_rows(policy)
-        after = one.expect(w_S.ravel())
-        return (after + one.reward if pay else after).reshape(self.shape)
+        policy_rows = arrays.policy_rows(policy)
+        expected = policy_rows.expect(w_S.ravel())
+        return (expected + policy_rows.reward if pay else expected).reshape(self.shape)
 
     def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount, tol=0.0):
         return (
@@ -386,8 +389,8 @@ class PeriodRows:
         return self._cache.get(policy, self._select_rows)
 
     def _select_rows(self, policy: NDArray) -> list[PolicyRows]:
-        taken = zip(self.periods, policy, strict=True)
-        return [table.select_rows(own.ravel()) for table, own in taken]
+        periods = zip(self.periods, policy, strict=True)
+        return [table.select_rows(actions.ravel()) for table, actions in periods]
 
 
 @dataclass(frozen=True)
@@ -408,30 +411,30 @@ class PeriodBackend(Backend):
         return arrays.periods[time]
 
     def shared_backup(self, arrays: PeriodRows, w_S, pay):
-        after = zip(arrays.periods, self._next_values(arrays, w_S, pay), strict=True)
-        return [self.period.shared_backup(own, w, pay) for own, w in after]
+        periods = zip(arrays.periods, self._next_values(arrays, w_S, pay), strict=True)
+        return [self.period.shared_backup(table, w, pay) for table, w in periods]
 
     def action_backup(self, arrays: PeriodRows, w, action, pay):
-        each = zip(arrays.periods, w, strict=True)
-        return np.stack([self.period.action_backup(own, v, action, pay) for own, v in each])
+        periods = zip(arrays.periods, w, strict=True)
+        return np.stack([self.period.action_backup(table, v, action, pay) for table, v in periods])
 
     def policy_pass(self, arrays: PeriodRows, w_S, policy, pay):
-        after = zip(arrays.policy_rows(policy), self._next_values(arrays, w_S, pay), strict=True)
-        found = [one.expect(w.ravel()) + (one.reward if pay else 0.0) for one, w in after]
-        return np.stack(found).reshape(w_S.shape)
+        periods = zip(arrays.policy_rows(policy), self._next_values(arrays, w_S, pay), strict=True)
+        values = [rows.expect(w.ravel()) + (rows.reward if pay else 0.0) for rows, w in periods]
+        return np.stack(values).reshape(w_S.shape)
 
     def solve_policy_system(self, arrays: PeriodRows, rhs, policy, discount, tol=0.0):
         x = rhs.copy()
-        under = arrays.policy_rows(policy)
+        policy_rows = arrays.policy_rows(policy)
         for t in reversed(range(len(x) - 1)):
-            x[t] += discount * under[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
+            x[t] += discount * policy_rows[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
         return x
 
     def policy_adjoint(self, arrays: PeriodRows, policy, template):
         def move(x):
             moved = np.zeros_like(x)
-            for t, one in enumerate(arrays.policy_rows(policy)[:-1]):
-                moved[t + 1] = one.adjoint(x[t].ravel()).reshape(x[t].shape)
+            for t, rows in enumerate(arrays.policy_rows(policy)[:-1]):
+                moved[t + 1] = rows.adjoint(x[t].ravel()).reshape(x[t].shape)
             return moved
 
         return move
