@@ -131,8 +131,9 @@ class ExecutionPlan:
             return dynamics.prepare(
                 t, lambda: dynamics.numpy_model(lambda *of: choose_row_layout(t, *of))
             )
-        slow = self.mdp.n_states > self.thresholds.vectorised_max_states
-        options = CompileOptions(self.tiles, one_period_at_a_time=slow)
+        has_periods = isinstance(dynamics, FiniteHorizonDynamics)
+        is_large = self.mdp.n_states > self.thresholds.vectorised_max_states
+        options = CompileOptions(self.tiles, one_period_at_a_time=has_periods and is_large)
         return dynamics.prepare(options, lambda: dynamics.compile_with(options))
 
     def _shard(self) -> BackendModel:

@@ -277,9 +277,8 @@ def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
 
 
 def find_available_memory(plan: ExecutionPlan) -> int:
-    """Bytes of memory that there are: of the accelerator for a large model, or of the host."""
-    is_large = plan.mdp.n_states >= plan.thresholds.accelerator_min_states
-    stats = _device_memory() if is_large else {}
+    """Bytes of memory that there are: of the accelerator that JAX runs on, or of the host."""
+    stats = _device_memory() if plan.backend == "jax" else {}
     if "bytes_limit" in stats:
         return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
     meminfo = Path("/proc/meminfo")
