@@ -145,14 +145,14 @@ def _check_backend(
     table = rng.integers(0, dynamics.n_actions, dynamics.shape).astype(np.int32)
     chosen = np.arange(table.size), table.ravel()
     placed_table = to_backend(backend, table)
-    policy_backup_result = backend.policy_pass(arrays, w_S, placed_table, True)
+    policy_backup_result = backend.policy_backup(arrays, w_S, placed_table, True)
     _assert_near(
         np.asarray(policy_backup_result).ravel(),
         expected[chosen],
         tolerance,
         "the backend's backup under a policy",
     )
-    policy_expectation = backend.policy_pass(arrays, w_S, placed_table, False)
+    policy_expectation = backend.policy_backup(arrays, w_S, placed_table, False)
     _assert_near(
         np.asarray(policy_expectation).ravel(),
         (expected - reward)[chosen],

@@ -1,10 +1,10 @@
 """Arrays of NumPy, which computes at once, and of JAX, which compiles first.
 
-A loop of the solvers is written once. It asks ``numerics(x)`` for the functions that go with the
-arrays it was given: those of an array library (``where``, ``maximum``, ...), and what the two ways
-have in common beyond them: loops, branches, a linear solver. Tables on a processor, and the small
-staged models that are converted to tables, go through NumPy and SciPy, whose sparse products are
-quicker than anything compiled for them, and need no compiling; everything else is compiled.
+A loop of the solvers is written once. It asks ``array_namespace(x)`` for the functions that go with
+the arrays it was given: those of an array library (``where``, ``maximum``, ...), and what the two
+ways have in common beyond them: loops, branches, a linear solver. Tables on a processor, and the
+small staged models that are converted to tables, go through NumPy and SciPy, whose sparse products
+are quicker than anything compiled for them, and need no compiling; everything else is compiled.
 
 Results may stay on a device: ``with_host_arrays`` reads them as read-only arrays of NumPy.
 """
@@ -192,7 +192,7 @@ JAX = JaxNumerics()
 HOST_TYPES = np.ndarray, np.generic, float  # surely not JAX's
 
 
-def numerics(*arrays: Any) -> Numerics:
+def array_namespace(*arrays: Any) -> Numerics:
     """The functions that go with ``arrays``: JAX's where one of them is JAX's."""
     if len(arrays) == 1 and isinstance(arrays[0], HOST_TYPES):
         return NUMPY

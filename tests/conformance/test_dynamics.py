@@ -104,7 +104,7 @@ def test_a_policy_backup_of_its_own_is_compared_too():
         def supports_policy_arrays(self, arrays):
             return True
 
-        def policy_backup(self, arrays, w, policy, pay):
+        def finish_policy_backup(self, arrays, w, policy, pay):
             return self.program.action_backup(arrays, w, 0, pay)
 
     def compile(self):

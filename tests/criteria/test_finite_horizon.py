@@ -372,5 +372,5 @@ def test_both_ways_of_a_horizon_agree_with_its_matrices(solved):
     rng, policy = np.random.default_rng(0), solved.policy.table
     rhs = rng.normal(size=policy.shape)
     x = program.solve_policy_system(arrays, rhs, policy, 0.5)
-    left = x - 0.5 * program.policy_pass(arrays, x, policy, False)
+    left = x - 0.5 * program.policy_backup(arrays, x, policy, False)
     np.testing.assert_allclose(left, rhs, atol=1e-13)

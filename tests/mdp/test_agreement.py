@@ -211,7 +211,7 @@ def test_a_table_by_numpy_agrees_with_the_compiled_one(world):
         np.testing.assert_allclose(got, backup(mdp, w, pay), rtol=0, atol=EXACT)
         policy = np.random.default_rng(10).integers(0, mdp.n_actions, mdp.grid.shape)
         own = np.take_along_axis(got, policy.reshape(1, -1), 0).reshape(w.shape)
-        under = program.policy_pass(arrays, w, policy, pay)
+        under = program.policy_backup(arrays, w, policy, pay)
         np.testing.assert_allclose(under, own, rtol=0, atol=EXACT)
 
 
@@ -222,6 +222,6 @@ def test_what_numpy_moves_forward_is_the_adjoint_of_its_expectation(world):
     w, x = rng.normal(size=mdp.grid.shape), rng.random(mdp.grid.shape)
     for _ in range(2):
         policy = rng.integers(0, mdp.n_actions, mdp.grid.shape)
-        after = program.policy_pass(arrays, w, policy, False)
+        after = program.policy_backup(arrays, w, policy, False)
         moved = program.policy_adjoint(arrays, policy, x)(x)
         assert math.isclose((after * x).sum(), (w * moved).sum(), rel_tol=1e-10, abs_tol=1e-10)

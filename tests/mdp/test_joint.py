@@ -98,7 +98,7 @@ def test_compiled_passes_are_the_same_for_actions_policies_and_the_way_forward(p
         def work(w):
             tail = program.shared_backup(arrays, w, True)
             each = [program.action_backup(arrays, tail, a, True) for a in range(3)]
-            under = program.policy_pass(arrays, w, policy, True)
+            under = program.policy_backup(arrays, w, policy, True)
             return jnp.stack([*each, under, program.policy_adjoint(arrays, policy, w)(w)])
 
         return list(work(w))

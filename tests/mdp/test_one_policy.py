@@ -62,7 +62,7 @@ def both(mdp, table, w, pay):
     for action in range(mdp.n_actions):
         backup = np.asarray(program.action_backup(arrays, tail, action, pay))
         plain = np.where(table == action, backup, plain)
-    return np.asarray(program.policy_pass(arrays, w_S, policy, pay)), plain
+    return np.asarray(program.policy_backup(arrays, w_S, policy, pay)), plain
 
 
 @pytest.mark.parametrize("pay", [True, False])

@@ -74,7 +74,7 @@ def test_products_are_those_of_the_rows_in_whatever_order_they_stand(form, liste
         choices = mdp.feasible_mask * rng.random((STATES, ACTIONS))
         policy, everyone = choices.argmax(axis=1), np.arange(STATES)
         own = P[everyone, policy]
-        after = program.policy_pass(table, w, policy, True)
+        after = program.policy_backup(table, w, policy, True)
         assert np.allclose(after, reward[everyone, policy] + own @ w, atol=1e-13)
         assert np.allclose(program.policy_adjoint(table, policy, x)(x), own.T @ x, atol=1e-13)
         solved = program.solve_policy_system(table, x, policy, 0.9)

@@ -138,7 +138,7 @@ def backup_under(mdp, w, policy):
     lowered = mdp.dynamics.compiled_model
     with jax.disable_jit():
         return np.asarray(
-            lowered.backend.policy_pass(lowered.arrays, jnp.asarray(w), jnp.asarray(policy), True)
+            lowered.backend.policy_backup(lowered.arrays, jnp.asarray(w), jnp.asarray(policy), True)
         )
 
 

@@ -65,7 +65,7 @@ def planned() -> dict:
         "devices": made.devices,
         "compiled": made.compiled,
         "seconds": made.sweep_seconds,
-        "said": made.short,
+        "said": made.sentence,
     }
 
 

@@ -58,8 +58,8 @@ def test_a_plan_says_what_would_fit_where_a_model_does_not():
     made = timed(mdp, memory=20_000)
     assert not made.fits
     assert made.sweep_seconds is None  # nothing was started
-    assert 0 < made.largest < mdp.n_states
-    assert f"about {made.largest:,} states would" in made.short
+    assert 0 < made.max_states < mdp.n_states
+    assert f"about {made.max_states:,} states would" in made.sentence
     assert cost(mdp, memory=made.memory).fits
     assert not cost(mdp, memory=made.memory - 1).fits
 
@@ -146,7 +146,7 @@ def test_an_average_says_that_its_sweeps_are_not_known():
     made = cost(ts.inventory().with_criterion(ts.Average()))
     assert made.sweeps is None
     assert made.seconds is None
-    assert "how fast the model mixes" in made.short
+    assert "how fast the model mixes" in made.sentence
 
 
 @pytest.mark.parametrize("shape", [(399, 40), (30_000, 0), (120, 120)], ids=str)

@@ -127,7 +127,7 @@ def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
     eta = comparison.rounding(optimal_range) + engine.saved_backup_error(optimal_range.as_array)
     tie = 2 * (float(model_data.criterion.contraction_factor) * value_error + eta)
     # The row sums of a file may differ by rounding, and differences round once more.
-    tie = tie * (1 + 2 * float(model_data.numbers.relative_rounding)) + 16 * EPS * max(
+    tie = tie * (1 + 2 * float(model_data.accuracy.relative_rounding)) + 16 * EPS * max(
         max_margin, max_local_loss
     )
     tie = float(tie)

@@ -68,7 +68,7 @@ def classify_decisions(
     # The row sums of a file may differ by rounding, and differences round once more.
     max_difference = float(np.max(margin, initial=x.max(), where=np.isfinite(margin)))
     tie = (
-        float(comparison.tie) * (1 + 2 * float(engine.data.numbers.relative_rounding))
+        float(comparison.tie) * (1 + 2 * float(engine.data.accuracy.relative_rounding))
         + 16 * EPS * max_difference
     )
     is_optimal = (margin > tie) & (x == 0)

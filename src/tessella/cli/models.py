@@ -117,7 +117,7 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += ["", f"Wanted: {goal}, {describe_criterion(mdp)}."]
     model_size = format_bytes(_memory_bytes(mdp)["model"])
     size = f"{mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {model_size}"
-    lines += [f"Size: {size}.", _estimate_cost(mdp).short]
+    lines += [f"Size: {size}.", _estimate_cost(mdp).sentence]
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tessella.criteria.criterion import Criterion, Enclosure, X
 from tessella.errors import ModelError, format_value
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
 # Share of a backup's rounding: row sums this near to 1 pass a constant on as it is.
@@ -107,7 +107,7 @@ class DiscountedKernel(NamedTuple):
         return self.deviation * abs(shift) + 2 * EPS * abs(self.gain(shift))
 
     def enclose(self, low, high, eta, max_size) -> Enclosure:
-        xp = numerics(low)
+        xp = array_namespace(low)
         rounding = EPS * xp.maximum(abs(low), abs(high))
         # c, with the row sum that makes the bound hold.
         low = low * xp.where(low < 0, self.c_high, self.c_low)
@@ -139,7 +139,7 @@ class DiscountedKernel(NamedTuple):
     def span(self, residual):
         high = residual.max()
         low = residual.min()
-        full_span = 2 * numerics(high).maximum(abs(high), abs(low))
+        full_span = 2 * array_namespace(high).maximum(abs(high), abs(low))
         return self.use_shift * (high - low) + (1 - self.use_shift) * full_span
 
     def step(self, value, backup):

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.criterion import Criterion, Enclosure, X
 from tessella.errors import ModelError, format_value, is_count
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
 # With time as an axis, more periods would be more states than anybody has.
@@ -124,7 +124,7 @@ class HorizonKernel(NamedTuple):
         return 0.0 * maximum
 
     def enclose(self, low, high, eta, max_size) -> Enclosure:
-        max_residual = numerics(low).maximum(abs(low), abs(high))
+        max_residual = array_namespace(low).maximum(abs(low), abs(high))
         carried = self.contraction_factor * max_residual * (1 + EPS)
         final_rounding = (1 + self.contraction_factor) * EPS * max_size
         return Enclosure(

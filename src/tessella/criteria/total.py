@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.criterion import UNKNOWN_VALUE_BOUND, Criterion, Enclosure, X
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
 
@@ -73,7 +73,7 @@ class TotalKernel(NamedTuple):
         return 0.0 * maximum
 
     def enclose(self, low, high, eta, max_size) -> Enclosure:
-        max_residual = numerics(low).maximum(abs(low), abs(high))
+        max_residual = array_namespace(low).maximum(abs(low), abs(high))
         carried = self.contraction_factor * max_residual * (1 + EPS)
         final_rounding = (1 + self.contraction_factor) * EPS * max_size
         return Enclosure(

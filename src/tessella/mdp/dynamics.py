@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
 from tessella.mdp.context import EvaluationContext
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.rounding import ModelRounding, RowSumBounds
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Backend(ABC):
     n_actions: int
     is_compiled: ClassVar[bool] = True  # by JAX; else NumPy runs it at once
     has_direct_solve: ClassVar[bool] = False  # ``solve_policy_system`` is there
-    pays_at_the_end: ClassVar[bool] = False  # an action value is a reward plus the next values
+    has_separate_reward: ClassVar[bool] = False  # an action value is a reward plus the next values
 
     @abstractmethod
     def shared_backup(self, arrays: Any, w_S: Any, pay: bool) -> Any:
@@ -72,19 +72,19 @@ class Backend(ABC):
         """The rest of the backward pass, for one action: an array over states."""
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
-        """Whether ``policy_backup`` does the rest for a policy in one go, not action by action."""
+        """Whether ``finish_policy_backup`` finishes a policy in one go, not action by action."""
         return False
 
-    def policy_backup(self, arrays: Any, w: Any, policy: Any, pay: bool) -> Any:
+    def finish_policy_backup(self, arrays: Any, w: Any, policy: Any, pay: bool) -> Any:
         """The same as ``action_backup``, with each state's own action in ``policy`` (grid)."""
         raise NotImplementedError
 
-    def policy_pass(self, arrays: Any, w_S: Any, policy: Any, pay: bool) -> Any:
+    def policy_backup(self, arrays: Any, w_S: Any, policy: Any, pay: bool) -> Any:
         """The whole backward pass with each state's own action, in the precision of ``w_S``."""
         w = self.shared_backup(arrays, w_S, pay)
         if self.supports_policy_arrays(arrays):
-            return self.policy_backup(arrays, w, policy, pay)
-        xp = numerics(w_S)
+            return self.finish_policy_backup(arrays, w, policy, pay)
+        xp = array_namespace(w_S)
 
         def step(action, total):
             return xp.where(policy == action, self.action_backup(arrays, w, action, pay), total)
@@ -96,7 +96,7 @@ class Backend(ABC):
         import jax
 
         forward = jax.linear_transpose(
-            lambda v: self.policy_pass(arrays, v, policy, False), template
+            lambda v: self.policy_backup(arrays, v, policy, False), template
         )
         return lambda x: forward(x)[0]
 
@@ -111,9 +111,9 @@ class Backend(ABC):
     def iterate_policy(
         self, arrays: Any, v_S: Any, policy: Any, count: int, discount: float, gain: float
     ) -> Any:
-        """``count`` times v = policy_pass(discount v) - gain."""
+        """``count`` times v = policy_backup(discount v) - gain."""
         for _ in range(count):
-            v_S = self.policy_pass(arrays, discount * v_S, policy, True) - gain
+            v_S = self.policy_backup(arrays, discount * v_S, policy, True) - gain
         return v_S
 
     def solves_iteratively(self, arrays: Any) -> bool:
@@ -307,7 +307,7 @@ class ModelComponents:
 def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) -> Any:
     """Fold ``step(action, carry)`` over all actions."""
     first = start[0] if isinstance(start, tuple) else start
-    return numerics(first).fold(backend.n_actions, step, start)
+    return array_namespace(first).fold(backend.n_actions, step, start)
 
 
 def generator(rng: object) -> np.random.Generator:

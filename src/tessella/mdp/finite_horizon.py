@@ -258,9 +258,9 @@ class CompiledPeriodBackend(Backend):
     def supports_policy_arrays(self, arrays) -> bool:
         return self.period.supports_policy_arrays(self.period_arrays(arrays, 0))
 
-    def policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, pay):
         def back_up_period(period_arrays, v, actions):
-            return self.period.policy_backup(period_arrays, v, actions, pay)
+            return self.period.finish_policy_backup(period_arrays, v, actions, pay)
 
         return self._map_periods(arrays, back_up_period, w, policy)
 

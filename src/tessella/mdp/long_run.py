@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -61,7 +61,7 @@ def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
 def _advance(backend, arrays, table, d):
     """d after ``PERIODS_PER_CALL`` periods of the lazy chain, and its last change."""
     forward = backend.policy_adjoint(arrays, table, d)
-    xp = numerics(d)
+    xp = array_namespace(d)
 
     def period(pair):
         after = (pair[0] + forward(pair[0])) / 2

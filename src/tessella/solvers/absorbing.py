@@ -20,7 +20,7 @@ from tessella.errors import ModelError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.model import MDP
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS, round_up, two_sum
 from tessella.solvers.elimination import (
     MAX_POLICIES,
@@ -299,7 +299,7 @@ def _find_absorbing_by_trial(backend, data: ModelData, trial, slack):
     """(grid) the same without rows; leaving with a chance below ``slack`` counts as staying."""
     arrays = data.arrays
     feasible = data.feasible
-    xp = numerics(trial)
+    xp = array_namespace(trial)
     shared = backend.shared_backup(arrays, trial, False)
     shared_reward = backend.shared_backup(arrays, xp.zeros_like(trial), True)
 
@@ -316,7 +316,7 @@ def _find_reaching_states(backend, data: ModelData, absorbing):
     """(grid) from which states an end can be reached."""
     arrays = data.arrays
     feasible = data.feasible
-    xp = numerics(absorbing)
+    xp = array_namespace(absorbing)
 
     def build_expectation(w):
         shared = backend.shared_backup(arrays, w, False)

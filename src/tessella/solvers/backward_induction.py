@@ -25,7 +25,7 @@ from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_f
 from tessella.mdp.finite_horizon import CompiledPeriodBackend, FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.tabular.rows import PeriodBackend
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.rounding import OUTWARD_FACTOR, round_up
 from tessella.solvers.engine import Engine
 from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
@@ -139,7 +139,7 @@ def _explain_end(reached: int, periods: int, bound: float, tolerance: float | No
 def _not_reached(engine: Engine, t: int) -> PeriodResult:
     """The period at time ``t`` before it is solved: value 0, and the first feasible action."""
     mdp = engine.mdp
-    numbers = engine.data.numbers
+    numbers = engine.data.accuracy
     states = mdp.grid.shape[1:]
     most = np.asarray(
         engine.data.criterion.value_bound(numbers.reward_scale + numbers.reward_error)
@@ -173,7 +173,7 @@ def _build_action_values(operators: Operators, w):
     """action -> (states) its values, where ``w`` is the next period's, discounted."""
     backend = operators.backend
     data = operators.data
-    xp = numerics(w)
+    xp = array_namespace(w)
     shared = backend.shared_backup(data.arrays, w, True)
 
     def q_of(action):
@@ -200,7 +200,7 @@ def _evaluate_policy(backend: AnyPeriodBackend, data: ModelData, policy):
 
     def back_up_period(w, item):
         t, actions = item
-        value = backend.period.policy_pass(backend.period_arrays(arrays, t), w, actions, True)
+        value = backend.period.policy_backup(backend.period_arrays(arrays, t), w, actions, True)
         return discount * value, value
 
-    return numerics(policy).scan_backward(back_up_period, backend.final(arrays), policy)
+    return array_namespace(policy).scan_backward(back_up_period, backend.final(arrays), policy)

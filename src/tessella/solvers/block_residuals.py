@@ -31,7 +31,7 @@ from tessella.mdp.stages.partition import (
     find_partition,
 )
 from tessella.mdp.stages.staged import Staged
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan
 from tessella.solvers.kernels import find_best_two
@@ -198,7 +198,7 @@ def compute_block_residuals(
 ) -> BlockResiduals:
     """Residuals of a block, from the values of it and its halo, which come without their shifts."""
     operators = Operators(backend, data).for_shift(shift)
-    xp = numerics(value)
+    xp = array_namespace(value)
     q_of = operators.q(value)
     best, second = find_best_two(backend, q_of, value)
 

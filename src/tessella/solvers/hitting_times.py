@@ -29,7 +29,7 @@ from tessella.criteria.average import ENDING_MIN_DEFICIT
 from tessella.criteria.total import Total
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS, RowSumBounds
 from tessella.solvers.elimination import (
     MAX_POLICIES,
@@ -231,7 +231,7 @@ def compute_row_sum_error(row_sums: RowSumBounds) -> float:
 def _mark_most_visited(backend, data: ModelData, policy):
     """(grid) the state with the largest share of time in the long run, marked."""
     operators = Operators(backend, data)
-    xp = numerics(policy)
+    xp = array_namespace(policy)
     rhs = xp.full(policy.shape, 1 / policy.size)
     occupancy = _solve_roughly(
         operators.policy_system_adjoint(policy, rhs), rhs, operators.precondition_adjoint
@@ -246,7 +246,7 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
     BiCGSTAB may lose its way after some products, or break down; so it begins anew from the best
     point so far, each time for longer, and what does not help is not taken.
     """
-    xp = numerics(rhs)
+    xp = array_namespace(rhs)
 
     def attempt(carry):
         max_products, x = carry
@@ -280,15 +280,15 @@ def _make_first_trial(backend, data: ModelData, policy, targets):
     def system(w):
         return w - operators.policy_expectation(policy, _zero_at_targets(w, targets))
 
-    ones = numerics(policy).ones(policy.shape)
+    ones = array_namespace(policy).ones(policy.shape)
     w = _solve_roughly(system, ones, operators.precondition)
-    return numerics(w).where((w > 0).all(), w, ones)
+    return array_namespace(w).where((w > 0).all(), w, ones)
 
 
 @compile_per_shape("backend", "several")
 def _sweep_trial(backend, several: bool, data: ModelData, h, tie_width, policy, targets, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest increase in the last)."""
-    xp = numerics(h)
+    xp = array_namespace(h)
     lowest = xp.full(h.shape, -xp.inf)
     is_allowed = _find_allowed(backend, several, data, h, tie_width, policy)
 
@@ -309,7 +309,7 @@ def _sweep_trial(backend, several: bool, data: ModelData, h, tie_width, policy, 
 def _mark_allowed(backend, several: bool, data: ModelData, h, tie_width, policy):
     """(A, grid) whether an action is one of those whose times are bounded."""
     is_allowed = _find_allowed(backend, several, data, h, tie_width, policy)
-    xp = numerics(h)
+    xp = array_namespace(h)
     return xp.map_items(is_allowed, xp.arange(backend.n_actions))
 
 
@@ -320,7 +320,7 @@ def _find_allowed(
     if not several:
         return lambda action: policy == action
     operators = Operators(backend, data)
-    xp = numerics(h)
+    xp = array_namespace(h)
     q_of = operators.q(operators.criterion.split_shift(h)[0])
     lowest = xp.full(h.shape, -xp.inf)
     best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), lowest)
@@ -329,4 +329,4 @@ def _find_allowed(
 
 def _zero_at_targets(w: Any, targets: Any) -> Any:
     """w with 0 in the states to be reached."""
-    return numerics(w).where(targets, 0.0, w)
+    return array_namespace(w).where(targets, 0.0, w)

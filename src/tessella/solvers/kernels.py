@@ -16,7 +16,7 @@ from tessella.criteria.total import TotalKernel
 from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape
 from tessella.mdp.dynamics import fold_actions
-from tessella.numerics import NUMPY, numerics
+from tessella.numerics import NUMPY, array_namespace
 from tessella.rounding import EPS
 from tessella.solvers.method import Method
 from tessella.solvers.multigrid import CoarseAxis, probe_coarse_system
@@ -73,7 +73,7 @@ def compute_rounding_floor(data: ModelData, floor):
 
     No value exceeds that of the largest reward in every period, so distant points change nothing.
     """
-    n = data.numbers
+    n = data.accuracy
     criterion = data.criterion
     value_bound = criterion.value_bound(n.reward_scale)
     # All of it may stand in the shift, and then the gain is as large as a reward.
@@ -82,7 +82,7 @@ def compute_rounding_floor(data: ModelData, floor):
     )
     model_error = n.reward_error + n.row_error * criterion.contraction_factor * value_bound
     eta = sums + model_error + criterion.row_sum_error(value_bound, value_bound)
-    return numerics(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
+    return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
 
 
 def compute_target(data: ModelData, floor):
@@ -91,11 +91,11 @@ def compute_target(data: ModelData, floor):
 
 
 def _compute_target(data: ModelData, rounding_floor):
-    scale = data.criterion.value_of_constant_reward(data.numbers.reward_scale)
-    tol = data.numbers.tol
-    xp = numerics(rounding_floor)
+    scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
+    tol = data.accuracy.tol
+    xp = array_namespace(rounding_floor)
     default_target = xp.maximum(
-        data.numbers.relative * scale, TARGET_FLOOR_MULTIPLE * rounding_floor
+        data.accuracy.relative_tolerance * scale, TARGET_FLOOR_MULTIPLE * rounding_floor
     )
     return xp.where(tol > 0, tol, default_target)
 
@@ -105,7 +105,7 @@ def is_finished(data: ModelData, state: IterationState):
     is_done = (state.bound <= _compute_target(data, rounding_floor)) | (
         state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
     )
-    return is_done | numerics(state.bound).isnan(state.bound)
+    return is_done | array_namespace(state.bound).isnan(state.bound)
 
 
 class IterationBatch(NamedTuple):
@@ -122,7 +122,7 @@ class IterationBatch(NamedTuple):
 def compute_next_point(method: Method, operators: Operators, state: IterationState):
     """The method's next point, which must be one."""
     point = method.refine(operators, state)
-    if numerics(state.value) is NUMPY and not isinstance(point, np.ndarray):
+    if array_namespace(state.value) is NUMPY and not isinstance(point, np.ndarray):
         point = np.asarray(point)
     if getattr(point, "shape", None) != state.value.shape:
         actual = getattr(point, "shape", None) or type(point).__name__
@@ -163,7 +163,7 @@ def evaluate_safeguarded(
             evaluate_point(operators, evaluates_policy, point, state.shift, state.policy),
         )
 
-    return numerics(point).while_loop(should_retry, try_next, (0, point, state))[2]
+    return array_namespace(point).while_loop(should_retry, try_next, (0, point, state))[2]
 
 
 @compile_per_shape("backend", "method", "evaluates_policy", "chunk")
@@ -178,7 +178,7 @@ def run_rounds(
 ) -> IterationBatch:
     """Up to ``limit <= chunk`` rounds, each of which refines and evaluates a point."""
     operators = Operators(backend, data, evaluates_policy=evaluates_policy)
-    xp = numerics(state.value)
+    xp = array_namespace(state.value)
 
     def should_continue(carry):
         state, k, *_ = carry
@@ -256,7 +256,7 @@ def compute_all_action_values(backend, data: ModelData, value):
     operators, v, shift = center_values(backend, data, value)
     q_of = operators.q(v)
     # One action at a time: stacking ready arrays would hold all of them twice.
-    xp = numerics(v)
+    xp = array_namespace(v)
     return xp.map_items(lambda action: q_of(action) + shift, xp.arange(backend.n_actions))
 
 
@@ -291,9 +291,10 @@ def tie_window(data: ModelData, tie, eta):
     is 2 tie, where it is taken. A loose bound leaves much undecided, yet the best guess is still
     the greedy action: this width stays below ``TIE_RELATIVE_WIDTH``.
     """
-    xp = numerics(eta)
+    xp = array_namespace(eta)
     narrow = xp.minimum(
-        tie, TIE_RELATIVE_WIDTH * data.criterion.value_of_constant_reward(data.numbers.reward_scale)
+        tie,
+        TIE_RELATIVE_WIDTH * data.criterion.value_of_constant_reward(data.accuracy.reward_scale),
     )
     return xp.maximum(narrow, 2 * eta)
 
@@ -309,7 +310,7 @@ def rank_actions(q_A, tie_width):
 
 def pick_lowest_tied(backend, q_of, best, tie_width):
     """(grid) the lowest action index whose value is within ``tie_width`` of the best."""
-    xp = numerics(best)
+    xp = array_namespace(best)
 
     def choose(action, chosen):
         is_tied = (chosen < 0) & (q_of(action) >= best - tie_width)
@@ -320,7 +321,7 @@ def pick_lowest_tied(backend, q_of, best, tie_width):
 
 def find_best_two(backend, q_of, template):
     """(grid) values of the best action and of the second best; arrays are like ``template``."""
-    xp = numerics(template)
+    xp = array_namespace(template)
 
     def rank(action, carry):
         best, second = carry
@@ -343,7 +344,7 @@ class PolicyComparison(NamedTuple):
 def compare_policy(backend, data: ModelData, value, bound, policy, extra) -> PolicyComparison:
     """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*."""
     operators, v, shift = center_values(backend, data, value)
-    xp = numerics(v)
+    xp = array_namespace(v)
     q_of = operators.q(v)
     eta = operators.rounding(v, shift)
     best, second = find_best_two(backend, q_of, v)

@@ -186,7 +186,9 @@ class _Run:
             return
         if not np.isfinite(data.criterion.value_of_constant_reward(1.0)):
             return
-        finer_data = data._replace(numbers=data.numbers._replace(relative=np.float64(0)))
+        finer_data = data._replace(
+            accuracy=data.accuracy._replace(relative_tolerance=np.float64(0))
+        )
         batch = kernels.run_rounds(
             engine.backend, self.method, self.evaluates_policy, 1, finer_data, self.state, 1
         )

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 
 # Limits in all, and for each state: the smaller one counts.
 COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 30  # numbers met in a solve
@@ -91,7 +91,7 @@ class BlockFactors(NamedTuple):
 
     def solve(self, rhs: Any) -> Any:
         """(blocks, n) the solution for a right side."""
-        xp = numerics(rhs)
+        xp = array_namespace(rhs)
         odd_parts = []
         x = rhs
         for level in self.levels:
@@ -118,7 +118,7 @@ def _multiply_blocks(matrices: Any, x: Any) -> Any:
 
 def _pad_rows(x: Any, before: int, after: int) -> Any:
     """The rows of ``x`` with rows of zeros around them."""
-    return numerics(x).pad(x, ((before, after), (0, 0)))
+    return array_namespace(x).pad(x, ((before, after), (0, 0)))
 
 
 def factorise_blocks(
@@ -370,14 +370,14 @@ def interpolate(c: Any, interpolation: Sequence[Any]) -> Any:
     """(grid) Z c, for coefficients c of the nodes."""
     c = c.reshape([len(basis) for basis in interpolation])
     for basis in interpolation:  # each takes the first axis and puts its own last
-        c = numerics(c).tensordot(c, basis, (0, 0))
+        c = array_namespace(c).tensordot(c, basis, (0, 0))
     return c
 
 
 def restrict(x: Any, interpolation: Sequence[Any]) -> Any:
     """Z' x over the nodes: sums against each of the functions."""
     for basis in interpolation:
-        x = numerics(x).tensordot(x, basis, (0, 1))
+        x = array_namespace(x).tensordot(x, basis, (0, 1))
     return x
 
 
@@ -385,7 +385,7 @@ def probe_coarse_system(
     expect: Callable[[Any], Any], axes: Sequence[CoarseAxis], template: Any
 ) -> Any:
     """(products, nodes) P_pi Z at the nodes, for each colour; ``expect`` multiplies by P_pi."""
-    xp = numerics(template)
+    xp = array_namespace(template)
     node_index = np.ix_(*(c.cut_points for c in axes))
     sums = [xp.asarray(c.sum_by_colour()) for c in axes]
     colour_index = xp.asarray(np.array(list(product(*(range(c.n_colours) for c in axes)))))

@@ -25,7 +25,7 @@ from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS, round_down, round_up
 from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
@@ -177,7 +177,7 @@ def _solve_directly(engine: Engine, table: NDArray, rhs, d):
 def _correct(backend, single: bool, data: ModelData, policy, source, d):
     """One correction of d, and the sum of what it leaves."""
     operators = Operators(backend, data)
-    xp = numerics(source)
+    xp = array_namespace(source)
     exact = operators.policy_system_adjoint(policy, source)
     residual = source - exact(d)
     if single:
@@ -203,7 +203,7 @@ def _correct(backend, single: bool, data: ModelData, policy, source, d):
 def _run_plain_steps(backend, data: ModelData, policy, rhs, d):
     """Steps of the process itself, and the sum of what they leave."""
     system = Operators(backend, data).policy_system_adjoint(policy, rhs)
-    xp = numerics(rhs)
+    xp = array_namespace(rhs)
     d = xp.repeat(PLAIN_STEPS, lambda x: x + (rhs - system(x)), d)
     d = xp.maximum(d, 0.0)
     return d, abs(rhs - system(d)).sum()

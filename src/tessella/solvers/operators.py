@@ -18,7 +18,7 @@ import numpy as np
 
 from tessella.criteria.criterion import CriterionKernel
 from tessella.mdp.dynamics import Backend, fold_actions
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.solvers.multigrid import apply_adjoint_correction, apply_correction
 
 MIN_REWARD_SCALE = 1e-280  # rewards below this are rejected: their products could vanish
@@ -32,7 +32,9 @@ class AccuracySettings(NamedTuple):
     reward_error: np.float64  # absolute error of the rewards, likewise
     reward_scale: np.float64
     tol: np.float64  # 0: as good as is reasonable
-    relative: np.float64  # what is reasonable: this share of the largest value, above rounding
+    relative_tolerance: (
+        np.float64
+    )  # what is reasonable: this share of the largest value, above rounding
 
 
 class ModelData(NamedTuple):
@@ -41,7 +43,7 @@ class ModelData(NamedTuple):
     arrays: Any  # of the dynamics
     feasible: Any  # (A, *grid), or None
     criterion: CriterionKernel
-    numbers: AccuracySettings
+    accuracy: AccuracySettings
     coarse: Any = None  # what makes the linear systems of slow chains quick: see ``multigrid``
 
 
@@ -69,7 +71,7 @@ class Operators:
     def _build_q(self, discounted: Any) -> Callable[[Any], Any]:
         backend = self.backend
         feasible = self.data.feasible
-        xp = numerics(discounted)
+        xp = array_namespace(discounted)
         w = backend.shared_backup(self.data.arrays, discounted, True)
 
         def q_of(action):
@@ -98,7 +100,9 @@ class Operators:
         """T^count v; what is discounted goes from sweep to sweep, with no pass of its own."""
         discount = self.criterion.discount
         w = discount * value
-        w = numerics(value).repeat(count - 1, lambda w: discount * self._maximise_value(w), w)
+        w = array_namespace(value).repeat(
+            count - 1, lambda w: discount * self._maximise_value(w), w
+        )
         return self._maximise_value(w)
 
     def sum_neumann_series(self, policy: Any, first: Any, count: int) -> tuple[Any, Any, Any]:
@@ -106,9 +110,11 @@ class Operators:
         discount = self.criterion.discount
 
         def add_term(w):
-            return first + self.backend.policy_pass(self.data.arrays, w, policy, False)
+            return first + self.backend.policy_backup(self.data.arrays, w, policy, False)
 
-        w = numerics(first).repeat(count - 1, lambda w: discount * add_term(w), discount * first)
+        w = array_namespace(first).repeat(
+            count - 1, lambda w: discount * add_term(w), discount * first
+        )
         next_sum = add_term(w)
         return w / discount, next_sum, add_term(discount * next_sum)
 
@@ -121,7 +127,7 @@ class Operators:
         if q_A is not None:
             return q_A.max(axis=0), q_A.argmax(axis=0).astype(np.int32)
         q_of = self._build_q(discounted)
-        xp = numerics(discounted)
+        xp = array_namespace(discounted)
 
         def step(action, carry):
             best, greedy = carry
@@ -163,7 +169,7 @@ class Operators:
 
     def _apply_policy(self, policy, value, with_reward: bool):
         w = self.criterion.discount * value
-        return self.backend.policy_pass(self.data.arrays, w, policy, with_reward)
+        return self.backend.policy_backup(self.data.arrays, w, policy, with_reward)
 
     def policy_system(self, policy: Any, unknown: Any) -> Any:
         """h + g - discount P_pi h: the left side of the linear system of a policy.
@@ -219,10 +225,10 @@ class Operators:
         reward is what an action value has beside the next values, so theirs are no larger than
         |b| + |gain| + largest max|v|, however large those of actions are that nobody takes.
         """
-        accuracy = self.data.numbers
+        accuracy = self.data.accuracy
         max_value = max_abs(value)
         paid = accuracy.reward_scale
-        if backup is not None and self.backend.pays_at_the_end:
+        if backup is not None and self.backend.has_separate_reward:
             reached = (
                 max_abs(backup) + abs(self.gain) + self.criterion.contraction_factor * max_value
             )

@@ -72,7 +72,7 @@ class CostEstimate:
         return self.memory <= self.available
 
     @property
-    def largest(self) -> int:
+    def max_states(self) -> int:
         """States of a model like this that would fit, about."""
         return int(self.states * self.available / self.memory)
 
@@ -84,26 +84,26 @@ class CostEstimate:
         return self.sweeps * self.sweep_seconds
 
     @property
-    def short(self) -> str:
+    def sentence(self) -> str:
         """In a sentence, about a solve."""
         memory_text = (
             f"takes {format_bytes(self.memory)} of {format_bytes(self.available)} of memory"
         )
         memory_text += f" on each of {self.devices} devices" if self.devices > 1 else ""
         if not self.fits:
-            memory_text = f"{memory_text} and does not fit (about {self.largest:,} states would)"
+            memory_text = f"{memory_text} and does not fit (about {self.max_states:,} states would)"
         return f"A solve {memory_text}; {self._sweeps_text}."
 
     @property
     def summary(self) -> str:
         """Memory and sweeps in a line, and where sweeps were timed the time in another."""
         if self.sweep_seconds is None:
-            return self.short
+            return self.sentence
         time_text = f"A sweep takes {self.sweep_seconds:.2g} s."
         if self.seconds is not None:
             compile_text = ", and compiling some more" if self.compiled else ""
             time_text += f" All of it takes at most about {self.seconds:.2g} s{compile_text}."
-        return f"{self.short}\n{time_text}"
+        return f"{self.sentence}\n{time_text}"
 
     @property
     def _sweeps_text(self) -> str:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.solvers.method import Method, require_between, require_whole_number
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
@@ -190,7 +190,7 @@ def evaluate_greedy_policy(
     go as far as they go. Tables are then solved directly; where other dynamics offer a direct
     solve, a run that stalls so is helped by one (see ``loop``).
     """
-    xp = numerics(state.value)
+    xp = array_namespace(state.value)
     span = operators.criterion.span
     first_residual = state.backup - state.value
     start = operators.criterion.step(state.value, state.backup)
@@ -241,7 +241,7 @@ def choose_relative_tolerance(
     So it is close to what rounding leaves, where a linear solver would go on for all its products.
     """
     tolerance = t.solver_safety_factor * compute_target_ratio(operators, state, t)
-    return numerics(tolerance).clip(tolerance, forcing, 0.5)
+    return array_namespace(tolerance).clip(tolerance, forcing, 0.5)
 
 
 def compute_target_ratio(operators: Operators, state: IterationState, t: EvaluationThresholds):
@@ -252,7 +252,9 @@ def compute_target_ratio(operators: Operators, state: IterationState, t: Evaluat
     ratio = compute_target(operators.data, state.floor) / state.bound
     if data.coarse is not None:
         return ratio
-    return numerics(ratio).where(data.numbers.tol > 0, ratio, t.default_target_factor * ratio)
+    return array_namespace(ratio).where(
+        data.accuracy.tol > 0, ratio, t.default_target_factor * ratio
+    )
 
 
 def run_trial_sweeps(operators: Operators, policy, start, count: int):
@@ -263,7 +265,7 @@ def run_trial_sweeps(operators: Operators, policy, start, count: int):
         backup = operators.policy_bellman(policy, value)
         return value, backup, operators.criterion.step(value, backup)
 
-    value, backup, _ = numerics(start).repeat(count + 1, sweep, (start, start, start))
+    value, backup, _ = array_namespace(start).repeat(count + 1, sweep, (start, start, start))
     return value, backup - value
 
 
@@ -282,7 +284,7 @@ def solve_by_bicgstab(
     ``residual`` (grid) is that of v. Sweeps alone would be ``sweeps_needed``: a solver that gets
     nowhere has cost half as much at most.
     """
-    xp = numerics(value)
+    xp = array_namespace(value)
 
     def system(e):
         return operators.policy_system(policy, e)

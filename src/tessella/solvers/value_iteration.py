@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tessella.numerics import numerics
+from tessella.numerics import array_namespace
 from tessella.solvers.method import Method, require_whole_number
 
 if TYPE_CHECKING:
@@ -48,4 +48,4 @@ class ModifiedPolicyIteration(Method):
             return operators.policy_step(state.policy, value)
 
         first = operators.criterion.step(state.value, state.backup)
-        return numerics(first).repeat(self.partial_sweeps, sweep, first)
+        return array_namespace(first).repeat(self.partial_sweeps, sweep, first)

@@ -82,7 +82,7 @@ class ShardedBackend(Backend):
     def supports_policy_arrays(self, arrays) -> bool:
         return self.block_backend.supports_policy_arrays(jax.tree.map(_without_first, arrays))
 
-    def policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, pay):
         # The policy of a place matters to that place alone: around them any action will do.
         around = [(0, 0)] * policy.ndim
         around[self.partition.axis] = self.partition.halo_below, self.partition.halo_above
@@ -90,7 +90,7 @@ class ShardedBackend(Backend):
         def work(arrays, w, policy):
             wide = jnp.pad(policy, around)
             return self._without_halo(
-                self.block_backend.policy_backup(local_arrays(arrays), w, wide, pay)
+                self.block_backend.finish_policy_backup(local_arrays(arrays), w, wide, pay)
             )
 
         return self._on_every_device(work, self.partition_spec, self.partition_spec)(

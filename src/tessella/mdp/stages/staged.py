@@ -382,7 +382,7 @@ class StageBackend(Backend):
         still = all(self.operations[i].is_identity for i in before)
         return still and self.operations[last].supports_policy_arrays(arrays[last])
 
-    def policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, pay):
         return self.action_backup(arrays, w, policy, pay)
 
 

@@ -328,7 +328,7 @@ class RowBackend(Backend):
     shape: tuple[int, ...]
     is_compiled: ClassVar[bool] = False
     has_direct_solve: ClassVar[bool] = True
-    pays_at_the_end: ClassVar[bool] = True
+    has_separate_reward: ClassVar[bool] = True
 
     def shared_backup(self, arrays: RowArrays, w_S, pay):
         if not w_S.any():
@@ -361,7 +361,7 @@ class RowBackend(Backend):
             v += net_reward
         return v.reshape(self.shape)
 
-    def policy_pass(self, arrays: RowArrays, w_S, policy, pay):
+    def policy_backup(self, arrays: RowArrays, w_S, policy, pay):
         policy_rows = arrays.policy_rows(policy)
         expected = policy_rows.expect(w_S.ravel())
         return (expected + policy_rows.reward if pay else expected).reshape(self.shape)
@@ -418,7 +418,7 @@ class PeriodBackend(Backend):
         periods = zip(arrays.periods, w, strict=True)
         return np.stack([self.period.action_backup(table, v, action, pay) for table, v in periods])
 
-    def policy_pass(self, arrays: PeriodRows, w_S, policy, pay):
+    def policy_backup(self, arrays: PeriodRows, w_S, policy, pay):
         periods = zip(arrays.policy_rows(policy), self._next_values(arrays, w_S, pay), strict=True)
         values = [rows.expect(w.ravel()) + (rows.reward if pay else 0.0) for rows, w in periods]
         return np.stack(values).reshape(w_S.shape)

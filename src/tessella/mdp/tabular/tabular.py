@@ -270,7 +270,7 @@ class CompiledRowBackend(Backend):
     def supports_policy_arrays(self, arrays) -> bool:
         return True
 
-    def policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, pay):
         import jax.numpy as jnp
 
         own = policy.ravel()[None]
