@@ -133,7 +133,7 @@ class _PhaseMonitor:
 class _SinglePrecisionSweeps(ModifiedPolicyIteration):
     """Modified policy iteration with its sweeps of a policy in single precision."""
 
-    traced = True
+    requires_jax = True
 
     def refine(self, operators: Operators, state: IterationState):
         first = operators.criterion.step(state.value, state.backup)
@@ -147,7 +147,7 @@ class _SinglePrecisionSweeps(ModifiedPolicyIteration):
 class _SinglePrecisionCorrections(InexactPolicyIteration):
     """Inexact policy iteration whose corrections are in single precision, with a coarse one."""
 
-    traced = True
+    requires_jax = True
 
     def refine(self, operators: Operators, state: IterationState):
         single = to_single_precision(operators)

@@ -43,7 +43,7 @@ PERIOD_MAX_ACTION_VALUES = 1 << 27
 class BackwardInduction(Method):
     """Period by period, from the last; for models with a finite horizon."""
 
-    traced = False
+    requires_jax = False
     runs_on_one_device = True
 
     def check_supports(self, mdp: MDP) -> None:

@@ -366,7 +366,7 @@ class _Choices:
         """Why JAX must run the model, by what was asked for; None where it need not."""
         if self.requests.get("backend") == "jax":
             return "JAX follows stages"
-        if self.method is not None and self.method.traced:
+        if self.method is not None and self.method.requires_jax:
             return f"{self.method.name} is compiled"
         if self.requests.get("evaluation") == "single":
             return "corrections in single precision are compiled"

@@ -31,7 +31,7 @@ class LinearProgramming(Method):
     Its answer is enclosed by one evaluation, and changed by nothing.
     """
 
-    traced = False
+    requires_jax = False
     runs_on_one_device = True
 
     max_sweeps: int = field(default=1, init=False, compare=False)

@@ -97,7 +97,7 @@ class _Run:
 
     @property
     def uses_coarse_correction(self) -> bool:
-        return self.method.linear and self.engine.needs_coarse_correction
+        return self.method.solves_linear_systems and self.engine.needs_coarse_correction
 
     @property
     def was_interrupted(self) -> bool:
@@ -108,7 +108,9 @@ class _Run:
 
         By NumPy one more function costs nothing.
         """
-        is_numpy = self.method.linear and self.engine.is_numpy and not self.evaluates_policy
+        is_numpy = (
+            self.method.solves_linear_systems and self.engine.is_numpy and not self.evaluates_policy
+        )
         if not (self.uses_coarse_correction or is_numpy or was_resumed):
             return
         self.state = kernels.evaluate_first_point(
@@ -146,7 +148,7 @@ class _Run:
 
     def _run_batch(self) -> bool:
         """Some rounds; returns whether they reached the target."""
-        chunk = STALL_WINDOW_ROUNDS if self.method.linear else SWEEPS_PER_CALL
+        chunk = STALL_WINDOW_ROUNDS if self.method.solves_linear_systems else SWEEPS_PER_CALL
         arguments = (
             self.engine.backend,
             self.method,
@@ -182,7 +184,7 @@ class _Run:
         """
         engine = self.engine
         data = self.data
-        if engine.tol or not (self.method.linear and engine.is_numpy):
+        if engine.tol or not (self.method.solves_linear_systems and engine.is_numpy):
             return
         if not np.isfinite(data.criterion.value_of_constant_reward(1.0)):
             return
@@ -200,7 +202,12 @@ class _Run:
         """Whether no round helps any more: at the floor, or of an average after elimination."""
         log = self.log
         policy_stays = not any(log.changes[-STUCK_WINDOW_ROUNDS:])
-        is_stagnant = self.method.linear and log.elimination_tried and log.is_stuck and policy_stays
+        is_stagnant = (
+            self.method.solves_linear_systems
+            and log.elimination_tried
+            and log.is_stuck
+            and policy_stays
+        )
         return is_stagnant or self._is_limited_by_rounding()
 
     def _is_limited_by_rounding(self) -> bool:
@@ -209,7 +216,7 @@ class _Run:
         Of rounds that solve linear systems: sweeps near discount 1 bring next to nothing each, and
         yet get there.
         """
-        if not (self.method.linear and self.log.is_stuck):
+        if not (self.method.solves_linear_systems and self.log.is_stuck):
             return False
         return float(self.state.bound) <= kernels.TARGET_FLOOR_MULTIPLE * self._rounding_floor
 
@@ -241,7 +248,7 @@ class _Run:
             # The policy stays: what is left is for the method's own rounds.
             self.use_direct_solve = False
             return
-        if not self.method.linear:
+        if not self.method.solves_linear_systems:
             return
         if self.log.is_stalled and self.engine.needs_coarse_correction:
             self.data = self.engine.build_policy_data(self.state.policy)
@@ -346,7 +353,7 @@ class _RunLog:
             return False
         if done:
             return True
-        has_slowed = self.is_stalled if method.linear else self.is_stuck
+        has_slowed = self.is_stalled if method.solves_linear_systems else self.is_stuck
         should_try = has_slowed and not self.elimination_tried
         self.elimination_tried = self.elimination_tried or should_try
         return should_try

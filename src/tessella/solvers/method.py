@@ -47,8 +47,10 @@ class Method(ABC):
     max_sweeps: int = field(default=1_000_000, compare=False)
 
     safeguarded: ClassVar[bool] = False  # a round that widens the bound becomes a plain sweep
-    linear: ClassVar[bool] = False  # it solves linear systems: a direct solve may help when stalled
-    traced: ClassVar[bool] = True  # ``refine`` may use JAX, so that models are compiled for it
+    solves_linear_systems: ClassVar[bool] = False  # a direct solve may help it when stalled
+    requires_jax: ClassVar[bool] = (
+        True  # ``refine`` may use JAX, so that models are compiled for it
+    )
     runs_on_one_device: ClassVar[bool] = False  # a model is not shared among devices for it
     follows_stages: ClassVar[bool] = False  # it cuts stages into blocks, and has no use for rows
 
@@ -60,8 +62,8 @@ class Method(ABC):
     def refine(self, operators: Operators, state: IterationState) -> Any:
         """The next point, an array of the grid's shape.
 
-        It runs compiled, on arrays of JAX; a method that is not ``traced`` also on NumPy's, with
-        what ``tessella.numerics`` offers for both.
+        It runs compiled, on arrays of JAX; with ``requires_jax = False`` also on NumPy's, with what
+        ``tessella.numerics`` offers for both.
         """
 
     def check_supports(self, mdp: MDP) -> None:

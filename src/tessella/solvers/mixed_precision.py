@@ -95,7 +95,7 @@ class SinglePrecision(InexactPolicyIteration):
     forcing: float = 1e-4
     max_products: int = 100
 
-    traced = True
+    requires_jax = True
 
     def refine(self, operators: Operators, state: IterationState):
         residual = state.backup - state.value

@@ -237,7 +237,7 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     single = {"in single precision": 4 * n * 3 + own_bytes // 2}
     if isinstance(plan.method, MixedPrecision):
         return arrays | single
-    if not plan.method.linear:
+    if not plan.method.solves_linear_systems:
         return arrays
     arrays["linear systems"] = 24 * n
     if plan.correction == "none":

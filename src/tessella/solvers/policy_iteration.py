@@ -42,8 +42,8 @@ class PolicyIteration(Method):
     max_products: int = 500
     thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
-    linear = True
-    traced = False
+    solves_linear_systems = True
+    requires_jax = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,8 +70,8 @@ class InexactPolicyIteration(Method):
     thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
     safeguarded = True
-    linear = True
-    traced = False
+    solves_linear_systems = True
+    requires_jax = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -72,7 +72,7 @@ def solve(
         return _solve_in_place(engine, method, callback, partial)
     if isinstance(mdp.criterion, Total):
         engine, result = solve_total_reward(engine, method, callback=callback, partial=partial)
-    elif method.linear and engine.needs_coarse_correction:
+    elif method.solves_linear_systems and engine.needs_coarse_correction:
         result = solve_average_reward(engine, method, callback=callback, partial=partial)
     else:
         options = {"callback": callback, "partial": partial, "checkpoint_writer": checkpoint_writer}
@@ -87,7 +87,7 @@ def _make_checkpoint_writer(
     if checkpoint is None:
         return None
     has_phases = isinstance(engine.mdp.criterion, Total) or (
-        method.linear and engine.needs_coarse_correction
+        method.solves_linear_systems and engine.needs_coarse_correction
     )
     if has_phases or isinstance(method, BackwardInduction | InPlace):
         raise ArgumentError(

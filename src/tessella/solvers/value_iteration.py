@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ValueIteration(Method):
     """Value iteration."""
 
-    traced = False
+    requires_jax = False
 
     def refine(self, operators: Operators, state: IterationState):
         return operators.criterion.step(state.value, state.backup)
@@ -37,7 +37,7 @@ class ModifiedPolicyIteration(Method):
 
     partial_sweeps: int = 20
 
-    traced = False
+    requires_jax = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
