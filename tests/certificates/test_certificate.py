@@ -234,3 +234,23 @@ def test_a_share_too_large_for_a_float_is_absent_and_not_infinite():
     assert share is not None
     assert 0.5 in share
     assert share.upper >= 2.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"bound": None},
+        {"holds": False},
+        {"holds": False, "bound": None, "example": 10**9},
+    ],
+    ids=str,
+)
+def test_a_file_whose_bounds_contradict_their_premises_is_rejected(inventory, tmp_path, changes):
+    certificate = ts.certify(inventory, np.zeros(inventory.mdp.grid.shape, int))
+    assert certificate.bounds.localisation.holds
+    certificate.save(tmp_path / "c.json")
+    content = json.loads((tmp_path / "c.json").read_text())
+    content["bounds"]["localisation"] |= changes
+    (tmp_path / "c.json").write_text(json.dumps(content))
+    with pytest.raises(ts.FileError, match=r"localisation\.(bound|example) must be"):
+        ts.Certificate.load(tmp_path / "c.json")

@@ -63,6 +63,9 @@ class Localisation:
     neighbourhood: Interval
     bound: Interval | None
 
+    def __post_init__(self) -> None:
+        _require_claim("localisation.bound", self.holds, self.bound)
+
 
 @dataclass(frozen=True)
 class MarginRate:
@@ -95,6 +98,15 @@ class SecondBest:
     holds: bool | None
     exceptions: int
     loss: Interval | None
+
+    def __post_init__(self) -> None:
+        _require_claim("second_best.loss", self.holds, self.loss)
+
+
+def _require_claim(name: str, holds: bool | None, claim: Interval | None) -> None:
+    """A bound is stated if and only if its premise holds; in a file it may not be so."""
+    if (claim is not None) != bool(holds):
+        raise ValueError(f"{name} must be stated if its premise holds, and only then")
 
 
 @dataclass(frozen=True)

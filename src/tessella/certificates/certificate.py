@@ -223,6 +223,13 @@ class ValueCertificate(Certificate):
     decomposition: Decomposition = field(repr=False)
     bounds: Bounds = field(repr=False)
 
+    def __post_init__(self) -> None:
+        example = self.bounds.localisation.example
+        if example is not None and example >= self.policy.grid.size:
+            raise ValueError(
+                f"localisation.example must be one of {self.policy.grid.size:,} states"
+            )
+
     @property
     def criterion(self) -> Criterion:
         """What a value means."""

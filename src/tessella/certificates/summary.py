@@ -226,8 +226,8 @@ def _describe_theory(c: ValueCertificate) -> str:
     )
     text += f"{round_up(bounds.policy_error.upper, 4)}. "
     localisation = bounds.localisation
-    if localisation.holds:
-        loss_bound = round_up(localisation.bound.upper, 4)  # type: ignore[union-attr]
+    if localisation.bound is not None:
+        loss_bound = round_up(localisation.bound.upper, 4)
         text += "All differences lie where the best two actions are within "
         text += f"{format_money(localisation.eps)} of each other, "
         text += f"which bounds the {choose_loss_word(c)} by {loss_bound}. "
