@@ -1,8 +1,9 @@
-"""Every number by which a route is chosen, with its unit and the benchmark that set it.
+"""The numbers by which plans choose routes, with units and the benchmarks that set them.
 
 ``execution_plan`` decides by ``Thresholds`` before a run; policy iteration decides by
 ``EvaluationThresholds`` while it runs. A plan with other numbers takes other routes to the same
-answer: ``plan.using(thresholds=Thresholds(...))``.
+answer: ``plan.using(thresholds=Thresholds(...))``. Limits of one algorithm alone, such as the size
+of a coarse grid, are constants in its file.
 """
 
 from __future__ import annotations
