@@ -344,7 +344,7 @@ def solve_densely(mdp: MDP) -> Optimum:
     dense = mdp.to_arrays("SAS")
     rows = dense.transition
     reward = dense.reward
-    singular = isinstance(mdp.criterion, Average | Total)
+    singular = mdp.criterion.has_gain or mdp.criterion.requires_absorption
     n = mdp.n_states
     policy = np.asarray(reward).argmax(axis=1)
     for _ in range(1000):

@@ -36,9 +36,6 @@ from tessella.certificates.interval import (
     next_up,
 )
 from tessella.certificates.loss import evaluate_against, get_finite_value
-from tessella.criteria.average import Average
-from tessella.criteria.discounted import Discounted
-from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, ModelError, counted, is_number, require_type
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
@@ -90,10 +87,10 @@ def certify(
     start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
         mdp.grid.shape
     )
-    if isinstance(mdp.criterion, Discounted | FiniteHorizon):
+    if not (mdp.criterion.has_gain or mdp.criterion.requires_absorption):
         return certify_values(solution, checked_policy, start_weights, eps, tol)
     _refuse_options(eps, tol, f"of {mdp.criterion}")
-    if isinstance(mdp.criterion, Average):
+    if mdp.criterion.has_gain:
         return certify_average(solution, checked_policy)
     return certify_total(solution, checked_policy, start_weights)
 

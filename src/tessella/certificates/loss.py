@@ -242,13 +242,13 @@ def _require_amounts(paths: int, periods: int | None, confidence: float) -> None
 
 def _bound_truncation(mdp: MDP, periods: int) -> float:
     """What may come after so many periods, at most."""
-    if isinstance(mdp.criterion, FiniteHorizon) and periods >= mdp.criterion.periods:
+    if mdp.criterion.periods is not None and periods >= mdp.criterion.periods:
         return 0.0
     return mdp.criterion.value_of_constant_reward(mdp.discount**periods * mdp.dynamics.reward_scale)
 
 
 def _choose_horizon(mdp: MDP) -> int:
-    if isinstance(mdp.criterion, FiniteHorizon):
+    if mdp.criterion.periods is not None:
         return mdp.criterion.periods
     if mdp.discount == 0:
         return 1

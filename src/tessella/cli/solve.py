@@ -101,11 +101,10 @@ def _solution_data(solution: Solution) -> dict[str, Any]:
 
 def _start_value(solution: Solution) -> float | None:
     """The value from the model's own start; None where it has none, and for averages."""
-    from tessella.criteria.finite_horizon import FiniteHorizon
     from tessella.mdp.start import start_distribution
 
     mdp = solution.mdp
-    horizon = isinstance(solution.mdp.criterion, FiniteHorizon)
+    horizon = solution.mdp.criterion.has_horizon
     if solution.gain is not None or (mdp.start is None and not horizon):
         return None
     start = start_distribution(mdp, {} if horizon and mdp.start is None else None)

@@ -22,7 +22,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import UNKNOWN_VALUE_BOUND, Criterion, Enclosure, X
+from tessella.criteria.criterion import (
+    UNKNOWN_VALUE_BOUND,
+    Criterion,
+    CriterionKernel,
+    Enclosure,
+    X,
+)
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
 ENDING_MIN_DEFICIT = 1e-6  # row sums further from 1 than this are no rounding: the process ends
@@ -32,6 +38,7 @@ ENDING_MIN_DEFICIT = 1e-6  # row sums further from 1 than this are no rounding: 
 class Average(Criterion):
     """The long-run reward per period."""
 
+    has_gain = True
     discount: ClassVar[float] = 1.0  # type: ignore[misc]
 
     def __str__(self) -> str:
@@ -60,25 +67,22 @@ class Average(Criterion):
         return "average"
 
 
-class AverageKernel(NamedTuple):
-    """The compiled side."""
+class AverageNumbers(NamedTuple):
+    """The numbers of an ``AverageKernel``."""
 
     deviation: Any  # largest distance of a row sum from 1
 
-    @property
-    def discount(self):
-        return 1.0
 
-    @property
-    def contraction_factor(self):
-        return 1.0
+class AverageKernel(CriterionKernel, AverageNumbers):
+    """The compiled side."""
+
+    __slots__ = ()
+    discount = 1.0
+    contraction_factor = 1.0
 
     def split_shift(self, value):
         """Nothing but the middle of the values is taken out: it has no meaning here."""
         return value - (value.max() + value.min()) / 2, 0.0 * value.max()
-
-    def gain(self, shift):
-        return 0.0 * shift
 
     def row_sum_error(self, shift, maximum):
         return self.deviation * maximum

@@ -10,13 +10,14 @@ here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
-from tessella.rounding import RowSumBounds
+from tessella.errors import ArgumentError, ModelError, format_value
+from tessella.numerics import array_namespace
+from tessella.rounding import EPS, RowSumBounds
 
 X = TypeVar("X")  # a number, or an array of them
 UNKNOWN_VALUE_BOUND = 1e200  # size of a value where none is known to be smaller beforehand
@@ -30,75 +31,104 @@ class Enclosure(NamedTuple):
     floor: Any  # what rounding alone contributes
 
 
-class CriterionKernel(Protocol):
+class CriterionKernel:
     """The compiled side of a criterion: numbers, so that changing them compiles nothing new.
 
-    Arguments are arrays of the backend; ``eta`` is how far a computed backup may be off.
+    Arguments are arrays of the backend; ``eta`` is how far a computed backup may be off. A kernel
+    is a named tuple with these methods. They are written for a plain sum of rewards: nothing is
+    taken out of the values, and an error is what ``bound_error`` makes of a residual.
     """
 
-    @property
-    def discount(self) -> Any:
-        """What multiplies the value of the next state."""
-        ...
+    __slots__ = ()
+    requires_absorption: ClassVar[bool] = False  # see ``Criterion``
+    discount: Any  # what multiplies the value of the next state
+    contraction_factor: Any  # discount times the largest row sum: what a backup keeps of an error
 
-    @property
-    def contraction_factor(self) -> Any:
-        """Discount times the largest row sum: how much of an error a backup keeps."""
-        ...
+    def with_absorption_time(self, periods: Any) -> CriterionKernel:
+        """The kernel for a bound on the expected periods to the end, where it rests on that."""
+        return self
 
     def split_shift(self, value: Any) -> tuple[Any, Any]:
         """(value - shift, shift): what all states share need not go through the sweeps."""
-        ...
+        return value, 0.0 * value.max()
 
     def gain(self, shift: Any) -> Any:
         """What a period's reward is lowered by, when values are lowered by ``shift``."""
-        ...
+        return 0.0 * shift
 
     def row_sum_error(self, shift: Any, maximum: Any) -> Any:
         """How far a backup is off because rows do not sum to 1; values are up to ``maximum``."""
-        ...
+        return 0.0 * maximum
 
     def enclose(self, low: Any, high: Any, eta: Any, max_size: Any) -> Enclosure:
         """From the ends of the residual d; ``max_size`` bounds |b| + |shift|, which are summed."""
-        ...
+        max_residual = array_namespace(low).maximum(abs(low), abs(high))
+        carried = self.contraction_factor * max_residual * (1 + EPS)
+        final_rounding = (1 + self.contraction_factor) * EPS * max_size
+        return Enclosure(
+            0.0 * low,
+            self.bound_error(carried + eta + final_rounding),
+            self.bound_error(eta + final_rounding),
+        )
 
     def bound_error(self, residual: Any) -> Any:
         """Bound on the error of a value whose residual is at most this, rounding included."""
-        ...
+        raise NotImplementedError
 
     def value_bound(self, reward_scale: Any) -> Any:
         """No value is larger than this, with rewards of this size."""
-        ...
+        return self.bound_error(reward_scale)
 
     def value_of_constant_reward(self, reward: Any) -> Any:
         """The value of a reward that every period pays."""
-        ...
+        raise NotImplementedError
 
     def common_part(self, residual: Any) -> Any:
         """The part of a residual that all states share, if every period earns it; else 0."""
-        ...
+        return 0.0 * residual.max()
 
     def span(self, residual: Any) -> Any:
         """How large the rest of it is."""
-        ...
+        return 2 * abs(residual).max()
 
     def step(self, value: Any, backup: Any) -> Any:
         """The next point of plain sweeps."""
-        ...
+        return backup
 
     def split_unknowns(self, e: Any) -> tuple[Any, Any]:
         """(values, gain): what the unknown of a policy's linear system holds."""
-        ...
+        return e, 0.0
 
     def report_values(self, backup: Any, center: Any, shift: Any) -> tuple[Any, Any]:
         """(values to report, gain or None), from NumPy's arrays and numbers."""
-        ...
+        return backup, None
 
 
 class Criterion(ABC):
-    """A criterion of a model: see the head of this file."""
+    """A criterion of a model: see the head of this file.
+
+    Code outside of ``criteria`` reads these flags and ``periods``, and does not test for a type.
+    """
+
+    is_discounted: ClassVar[bool] = False  # values are the one fixed point of a contraction
+    has_gain: ClassVar[bool] = False  # values are relative to a reward per period
+    requires_absorption: ClassVar[bool] = False  # bounds rest on the expected time to the end
+    rewrites_model: ClassVar[bool] = False  # a model is built for it: see ``transform``
 
     discount: float  # what multiplies the value of the next state
+    periods: int | None = None  # after which the process ends; then time is an axis of the model
+
+    @property
+    def has_horizon(self) -> bool:
+        """Whether the process ends after ``periods``, with time as an axis of the model."""
+        return self.periods is not None
+
+    def transform(self, parts: Any, minimise: bool) -> tuple[Any, Criterion]:
+        """The ``ModelComponents`` of the model that this criterion solves, and its criterion there.
+
+        ``minimise`` says that rewards and final values were given in costs.
+        """
+        return parts, self
 
     @abstractmethod
     def value_of_constant_reward(self, reward: X) -> X:
@@ -131,6 +161,16 @@ class Criterion(ABC):
     @abstractmethod
     def identity(self) -> Any:
         """What enters the fingerprint of a model."""
+
+
+def as_discount(source: Any, requirement: str) -> float:
+    """A number as a float."""
+    try:
+        return float(source)
+    except OverflowError:
+        raise ModelError(requirement, value=f"got {format_value(source)}") from None
+    except (TypeError, ValueError):
+        raise ModelError(requirement, value=f"got {source!r}") from None
 
 
 def require_criterion(verb: str, criterion: Criterion, *supported: type[Criterion]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import Criterion, Enclosure, X
+from tessella.criteria.criterion import Criterion, CriterionKernel, Enclosure, X, as_discount
 from tessella.errors import ModelError, format_value
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
@@ -27,16 +27,13 @@ EVEN_ROW_SUM_FRACTION = 1 / 4
 class Discounted(Criterion):
     """The expected sum of rewards, those of period t multiplied by ``discount**t``."""
 
+    is_discounted = True
+
     discount: float  # in [0, 1)
 
     def __post_init__(self) -> None:
         requirement = "discount must lie in [0, 1)"
-        try:
-            number = float(self.discount)
-        except OverflowError:
-            raise ModelError(requirement, value=f"got {format_value(self.discount)}") from None
-        except (TypeError, ValueError):
-            raise ModelError(requirement, value=f"got {self.discount!r}") from None
+        number = as_discount(self.discount, requirement)
         if number == 1.0:
             requirement += (
                 "; rewards that are not discounted need Total(), Average() or FiniteHorizon()"
@@ -80,8 +77,8 @@ class Discounted(Criterion):
         return self.discount
 
 
-class DiscountedKernel(NamedTuple):
-    """The compiled side: T brings any two points nearer to one another by c."""
+class DiscountedNumbers(NamedTuple):
+    """The numbers of a ``DiscountedKernel``."""
 
     discount: Any
     c_low: Any  # discount times the smallest row sum ...
@@ -90,6 +87,12 @@ class DiscountedKernel(NamedTuple):
     gap_high: Any  # 1 - c_low
     deviation: Any  # discount times the largest distance of a row sum from 1
     use_shift: Any  # 1 where taking out a constant pays, else 0
+
+
+class DiscountedKernel(CriterionKernel, DiscountedNumbers):
+    """The compiled side: T brings any two points nearer to one another by c."""
+
+    __slots__ = ()
 
     @property
     def contraction_factor(self):
@@ -126,9 +129,6 @@ class DiscountedKernel(NamedTuple):
     def bound_error(self, residual):
         return residual / self.gap_low * OUTWARD_FACTOR
 
-    def value_bound(self, reward_scale):
-        return self.bound_error(reward_scale)
-
     def value_of_constant_reward(self, reward):
         return reward / (1 - self.discount)
 
@@ -141,12 +141,6 @@ class DiscountedKernel(NamedTuple):
         low = residual.min()
         full_span = 2 * array_namespace(high).maximum(abs(high), abs(low))
         return self.use_shift * (high - low) + (1 - self.use_shift) * full_span
-
-    def step(self, value, backup):
-        return backup
-
-    def split_unknowns(self, e):
-        return e, 0.0
 
     def report_values(self, backup, center, shift):
         return (backup + center) + shift, None

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.criterion import Criterion, Enclosure, X
+from tessella.criteria.criterion import Criterion, CriterionKernel, X, as_discount
 from tessella.errors import ModelError, format_value, is_count
-from tessella.numerics import array_namespace
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
 # With time as an axis, more periods would be more states than anybody has.
@@ -38,7 +37,9 @@ class FiniteHorizon(Criterion):
             a model given in costs it is what the end costs.
     """
 
-    periods: int
+    rewrites_model = True  # with time as an axis
+
+    periods: int = field()  # type: ignore[misc]
     discount: float = 1.0
     final: float | ArrayLike | Callable[..., ArrayLike] = field(default=0.0, compare=False)
 
@@ -50,12 +51,7 @@ class FiniteHorizon(Criterion):
             )
             raise ModelError(requirement, value=f"got {format_value(self.periods)}")
         requirement = "the discount of a finite horizon must lie in (0, 1]"
-        try:
-            number = float(self.discount)
-        except OverflowError:
-            raise ModelError(requirement, value=f"got {format_value(self.discount)}") from None
-        except (TypeError, ValueError):
-            raise ModelError(requirement, value=f"got {self.discount!r}") from None
+        number = as_discount(self.discount, requirement)
         if not 0.0 < number <= 1.0:
             raise ModelError(requirement, value=f"got {format_value(number)}")
         object.__setattr__(self, "periods", int(self.periods))
@@ -93,9 +89,8 @@ class FiniteHorizon(Criterion):
         """H from the times of ``start`` on, over H from time 0; time is its first axis."""
         by_time = start.reshape(self.periods, -1).sum(axis=1)
         powers = self.discount ** np.arange(self.periods)
-        remaining = np.cumsum(powers)[
-            ::-1
-        ]  # 1 + c + ... over the periods that are left at each time
+        # 1 + c + ... over the periods that are left at each time
+        remaining = np.cumsum(powers)[::-1]
         return float(by_time @ remaining / remaining[0])
 
     def identity(self) -> list[Any]:
@@ -107,52 +102,21 @@ def _sum_discounts(periods: int, c: float) -> float:
     return float(np.polyval(np.ones(periods), c))
 
 
-class HorizonKernel(NamedTuple):
-    """The compiled side: nothing is taken out of the values, and errors add up over periods."""
+class HorizonNumbers(NamedTuple):
+    """The numbers of a ``HorizonKernel``."""
 
     discount: Any
     contraction_factor: Any
     discount_sum: Any  # H
 
-    def split_shift(self, value):
-        return value, 0.0 * value.max()
 
-    def gain(self, shift):
-        return 0.0 * shift
+class HorizonKernel(CriterionKernel, HorizonNumbers):
+    """The compiled side: errors add up over periods."""
 
-    def row_sum_error(self, shift, maximum):
-        return 0.0 * maximum
-
-    def enclose(self, low, high, eta, max_size) -> Enclosure:
-        max_residual = array_namespace(low).maximum(abs(low), abs(high))
-        carried = self.contraction_factor * max_residual * (1 + EPS)
-        final_rounding = (1 + self.contraction_factor) * EPS * max_size
-        return Enclosure(
-            0.0 * low,
-            self.bound_error(carried + eta + final_rounding),
-            self.bound_error(eta + final_rounding),
-        )
+    __slots__ = ()
 
     def bound_error(self, residual):
         return residual * self.discount_sum * OUTWARD_FACTOR
 
-    def value_bound(self, reward_scale):
-        return self.bound_error(reward_scale)
-
     def value_of_constant_reward(self, reward):
         return reward * self.discount_sum
-
-    def common_part(self, residual):
-        return 0.0 * residual.max()
-
-    def span(self, residual):
-        return 2 * abs(residual).max()
-
-    def step(self, value, backup):
-        return backup
-
-    def split_unknowns(self, e):
-        return e, 0.0
-
-    def report_values(self, backup, center, shift):
-        return backup, None

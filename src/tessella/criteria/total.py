@@ -17,15 +17,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import UNKNOWN_VALUE_BOUND, Criterion, Enclosure, X
-from tessella.numerics import array_namespace
-from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
+from tessella.criteria.criterion import UNKNOWN_VALUE_BOUND, Criterion, CriterionKernel, X
+from tessella.rounding import OUTWARD_FACTOR, RowSumBounds
 
 
 @dataclass(frozen=True)
 class Total(Criterion):
     """The expected sum of rewards until the end (a stochastic shortest path)."""
 
+    requires_absorption = True
     discount: ClassVar[float] = 1.0  # type: ignore[misc]
 
     def __str__(self) -> str:
@@ -53,34 +53,22 @@ class Total(Criterion):
         return "total"
 
 
-class TotalKernel(NamedTuple):
-    """The compiled side; ``absorption_time`` bounds the expected periods to the end."""
+class TotalNumbers(NamedTuple):
+    """The numbers of a ``TotalKernel``."""
 
     contraction_factor: Any
-    absorption_time: Any
+    absorption_time: Any  # bounds the expected periods to the end
 
-    @property
-    def discount(self):
-        return 1.0
 
-    def split_shift(self, value):
-        return value, 0.0 * value.max()
+class TotalKernel(CriterionKernel, TotalNumbers):
+    """The compiled side: errors add up over the periods to the end."""
 
-    def gain(self, shift):
-        return 0.0 * shift
+    __slots__ = ()
+    requires_absorption = True
+    discount = 1.0
 
-    def row_sum_error(self, shift, maximum):
-        return 0.0 * maximum
-
-    def enclose(self, low, high, eta, max_size) -> Enclosure:
-        max_residual = array_namespace(low).maximum(abs(low), abs(high))
-        carried = self.contraction_factor * max_residual * (1 + EPS)
-        final_rounding = (1 + self.contraction_factor) * EPS * max_size
-        return Enclosure(
-            0.0 * low,
-            self.bound_error(carried + eta + final_rounding),
-            self.bound_error(eta + final_rounding),
-        )
+    def with_absorption_time(self, periods):
+        return self._replace(absorption_time=periods)
 
     def bound_error(self, residual):
         return residual * self.absorption_time * OUTWARD_FACTOR
@@ -90,18 +78,3 @@ class TotalKernel(NamedTuple):
 
     def value_of_constant_reward(self, reward):
         return reward * self.absorption_time
-
-    def common_part(self, residual):
-        return 0.0 * residual.max()
-
-    def span(self, residual):
-        return 2 * abs(residual).max()
-
-    def step(self, value, backup):
-        return backup
-
-    def split_unknowns(self, e):
-        return e, 0.0
-
-    def report_values(self, backup, center, shift):
-        return backup, None

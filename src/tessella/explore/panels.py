@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.total import Total
 from tessella.errors import ArgumentError
 from tessella.explore.request import Reply, RequestFields, error_reply, file_reply, json_reply
 from tessella.explore.session import Session, SolvedModel, prove_loss
@@ -251,7 +250,7 @@ def _describe_difference(
     sign = -1.0 if mdp.minimise else 1.0
     changed = old.table != new.table
     counts = {"changed": int(changed.sum()), "states": changed.size}
-    if isinstance(mdp.criterion, Total):  # which ``diff`` does not serve
+    if mdp.criterion.requires_absorption:  # which ``diff`` does not serve
         gain = comparison["before"]["loss"] - comparison["after"]["loss"] if changed.any() else 0.0
         return counts | {"gain": sign * gain, "changes": []}
     difference = diff(mdp, old.table, new)

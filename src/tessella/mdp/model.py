@@ -380,16 +380,18 @@ class MDP:
         """The same model with another criterion: a number is a discount."""
         if self.clock is not None:  # its rewards are those of its interest rate, or per period
             raise ModelError("a model made from rates is made again for another interest rate")
-        if isinstance(self.criterion, FiniteHorizon):  # time is one of its axes
-            raise ModelError("a model with a finite horizon is made again for another criterion")
+        if self.criterion.rewrites_model:  # time is one of its axes, say
+            kind = "finite horizon" if self.criterion.has_horizon else str(self.criterion)
+            raise ModelError(f"a model with a {kind} is made again for another criterion")
         new_criterion = as_criterion(criterion)
-        if not isinstance(new_criterion, FiniteHorizon):
+        if not new_criterion.rewrites_model:
             return replace(self, criterion=new_criterion)
         context = make_context(self.grid, self.actions, self.action_name)
         components = ModelComponents(context, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
         # Time is not observed, it is known.
-        noise_by_axis = (0.0, *noise.tolist()) if noise.any() else 0.0
+        time_noise = [0.0] if new_criterion.has_horizon else []
+        noise_by_axis = (*time_noise, *noise.tolist()) if noise.any() else 0.0
         whole = assemble_model(components, new_criterion, self.name, self.parameters, self.minimise)
         return replace(whole, observation_noise=noise_by_axis)
 
@@ -471,7 +473,7 @@ def assemble_model(
     minimise: bool = False,
 ) -> MDP:
     """The model of these parts; with a finite horizon, of that many such periods."""
-    criterion = as_criterion(criterion)
+    parts, criterion = as_criterion(criterion).transform(parts, minimise)
     if isinstance(criterion, FiniteHorizon):
         if not isinstance(parts.dynamics, FiniteHorizonDynamics):
             parts = repeat_over_horizon(parts, _final_as_reward(criterion, minimise))

@@ -51,7 +51,6 @@ from numpy.typing import NDArray
 from tessella.criteria import read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
-from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
 from tessella.files import atomic_write, read_errors, require_regular
 from tessella.grid import StateGrid
@@ -369,7 +368,7 @@ def _clock(given: Any, criterion: Criterion) -> Clock:
     """The clock of a model with this criterion: an interest rate is the same as a discount."""
     clock = Clock(**given)
     is_rate = is_number(clock.rate) and is_number(clock.interest) and clock.rate > 0
-    if isinstance(criterion, Discounted):
+    if criterion.is_discounted:
         fits = is_rate and clock.rate / (clock.rate + clock.interest) == criterion.discount
     else:
         fits = is_rate and clock.interest == 0
@@ -390,7 +389,7 @@ def _read_components(
     context = make_context(
         grid, actions_from_json(json.loads(attributes["actions"])), attributes["action_name"]
     )
-    has_horizon = isinstance(criterion, FiniteHorizon)
+    has_horizon = criterion.has_horizon
     prefixes = ["", "period_"] if has_horizon else [""]
     reader = TableReader(context, arrays, _read_rounding(attributes, prefixes[-1]))
     mask = reader.mask()
@@ -440,7 +439,7 @@ def as_tabular(mdp: MDP) -> Tabular:
 def _attributes(mdp: MDP) -> dict[str, Any]:
     noise = np.asarray(mdp.observation_noise, dtype=float)
     optional = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
-    if not isinstance(mdp.criterion, Discounted):
+    if not mdp.criterion.is_discounted:
         optional["criterion"] = json.dumps(mdp.criterion.identity())
     if mdp.clock is not None:
         optional["clock"] = json.dumps(asdict(mdp.clock))

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, format_value
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
@@ -136,7 +135,7 @@ def listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
     if start is None or isinstance(start, str):
         return None
     if isinstance(start, Mapping):
-        first = {TIME: mdp.grid.values[0][0]} if isinstance(mdp.criterion, FiniteHorizon) else {}
+        first = {TIME: mdp.grid.values[0][0]} if mdp.criterion.has_horizon else {}
         return _states_with_coordinates(mdp.grid, first | dict(start))
     shape_of(start, "start", error=ArgumentError)
     array = np.asarray(require_unmasked(start, "start", error=ArgumentError))

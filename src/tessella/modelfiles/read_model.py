@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from tessella.criteria import Average, FiniteHorizon
+from tessella.criteria import Average
+from tessella.criteria.criterion import Criterion
 from tessella.errors import TessellaError
 from tessella.mdp.context import TIME
 from tessella.mdp.model import MDP
@@ -212,7 +213,7 @@ def _check_size(model: ModelDocument) -> None:
     lengths = {
         name: len(values) for name, values in model.values_by_name.items() if values is not None
     }
-    periods = model.criterion.periods if isinstance(model.criterion, FiniteHorizon) else 1
+    periods = (model.criterion.periods or 1) if isinstance(model.criterion, Criterion) else 1
     lengths[TIME] = periods
     states = periods * _multiply_lengths(lengths, (*model.axes, *model.scratch))
     actions = _multiply_lengths(lengths, model.symbols.action)

@@ -46,7 +46,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.discounted import Discounted
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.loss_target import LossTarget
 from tessella.rules.rule_class import Candidate, Costs, RuleClass
@@ -214,9 +213,7 @@ class BranchAndBound:
     def is_applicable(evaluator: PolicyEvaluator, loss_target: LossTarget) -> bool:
         """Whether there is something to gain: with a loss target of 0, the first bound is exact."""
         return (
-            evaluator.is_small
-            and isinstance(evaluator.mdp.criterion, Discounted)
-            and not loss_target.is_zero
+            evaluator.is_small and evaluator.mdp.criterion.is_discounted and not loss_target.is_zero
         )
 
     def rule_out_sizes(

@@ -32,8 +32,7 @@ from scipy.sparse import block_array, csr_array, diags_array, eye_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu, spsolve
 
-from tessella.criteria.average import ENDING_MIN_DEFICIT, Average
-from tessella.criteria.total import Total
+from tessella.criteria.average import ENDING_MIN_DEFICIT
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
 from tessella.rounding import EPS
@@ -87,8 +86,8 @@ class PolicyEvaluator:
         self.solution = solution
         self.mdp = solution.mdp
         self.start = start.ravel()
-        self.is_average = isinstance(self.mdp.criterion, Average)
-        self.is_total = isinstance(self.mdp.criterion, Total)
+        self.is_average = self.mdp.criterion.has_gain
+        self.is_total = self.mdp.criterion.requires_absorption
         if self.is_average:  # the start is forgotten
             self.start = self.mdp.criterion.occupancy_rhs(self.start)
         self._cache: dict[bytes, PolicyLoss | None] = {}

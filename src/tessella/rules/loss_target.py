@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.loss import loss
-from tessella.criteria.average import Average
 from tessella.errors import ArgumentError, format_value, is_number
 from tessella.mdp.policy import Policy
 from tessella.rounding import EPS, round_up
@@ -216,7 +215,7 @@ def prove(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
     mean = certificate.mean_loss.upper
     relative_loss = certificate.relative_loss
     relative = None if relative_loss is None else relative_loss.upper
-    if isinstance(solution.mdp.criterion, Average):
+    if solution.mdp.criterion.has_gain:
         if certificate.mean_loss.width > WIDE_ERROR_MULTIPLE * solution.error_bound:
             policy_loss = loss(solution, policy)
             upper = policy_loss.mean + policy_loss.error_bound

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.criterion import CriterionKernel
-from tessella.criteria.total import TotalKernel
 from tessella.errors import ArgumentError, ModelError
 from tessella.mdp.compilation import in_float64, results_stay_on_device, to_backend
 from tessella.mdp.dynamics import BackendModel, Dynamics
@@ -146,9 +145,9 @@ class Engine:
 
     def criterion_kernel(self, unit: float) -> CriterionKernel:
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
-        if self.absorption_time is None or not isinstance(kernel, TotalKernel):
+        if self.absorption_time is None:
             return kernel
-        return kernel._replace(absorption_time=np.float64(self.absorption_time))
+        return kernel.with_absorption_time(np.float64(self.absorption_time))
 
     @property
     def needs_coarse_correction(self) -> bool:

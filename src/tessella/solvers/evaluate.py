@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.total import Total
 from tessella.errors import counted, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -107,7 +106,7 @@ def evaluate(
     engine = Engine(plan, tol)
     if guess is None and supports_backward_induction(mdp):
         guess = evaluate_by_periods(engine, checked_policy.table)
-    if isinstance(mdp.criterion, Total):
+    if mdp.criterion.requires_absorption:
         engine, absorbing = bound_policy_absorption(engine, checked_policy.table)
         guess = set_zero_at(absorbing, guess)
     result = iterate(

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tessella.criteria.average import Average
-from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, is_count, require_type
 from tessella.mdp.dynamics import (
     TILED_MIN_LAST_AXIS,
@@ -294,11 +292,11 @@ class _Choices:
 
     def _check_criterion(self) -> None:
         mdp = self.mdp
-        if self.requests.get("correction") == "coarse" and not isinstance(mdp.criterion, Average):
+        if self.requests.get("correction") == "coarse" and not mdp.criterion.has_gain:
             raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
         if self.requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
             kind = str(mdp.criterion)
-            if isinstance(mdp.criterion, Discounted):
+            if mdp.criterion.is_discounted:
                 kind = mdp.dynamics.kind
             requirement = "blocks serve models of stages with discounted rewards"
             raise ArgumentError(requirement, value=f"got {kind}")
@@ -406,7 +404,7 @@ class _Choices:
         if mdp.n_states <= t.small_max_states:
             settings = {"forcing": t.small_forcing}
             reason = f"{n}: few rounds, each with an accurate evaluation"
-        elif isinstance(mdp.criterion, Average):
+        elif mdp.criterion.has_gain:
             settings = {"forcing": t.average_forcing, "max_products": t.average_max_products}
             reason = f"{n}, average: accurate evaluations once the policy has settled"
         return InexactPolicyIteration(tol, thresholds=t.evaluation, **settings), reason
@@ -414,7 +412,7 @@ class _Choices:
     def _use_mixed_precision(self, representation: str) -> bool:
         mdp = self.mdp
         t = self.thresholds
-        if mdp.n_states <= t.mixed_min_states or not isinstance(mdp.criterion, Discounted):
+        if mdp.n_states <= t.mixed_min_states or not mdp.criterion.is_discounted:
             return False
         if mdp.discount > t.mixed_max_discount:
             return False
@@ -443,7 +441,7 @@ class _Choices:
         asked = self.requests.get("correction")
         if asked is not None:
             return asked, "as asked"
-        if not isinstance(self.mdp.criterion, Average):
+        if not self.mdp.criterion.has_gain:
             return "none", "only averages use one"
         n = self.mdp.n_states
         if n <= self.thresholds.coarse_min_states:
@@ -606,7 +604,7 @@ def choose_devices(mdp: MDP, count: int | None, t: Thresholds) -> tuple[tuple[An
 
 
 def _supports_sharding(mdp: MDP) -> bool:
-    return isinstance(mdp.dynamics, Staged) and isinstance(mdp.criterion, Discounted)
+    return isinstance(mdp.dynamics, Staged) and mdp.criterion.is_discounted
 
 
 def _take_devices(count: int) -> tuple[Any, ...]:

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.average import ENDING_MIN_DEFICIT
-from tessella.criteria.total import Total
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import array_namespace
@@ -154,7 +153,7 @@ def _bound_times(engine: Engine, data: ModelData, h, tie_width, actions, targets
     """(grid) w, for actions within ``tie_width`` of the best, or for a policy's own."""
     arguments = data, h, tie_width, actions, targets, several
     w = _refine_trial(engine, *arguments, _make_first_trial(engine.backend, data, actions, targets))
-    direct = isinstance(engine.mdp.criterion, Total) and rows_are_affordable(engine.mdp)
+    direct = engine.mdp.criterion.requires_absorption and rows_are_affordable(engine.mdp)
     if not direct or np.isfinite(w).all():
         return w
     trial = _solve_longest_times(engine, *arguments)

@@ -25,7 +25,6 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_device
 from tessella.mdp.model import MDP
@@ -70,7 +69,7 @@ class InPlace(Method):
             raise ArgumentError("value iteration in place needs a tolerance", value="got None")
 
     def check_supports(self, mdp: MDP) -> None:
-        if not isinstance(mdp.dynamics, Staged) or not isinstance(mdp.criterion, Discounted):
+        if not isinstance(mdp.dynamics, Staged) or not mdp.criterion.is_discounted:
             requirement = "value iteration in place serves models of stages with discounted rewards"
             raise ArgumentError(requirement, value=f"this is {mdp.criterion}")
 

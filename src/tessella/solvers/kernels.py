@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tessella.criteria.total import TotalKernel
 from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape
 from tessella.mdp.dynamics import fold_actions
@@ -151,7 +150,7 @@ def evaluate_safeguarded(
     def should_retry(carry):
         n_tries, _, new = carry
         is_worse = ~(new.bound < SAFEGUARD_GROWTH_FACTOR * state.bound)
-        if isinstance(operators.criterion, TotalKernel):
+        if operators.criterion.requires_absorption:
             is_worse = is_worse | (new.floor > TARGET_FLOOR_MULTIPLE * state.bound)
         return (n_tries == 0) | ((n_tries == 1) & is_worse)
 

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.average import Average
 from tessella.criteria.criterion import CriterionKernel
-from tessella.criteria.discounted import Discounted
 from tessella.errors import NotConverged
 from tessella.mdp.compilation import in_callers_setting, in_float64
 from tessella.solvers import kernels
@@ -299,7 +297,7 @@ class _Run:
 def _solve_directly(engine: Engine, state: kernels.IterationState) -> kernels.IterationState | None:
     """A start from the value of the present policy, where dynamics offer a direct solve."""
     mdp = engine.mdp
-    if not isinstance(mdp.criterion, Discounted):
+    if not mdp.criterion.is_discounted:
         return None
     actions = engine.to_numpy(state.policy)
     system = engine.dynamics.factorise_policy_system(actions, mdp.discount)
@@ -349,7 +347,7 @@ class _RunLog:
         self, engine: Engine, method: Method, done: bool, was_interrupted: bool
     ) -> bool:
         """Whether an average may need elimination: at the end, and where rounds bring little."""
-        if not isinstance(engine.mdp.criterion, Average) or (was_interrupted and not done):
+        if not engine.mdp.criterion.has_gain or (was_interrupted and not done):
             return False
         if done:
             return True

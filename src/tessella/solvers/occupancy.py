@@ -154,7 +154,7 @@ def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, 
 
 def _compute_error_factor(engine: Engine, table: NDArray) -> float:
     """What the sum of a residual is multiplied by to bound the sum of the errors."""
-    if isinstance(engine.mdp.criterion, Average):
+    if engine.mdp.criterion.has_gain:
         return 1 + 2 * bound_policy_hitting_time(
             engine, table
         )  # of (I - P + mean)^-1: see ``hitting_times``
@@ -164,7 +164,7 @@ def _compute_error_factor(engine: Engine, table: NDArray) -> float:
 def _solve_directly(engine: Engine, table: NDArray, rhs, d):
     """The occupancy by a direct solve, where dynamics offer one."""
     mdp = engine.mdp
-    if not isinstance(mdp.criterion, Discounted):
+    if not mdp.criterion.is_discounted:
         return d
     system = engine.dynamics.factorise_policy_system(table, mdp.discount)
     if system is None:

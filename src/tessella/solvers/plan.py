@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tessella.criteria.discounted import Discounted
 from tessella.errors import counted
 from tessella.mdp.describe import largest_intermediate, model_bytes
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
@@ -260,7 +259,7 @@ def _find_shards(plan: ExecutionPlan) -> Partition | None:
 def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
     if isinstance(mdp.dynamics, FiniteHorizonDynamics):
         return len(mdp.dynamics.periods)
-    if not isinstance(mdp.criterion, Discounted):
+    if not mdp.criterion.is_discounted:
         return None
     scale = mdp.dynamics.reward_scale
     discount = mdp.discount

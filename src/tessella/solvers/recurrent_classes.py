@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.average import ENDING_MIN_DEFICIT, Average
-from tessella.criteria.total import Total
+from tessella.criteria.average import ENDING_MIN_DEFICIT
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.model import MDP
 
@@ -93,9 +92,9 @@ def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
     """Refuse a model, or a fixed policy, whose chains do not fit the criterion."""
     if mdp.n_states > CLASSES_MAX_STATES:
         return
-    if isinstance(mdp.criterion, Average):
+    if mdp.criterion.has_gain:
         _refuse_several_classes(mdp, table, evaluates_policy)
-    elif isinstance(mdp.criterion, Total):
+    elif mdp.criterion.requires_absorption:
         _refuse_endless_class(mdp, table, evaluates_policy)
 
 

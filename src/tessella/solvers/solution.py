@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.average import Average
 from tessella.errors import FileError, counted
 from tessella.mdp.actions import components, values_of
 from tessella.mdp.model import MDP
@@ -77,7 +76,7 @@ def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solu
     gain = float(about["gain"]) if "gain" in about else None
     if not (np.isfinite(data["value"]).all() and all(bound >= 0 for bound in bounds)):
         raise FileError("values must be finite, and bounds on their errors not negative")
-    if (gain is None) == isinstance(mdp.criterion, Average):
+    if (gain is None) == mdp.criterion.has_gain:
         raise FileError("a solution has a gain if its criterion is an average")
     policy = make_optimal_policy(mdp, data["policy"])
     mdp.check_feasible(policy)

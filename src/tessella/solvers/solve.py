@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tessella.criteria.total import Total
 from tessella.errors import ArgumentError, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
@@ -70,7 +69,7 @@ def solve(
         return _solve_by_periods(engine, method, callback, partial)
     if isinstance(method, InPlace):
         return _solve_in_place(engine, method, callback, partial)
-    if isinstance(mdp.criterion, Total):
+    if mdp.criterion.requires_absorption:
         engine, result = solve_total_reward(engine, method, callback=callback, partial=partial)
     elif method.solves_linear_systems and engine.needs_coarse_correction:
         result = solve_average_reward(engine, method, callback=callback, partial=partial)
@@ -86,7 +85,7 @@ def _make_checkpoint_writer(
     checkpoint = as_checkpoint(source)
     if checkpoint is None:
         return None
-    has_phases = isinstance(engine.mdp.criterion, Total) or (
+    has_phases = engine.mdp.criterion.requires_absorption or (
         method.solves_linear_systems and engine.needs_coarse_correction
     )
     if has_phases or isinstance(method, BackwardInduction | InPlace):
