@@ -128,6 +128,7 @@ def run_study(
         display: shows the progress; see ``tessella.runner.progress``.
     """
     require_type("run_study", study, Study)
+    require_packages("a study", "study", STUDY_PACKAGES)
     if folder is None:
         with TemporaryDirectory(prefix="study-") as temporary:
             settings = {"workers": workers, "scheduler": scheduler, "display": display}
@@ -155,7 +156,6 @@ def run_missing(
     retry: bool = False,
 ) -> int:
     """Run what the store lacks of ``study``, without a cluster in this process; return how many."""
-    require_packages("a study", "study", STUDY_PACKAGES)
     store.records({spec.key for spec in study.specs})  # an altered one is refused before the work
     reasons = store.failure_reasons()
     missing = [
