@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tessella.baselines.training import (
     TrainedPolicy,
     TrainingCurve,
-    TransitionBatch,
+    Transitions,
     draw_uniform_transitions,
     select_greedy,
 )
@@ -130,7 +130,7 @@ def train_forests(
 class _TrainingBatch:
     """Transitions, with everything that stays the same from iteration to iteration."""
 
-    transitions: TransitionBatch
+    transitions: Transitions
     pair_inputs: NDArray[np.float32]  # (S A, d + 1) inputs of all pairs
     distinct_rows: WeightedRows  # the pairs that occur
     row_index: NDArray[np.intp]  # (n,) which of them
@@ -140,7 +140,7 @@ class _TrainingBatch:
     next_feasible: NDArray[np.bool_]  # (N, A)
 
 
-def _prepare_batch(mdp: MDP, transitions: TransitionBatch) -> _TrainingBatch:
+def _prepare_batch(mdp: MDP, transitions: Transitions) -> _TrainingBatch:
     points = np.repeat(mdp.grid.points, mdp.n_actions, axis=0)
     actions = np.tile(np.arange(mdp.n_actions), mdp.n_states)
     pair_inputs = np.ascontiguousarray(np.column_stack([points, actions]), dtype=np.float32)
@@ -169,7 +169,7 @@ def _prepare_batch(mdp: MDP, transitions: TransitionBatch) -> _TrainingBatch:
 def _run_iterations(
     method: FittedQ, mdp: MDP, batch: _TrainingBatch, rng: np.random.RandomState, watch: bool
 ) -> TrainedPolicy:
-    future = np.zeros(len(batch.transitions))
+    future = np.zeros(len(batch.row_index))
     at = []
     tables = []
     residual = []
@@ -202,5 +202,5 @@ def _run_iterations(
         name=method.title,
         action_name=mdp.action_name,
         curve=curve,
-        simulator_calls=len(batch.transitions),
+        simulator_calls=len(batch.row_index),
     )
