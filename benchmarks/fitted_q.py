@@ -70,7 +70,7 @@ def where_it_goes(leaf: int) -> None:
         ways = (
             lambda rows=batch.distinct_rows, paid=paid: grow_tree(rows, paid, leaf, rng),
             lambda rows=apart, paid=seen.rewards: grow_tree(rows, paid, leaf, rng),
-            lambda tree=tree, reached=batch.next_inputs: tree.predict(reached),
+            lambda tree=tree, reached=batch.next_inputs: tree.predict(reached, check_input=False),
         )
         merged, alone, asked = map(each, ways)
         print(f"{n:7,d}{len(paid):7,d}{merged:11.2f}{alone:10.2f}{asked:8.2f}", flush=True)

@@ -36,7 +36,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from tessella.baselines.training import TransitionBatch, draw_uniform_transitions
+from tessella.baselines.training import Transitions, draw_uniform_transitions
 from tessella.learn.sample import Sample, draw
 from tessella.paper.published import PAPER_METHODS, paper_study
 from tessella.paper.reproduce import ClusterOptions, reproduce
@@ -76,7 +76,7 @@ def _classified(instance: Instance, sample: Sample, classifier, **given: NDArray
     return pipeline.fit(sample.points, sample.labels, **given).predict(instance.mdp.grid.points)
 
 
-def plain_q(instance: Instance, seen: TransitionBatch, seed: int) -> NDArray:
+def plain_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
     mdp = instance.mdp
     q = np.zeros((mdp.n_states, mdp.n_actions))
     for s, a, r, t in zip(seen.states, seen.actions, seen.rewards, seen.nexts, strict=True):
@@ -84,7 +84,7 @@ def plain_q(instance: Instance, seen: TransitionBatch, seed: int) -> NDArray:
     return q.argmax(axis=1)
 
 
-def plain_double_q(instance: Instance, seen: TransitionBatch, seed: int) -> NDArray:
+def plain_double_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
     mdp = instance.mdp
     q = np.zeros((2, mdp.n_states, mdp.n_actions))
     rows = zip(seen.states, seen.actions, seen.rewards, seen.nexts, seen.coins, strict=True)
@@ -93,7 +93,7 @@ def plain_double_q(instance: Instance, seen: TransitionBatch, seed: int) -> NDAr
     return q.sum(axis=0).argmax(axis=1)
 
 
-def plain_fitted_q(instance: Instance, seen: TransitionBatch, seed: int) -> NDArray:
+def plain_fitted_q(instance: Instance, seen: Transitions, seed: int) -> NDArray:
     mdp, settings = instance.mdp, find_method("fitted_q").settings()
     points, n_actions = mdp.grid.points, mdp.n_actions
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import sys
-import tomllib
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import sklearn
 
 import tessella as ts
-from tessella.baselines import FittedQ, fitted_q
 from tessella.baselines.training import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
 from tessella.grid import index_type
 from tessella.mdp.tabular import outcomes as stepping
@@ -123,32 +117,6 @@ def test_transitions_of_a_model_where_all_is_feasible_need_no_list_of_pairs(monk
     monkeypatch.setattr(ts.MDP, "feasible_mask", property(lambda self: pytest.fail("a full mask")))
     seen = draw_uniform_transitions(mdp, 100, 3)
     np.testing.assert_array_equal(seen.states * mdp.n_actions + seen.actions, pairs[:100])
-
-
-@pytest.mark.parametrize("module", ["sklearn.tree._splitter", "sklearn.tree._tree"])
-def test_a_scikit_learn_without_the_tree_builder_is_answered_in_words(module, monkeypatch):
-    fitted_q._load_tree_parts.cache_clear()
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=r"FittedQ grows trees .*; install scikit-learn>=1\.6,<"):
-        ts.train(FittedQ(trees=1, iterations=1), ts.benchmark("QUE-Lin"), 5)
-    fitted_q._load_tree_parts.cache_clear()
-
-
-def test_a_tree_builder_of_another_form_is_answered_in_words(monkeypatch):
-    monkeypatch.setattr(fitted_q._load_tree_parts(), "RandomSplitter", lambda: None)
-    with pytest.raises(ImportError, match="does not have as they were"):
-        ts.train(FittedQ(trees=1, iterations=1), ts.benchmark("QUE-Lin"), 5)
-
-
-def test_scikit_learn_is_held_below_the_first_version_that_was_not_tried():
-    project = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text())
-    (asked,) = (d for d in project["project"]["dependencies"] if d.startswith("scikit-learn"))
-    assert asked in fitted_q.SKLEARN_CHANGED_TEXT
-    low, high = (
-        tuple(map(int, version.split(".")))
-        for version in re.fullmatch(r"scikit-learn>=([\d.]+),<([\d.]+)", asked).groups()
-    )
-    assert low <= tuple(map(int, sklearn.__version__.split(".")[:2])) < high
 
 
 def test_a_certificate_asks_for_the_rewards_of_one_action_at_a_time(monkeypatch):

@@ -7,6 +7,7 @@ run-time requirements, as the metadata of the distributions tell it. Nothing is 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,9 +20,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tessella.runner.run_study import STUDY_PACKAGES
+
 ROOT = Path(__file__).parent.parent
+LOCK = ROOT / "requirements.lock"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = {name: needs for name, needs in PROJECT["optional-dependencies"].items() if name != "dev"}
+OPTIONAL = PROJECT["optional-dependencies"]
+EXTRAS = {name: needs for name, needs in OPTIONAL.items() if name not in ("all", "dev")}
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
 
 USE = """
@@ -34,6 +39,7 @@ told["found"] = [name for name in names if importlib.util.find_spec(name) is not
 solution = ts.solve(ts.problem("frozen_lake").build())
 rule = ts.compress(solution, loss=0.99, time_limit=2)
 told["says"] = rule.explain()
+told["certified"] = ts.certify(solution, rule).summary()
 told["exports"] = [str(rule.export(f"rule.{ending}")) for ending in ("c", "py", "sql", "json")]
 told["loaded"] = ts.Rule.load("rule.json").size == rule.size
 solution.mdp.save("model.nc")
@@ -53,7 +59,17 @@ told["missing"] = {
     "onnx": missing(lambda: rule.export("rule.onnx")),
     "xlsx": missing(lambda: rule.export("rule.xlsx")),
     "explore": CliRunner().invoke(main, ["explore", "--no-browser"]).output,
+    "study": missing(lambda: ts.run_study(ts.Study(("QUE-Lin",), ("linear",), (10,), 1))),
 }
+sample = ts.draw(solution, 20)
+study = ["study", "--models", "QUE-Lin", "--methods", "linear", "--sizes", "10", "--seeds", "1"]
+told["without study"] = [
+    missing(lambda: ts.fit(ts.MarginBoundary(), sample)),
+    CliRunner().invoke(main, study).output,
+    CliRunner().invoke(main, ["paper", "--seeds", "1"]).output,
+    CliRunner().invoke(main, ["fit", "QUE-Lin"]).output,
+]
+told["names"] = [name for name in ts.__all__ if getattr(ts, name) is None]
 print(json.dumps(told))
 """
 
@@ -112,7 +128,8 @@ def clean(wheel, tmp_path_factory) -> Path:
 def others() -> list[str]:
     """Modules of this environment that the wheel does not ask for."""
     needed = closure(PROJECT["dependencies"])
-    optional = [one for needs in PROJECT["optional-dependencies"].values() for one in needs]
+    requirements = [one for needs in OPTIONAL.values() for one in needs]
+    optional = [one for one in requirements if not one.startswith("tessella[")]
     more = {name: dist for name, dist in closure(optional).items() if name not in needed}
     names = {top.removesuffix(".py") for dist in more.values() for top in tops(dist)}
     return sorted(name for name in names if name.isidentifier())
@@ -145,6 +162,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_other(wheel):
 
 def test_it_is_used_without_anything_that_it_does_not_ask_for(used, others):
     assert {"pytest", "hypothesis", "starlette", "uvicorn", "onnx", "openpyxl"} <= set(others)
+    assert {"dask", "distributed", "jinja2", "optax", "pyarrow", "rich"} <= set(others)
     assert used["found"] == []
     assert used["version"] == PROJECT["version"]
     assert not Path(used["file"]).is_relative_to(ROOT)
@@ -176,6 +194,7 @@ def test_the_extra_of_a_kind_of_file_brings_what_runs_it(clean, tmp_path):
 
 def test_a_model_is_solved_compressed_and_exported(used):
     assert used["says"].splitlines()[0]
+    assert used["certified"].startswith("Certificate of the policy")
     assert used["loaded"]
     assert len(used["exports"]) == 4
     assert all("16 states" in said for said in used["exports"]), used["exports"]
@@ -190,10 +209,21 @@ def test_a_certificate_is_checked(clean, used):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_command_is_there_and_lists_the_problems(clean):
-    command = [clean / "tessella", "list"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "INV-Mix" in done.stdout
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        ("list", "INV-Mix"),
+        ("solve frozen_lake", "no value is off by more than"),
+        ("map frozen_lake", "16 states"),
+        ("compress frozen_lake --loss 99% -o rule.c", "rule.c: C99, agrees in all 16 states"),
+        ("check frozen_lake", "sound: "),
+    ],
+)
+def test_the_commands_from_a_model_to_a_rule_work(clean, tmp_path, words, printed):
+    command = [clean / "tessella", *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert printed in done.stdout
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
@@ -201,3 +231,18 @@ def test_what_needs_an_extra_says_which(used, extra):
     sentence = f"needs the extra '{extra}': pip install 'tessella[{extra}]'; "
     assert sentence in used["missing"][extra]
     assert "Traceback" not in used["missing"][extra]
+
+
+def test_every_public_name_is_there_without_the_extra_study_and_its_verbs_name_it(used):
+    assert used["names"] == []
+    for answer in used["without study"]:
+        assert "needs the extra 'study': pip install 'tessella[study]'; " in answer
+        assert "Traceback" not in answer
+
+
+def test_the_extra_all_has_every_other_and_a_study_asks_for_all_of_its_extra():
+    (everything,) = map(Requirement, OPTIONAL["all"])
+    assert everything.extras == set(EXTRAS)
+    assert {Requirement(one).name for one in EXTRAS["study"]} == set(STUDY_PACKAGES)
+    assert "tessella[all]" in OPTIONAL["dev"]
+    assert not re.search(r"https?:|file:|--(extra-)?index|--find-links", LOCK.read_text())

@@ -7,9 +7,10 @@ The message reads ``requirement; location value (count of total noun)``, for exa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any
 
@@ -139,6 +140,14 @@ def require_extra(feature: str, extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         requirement = f"{feature} needs the extra '{extra}': pip install 'tessella[{extra}]'"
         raise MissingExtra(requirement, value=f"{error.name} is missing") from error
+
+
+def require_packages(feature: str, extra: str, packages: Iterable[str]) -> None:
+    """Before long work: the packages of ``extra`` are there, none of which is imported yet."""
+    with require_extra(feature, extra):
+        for name in packages:
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(name=name)
 
 
 def _with_article(name: str) -> str:

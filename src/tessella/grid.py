@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, ModelError, TessellaError, format_value
 
-# A solution is a dataset whose dimensions are the axes and the action, beside these variables.
+# A solution is a dataset whose dimensions are the axes and the action; these are its variables.
 HISTORY_VARIABLES = ("history_bound", "history_changed", "history_seconds")
 RESERVED_NAMES = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY_VARIABLES)
 
@@ -30,7 +30,7 @@ AXIS_MAX_SIZE = 1e150  # size of a value along an axis, so that squares of dista
 INT64_MIN = -(2**63)  # the smallest integer that an axis can hold
 INT64_MAX = 2**63 - 1  # the largest
 
-_max_states: ContextVar[float] = ContextVar("most_states", default=math.inf)
+_max_states: ContextVar[float] = ContextVar("max_states", default=math.inf)
 
 
 @contextmanager
@@ -176,13 +176,13 @@ class StateGrid:
     def locate(self, axis: int, values: ArrayLike) -> NDArray[np.int64]:
         """Position of each value along an axis, -1 where it is not on it.
 
-        Numbers may miss a grid value by rounding, so that 0.1 + 0.2 is found at 0.3: by little
-        beside the distance to the value's own neighbours. Integers are compared exactly.
+        Numbers may miss a grid value by rounding, so that 0.1 + 0.2 is at 0.3: by a small
+        share of the distance to the value's own neighbours. Integers are compared exactly.
         """
         on_axis = self.values[axis]
         wanted = np.asarray(require_unmasked(values, "values to look up", error=ArgumentError))
         if on_axis.dtype.kind == wanted.dtype.kind == "U":
-            index = _find_nearest_text(on_axis, wanted)
+            index = _find_next(on_axis, wanted)
             return np.where(on_axis[index] == wanted, index, -1)
         if on_axis.dtype.kind == "U" or wanted.dtype.kind not in "biuf":
             return np.full(wanted.shape, -1)
@@ -198,8 +198,7 @@ class StateGrid:
 
     @cached_property
     def _match_tolerance(self) -> tuple[NDArray[np.float64], ...]:
-        """How far a number may be off each value of each axis and still mean it."""
-        return tuple(_match_tolerance(v) for v in self.numbers)
+        return tuple(map(_match_tolerance, self.numbers))
 
     def nearest(self, points: ArrayLike) -> NDArray[np.int64]:
         """Flat index of the grid state nearest to each of (n, d) points, axis by axis."""
@@ -288,9 +287,7 @@ def refuse_reserved(name: str, subject: str) -> None:
 def refuse_unordered(values: object, subject: str) -> None:
     """Refuse a set: the order of its elements may differ from one process to the next."""
     if isinstance(values, set | frozenset):
-        raise ModelError(
-            f"{subject} must stand in an order, which a set does not keep; give a list"
-        )
+        raise ModelError(f"{subject} must have an order, which a set does not keep; give a list")
 
 
 def require_unmasked(
@@ -398,7 +395,7 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
         raise ModelError(
             "axis values must differ from one another",
             location=f"{name}={format_value(unique[repeated[0]])}",
-            value=f"stands {counts[repeated[0]]} times",
+            value=f"occurs {counts[repeated[0]]} times",
             count=repeated.size,
             total=len(unique),
             noun="values",
@@ -432,8 +429,7 @@ def _find_exact(values: NDArray[np.int64], x: NDArray) -> NDArray[np.int64]:
     """Position of the integer that each whole x is, -1 where it is none of them."""
     is_int64 = (x >= INT64_MIN) & (x < -float(INT64_MIN)) if x.dtype.kind == "f" else x <= INT64_MAX
     whole = np.where(is_int64, x, x.dtype.type(0)).astype(np.int64)
-    order = np.argsort(values, kind="stable")
-    index = order[np.minimum(np.searchsorted(values[order], whole), len(values) - 1)]
+    index = _find_next(values, whole)
     return np.where(is_int64 & (values[index] == whole), index, -1)
 
 
@@ -448,7 +444,8 @@ def _match_tolerance(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(1e-9 * gap, 1e-6) + np.minimum(8 * np.spacing(np.abs(values)), gap / 4)
 
 
-def _find_nearest_text(values: NDArray, x: NDArray) -> NDArray[np.int64]:
+def _find_next(values: NDArray, x: NDArray) -> NDArray[np.int64]:
+    """Position of the least value that is not below each x, or of the largest value."""
     order = np.argsort(values, kind="stable")
     return order[np.minimum(np.searchsorted(values[order], x), len(values) - 1)]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ class Numerics(ABC):
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.library, name)
-        setattr(self, name, attribute)  # so that it is asked for once
+        setattr(self, name, attribute)  # so that it is looked up once
         return attribute
 
     @abstractmethod
@@ -144,39 +145,33 @@ class JaxNumerics(Numerics):
 
         return jnp
 
-    def while_loop(self, condition, body, carry):
+    @cached_property
+    def lax(self):
         from jax import lax
 
-        return lax.while_loop(condition, body, carry)
+        return lax
+
+    def while_loop(self, condition, body, carry):
+        return self.lax.while_loop(condition, body, carry)
 
     def repeat(self, count, body, carry):
-        from jax import lax
-
-        return lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
+        return self.lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
 
     def branch(self, condition, if_true, if_false):
-        from jax import lax
-
-        return lax.cond(condition, if_true, if_false)
+        return self.lax.cond(condition, if_true, if_false)
 
     def map_items(self, function, items):
-        from jax import lax
-
-        return lax.map(function, items)
+        return self.lax.map(function, items)
 
     def fold(self, count, step, carry):
         if count <= self.MAX_UNROLLED_STEPS:
             return NUMPY.fold(count, step, carry)
-        from jax import lax
-
         # A scan, not a fori_loop: only a scan can be transposed.
         indices = self.arange(count)
-        return lax.scan(lambda carry, k: (step(k, carry), None), carry, indices)[0]
+        return self.lax.scan(lambda carry, k: (step(k, carry), None), carry, indices)[0]
 
     def scan_backward(self, step, carry, items):
-        from jax import lax
-
-        return lax.scan(step, carry, (self.arange(len(items)), items), reverse=True)[1]
+        return self.lax.scan(step, carry, (self.arange(len(items)), items), reverse=True)[1]
 
     def put(self, array, index, value):
         return array.at[index].set(value)
@@ -214,7 +209,7 @@ def with_host_arrays(*names: str) -> Callable[[type[Record]], type[Record]]:
 
 
 class HostArrayField:
-    """A field that is read as NumPy's array, wherever it stands; the first reading copies it.
+    """A field that is read as NumPy's array, wherever it is stored; the first reading copies it.
 
     ``vars(record)[name]`` holds whichever there is.
     """

@@ -2,7 +2,7 @@
 bounds as text that is never tighter than they are.
 
 A float sum x + y = s + t without error, where s is the rounded sum and t what rounding cut off.
-Adding up all t beside the s makes a sum of K terms right to a few units of its own last digit, up
+Adding up all t as well makes a sum of K terms right to a few units of its own last digit, up
 to (K eps)^2 of the sum of sizes (Ogita, Rump and Oishi 2005).
 """
 
@@ -69,7 +69,7 @@ class RowSumBounds:
 
 @dataclass(frozen=True)
 class ModelRounding:
-    """How far a model's stored numbers may be off those that it was made from.
+    """How far a model's stored numbers may be off those that it was built from.
 
     Attributes:
         rows: bound on |P - exact P| / exact P, for each stored probability.

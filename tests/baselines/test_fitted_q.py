@@ -27,14 +27,20 @@ def test_a_tree_is_scikit_learns_extra_tree(leaf):
         random_state=np.random.RandomState(4),
     ).fit(rows.inputs, targets, sample_weight=rows.weights)
     ours = grow_tree(rows, targets, leaf, np.random.RandomState(4))
-    assert (ours.predict(rows.inputs)[:, 0] == public.predict(rows.inputs)).all()
-    assert ours.node_count == public.tree_.node_count
+    assert (ours.predict(rows.inputs) == public.predict(rows.inputs)).all()
+    assert ours.tree_.node_count == public.tree_.node_count
+
+
+def test_fewer_observations_than_two_leaves_need_make_one_leaf():
+    rows, targets = WeightedRows(np.float32([[0], [1]]), np.ones(2)), np.array([1.0, 3.0])
+    tree = grow_tree(rows, targets, 2, np.random.RandomState(0))
+    assert tree.predict(rows.inputs).tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("leaf", [1, 2, 5])
 def test_leaves_hold_at_least_so_many_observations(leaf):
     rows, targets = cloud()
-    tree = grow_tree(rows, targets, leaf, np.random.RandomState(0))
+    tree = grow_tree(rows, targets, leaf, np.random.RandomState(0)).tree_
     leaves = tree.children_left == -1
     assert tree.weighted_n_node_samples[leaves].min() >= leaf
 

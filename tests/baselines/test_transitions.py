@@ -10,7 +10,7 @@ def test_the_first_transitions_do_not_depend_on_how_many_follow(small):
     long = draw_uniform_transitions(small, 3 * TRANSITIONS_PER_BLOCK, 7)
     for n in (1, 100, TRANSITIONS_PER_BLOCK, TRANSITIONS_PER_BLOCK + 1):
         short, prefix = draw_uniform_transitions(small, n, 7), long.take_first(n)
-        assert len(short) == n
+        assert len(short.states) == n
         for name in ("states", "actions", "rewards", "nexts", "ended", "coins"):
             assert (getattr(short, name) == getattr(prefix, name)).all()
 

@@ -1,5 +1,6 @@
 """Neural and margin boundaries, and training many networks at once."""
 
+from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
@@ -191,7 +192,8 @@ def test_heavier_observations_win_a_contradiction():
     [(10, 50, 960), (1_600, 100, 960), (3_200, 200, 960), (12_800, 200, 1920)],
 )
 def test_small_samples_get_smaller_batches_and_enough_steps(n, batch, steps):
-    plan = NeuralBoundary()._make_plan()
+    options = NeuralBoundary().get_params()
+    plan = TrainingPlan(**{field.name: options[field.name] for field in fields(TrainingPlan)})
     assert (plan.batch_size_for(n), plan.steps_for(n)) == (batch, steps)
 
 

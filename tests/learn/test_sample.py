@@ -113,7 +113,7 @@ def test_noise_is_a_spread(stock, noise):
 
 
 def test_weights_are_numbers(stock):
-    with pytest.raises(ts.ArgumentError, match="occupancy weights must be numbers; got 'a'"):
+    with pytest.raises(ts.ArgumentError, match="weights must be numbers; the value is 'a'"):
         draw(stock, 5, scheme=ByOccupancy("a"))
 
 
@@ -132,8 +132,8 @@ GOOD = {
             {"points": [[0.0, 1.0], [2.0, np.nan]]},
             r"points must be finite; row 1 .*\(1 of 2 rows\)",
         ),
-        ({"points": [["a", "b"], ["c", "d"]]}, "points must be numbers; got"),
-        ({"margins": ["a", "b"]}, "margins must be numbers; got"),
+        ({"points": [["a", "b"], ["c", "d"]]}, "points must be numbers; entry"),
+        ({"margins": ["a", "b"]}, "margins must be numbers; entry"),
         ({"points": [[0.0], [2.0]]}, r"points must have shape \(n, 2\)"),
         ({"labels": [0, 5]}, r"labels must be action indices 0\.\.4; row 1 is 5 \(1 of 2 rows\)"),
         ({"labels": [-1, 0]}, "labels must be action indices"),

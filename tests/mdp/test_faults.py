@@ -324,7 +324,7 @@ def test_wrong_pairs():
     twice = CHOICES.copy()
     twice[4] = 1
     assert message(build, STATES, twice, rows, paid, 0.9, **NAMED) == (
-        f"state-action pairs must differ from one another; {PLACE} stands 2 times (1 of 8 pairs)"
+        f"state-action pairs must differ from one another; {PLACE} occurs 2 times (1 of 8 pairs)"
     )
     lacking = STATES != 2
     assert message(
@@ -375,7 +375,7 @@ def test_wrong_grids():
     assert message(StateGrid) == "a grid needs at least one axis"
     assert message(StateGrid, stock=[]) == "an axis needs at least one value; stock has none"
     assert message(StateGrid, stock=[1, 3, 2, 3, 3, 1]) == (
-        "axis values must differ from one another; stock=1 stands 2 times (2 of 3 values)"
+        "axis values must differ from one another; stock=1 occurs 2 times (2 of 3 values)"
     )
     assert message(StateGrid, stock=[0.0, np.nan, np.inf]) == (
         "axis values must lie between -1e+150 and 1e+150; stock holds nan (2 of 3 values)"
@@ -406,7 +406,7 @@ def test_wrong_actions():
 
     assert message(build, []) == "a model needs at least one action"
     assert message(build, [1, 2, 1]) == (
-        "actions must differ from one another; order=1 stands 2 times"
+        "actions must differ from one another; order=1 occurs 2 times"
     )
     assert message(build, [1, "two"]) == "actions must be all numbers or all text; got [1, 'two']"
     assert message(build, [0.0, np.nan]) == "actions must be finite; got nan"

@@ -291,7 +291,7 @@ def test_an_array_with_a_mask_that_hides_nothing_is_an_array():
 
 @pytest.mark.parametrize("unordered", [set, frozenset])
 def test_a_set_is_refused_where_the_order_means_something(unordered):
-    rule = "must stand in an order, which a set does not keep; give a list"
+    rule = "must have an order, which a set does not keep; give a list"
     stay, sure = Pay(lambda: 0), Noise("w", [0], [1.0])
     assert message(StateGrid, stock=unordered([0, 1])) == f"the values of axis 'stock' {rule}"
     for build in (

@@ -365,7 +365,7 @@ UP, DOWN = (lambda queue: {"queue": queue + 1}), (lambda queue: {"queue": queue 
             {},
             r"expected reward of a period must be finite; queue=1 is inf \(3 of 4 rewards\)",
         ),
-        ([ts.Event("up", 1.0), ts.Event("up", 2.0)], {}, "different names; up stands 2 times"),
+        ([ts.Event("up", 1.0), ts.Event("up", 2.0)], {}, "different names; up occurs 2 times"),
         ([ts.Event("nothing", 1.0)], {}, "a name of its own, other than 'nothing'; got 'nothing'"),
         ([], {}, "needs at least one event"),
         (0.1, {}, "a model in continuous time needs a list of events; got 0.1"),

@@ -303,11 +303,10 @@ def test_faulty_combinations():
     assert wrong({"a": "low"}) == "component 'a' of the actions must be a list of values; got 'low'"
     assert wrong({"a": [0.0, np.nan]}) == "component 'a' of the actions must be finite; got nan"
     assert wrong({"a": {0, 1}}) == (
-        "component 'a' of the actions must stand in an order, which a set does not keep; "
-        "give a list"
+        "component 'a' of the actions must have an order, which a set does not keep; give a list"
     )
     assert wrong({"a": [0, 1, 0], "b": [5]}) == (
-        "actions must differ from one another; a=0, b=5 stands 2 times"
+        "actions must differ from one another; a=0, b=5 occurs 2 times"
     )
     assert wrong({"x": range(2)}) == "a component of the actions cannot be called 'x': an axis is"
     assert wrong({"action": range(2)}) == (

@@ -122,7 +122,7 @@ def test_what_a_problem_refuses_to_build_is_said_with_a_line(file, mistakes):
     path = file('problem = "seat_revenue"\n\n[parameters]\nseats = 0\nperiods = 1\nload = 1.0\n')
     assert ts.read_model(path).n_states == 1
     over = file('problem = "inventory"\n\n[parameters]\norders = [1, 1]\n')
-    assert mistakes(over) == ["3: actions must differ from one another; order=1 stands 2 times"]
+    assert mistakes(over) == ["3: actions must differ from one another; order=1 occurs 2 times"]
 
 
 def test_an_error_travels_with_its_mistakes(file):

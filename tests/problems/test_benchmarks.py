@@ -192,7 +192,7 @@ def test_problems_take_other_sizes_and_refuse_impossible_ones():
         inventory(max_stock=-1)
     with pytest.raises(ArgumentError, match="orders must be a list of whole numbers, each from 0"):
         inventory(orders=(-1, 4))
-    with pytest.raises(ModelError, match="actions must differ from one another; order=4 stands 2"):
+    with pytest.raises(ModelError, match="actions must differ from one another; order=4 occurs 2"):
         inventory(orders=(4, 4))
     with pytest.raises(
         ArgumentError, match="demand_slope must be a number from -1000 to 1000; inv"

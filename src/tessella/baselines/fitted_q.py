@@ -10,39 +10,31 @@ kept, down to leaves of at least ``leaf`` observations; the forest predicts the 
 Equal inputs are one row whose target is their mean and whose weight is their number: the same trees
 in law, on fewer rows.
 
-scikit-learn's compiled builder is called directly. Through ``ExtraTreeRegressor.fit`` the checks
-of a small tree take three times as long as growing it; a test holds the two routes together. The
-builder is private and may change, so scikit-learn is held below the first version not tried.
+Trees are scikit-learn's ``ExtraTreeRegressor``, whose checks of its arguments are turned off: they
+take longer than growing a small tree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 
 from tessella.baselines.training import (
     TrainedPolicy,
     TrainingCurve,
-    TransitionBatch,
+    Transitions,
     draw_uniform_transitions,
     select_greedy,
 )
 from tessella.errors import ArgumentError, is_count
 from tessella.mdp.model import MDP
 
-UNLIMITED_DEPTH = np.iinfo(np.int32).max
-SKLEARN_CHANGED_TEXT = (
-    f"FittedQ grows trees with parts of scikit-learn that version {sklearn.__version__} does not "
-    "have as they were; install scikit-learn>=1.6,<1.10"
-)
-CLASSES_PER_OUTPUT = np.array([1], dtype=np.intp)
+if TYPE_CHECKING:
+    from sklearn.tree import ExtraTreeRegressor
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,39 +45,21 @@ class WeightedRows:
     weights: NDArray[np.float64]  # (m,)
 
 
-@cache
-def _load_tree_parts() -> SimpleNamespace:
-    """What scikit-learn grows trees with; loaded when the first tree is grown."""
-    try:
-        from sklearn.tree._criterion import MSE
-        from sklearn.tree._splitter import RandomSplitter
-        from sklearn.tree._tree import DepthFirstTreeBuilder, Tree
-    except ImportError as error:
-        raise ImportError(SKLEARN_CHANGED_TEXT) from error
-    return SimpleNamespace(
-        MSE=MSE,
-        RandomSplitter=RandomSplitter,
-        DepthFirstTreeBuilder=DepthFirstTreeBuilder,
-        Tree=Tree,
-    )
-
-
 def grow_tree(
     rows: WeightedRows, targets: NDArray[np.float64], leaf: int, rng: np.random.RandomState
-) -> Any:
+) -> ExtraTreeRegressor:
     """One tree for ``targets`` (m,)."""
-    m, d = rows.inputs.shape
-    # Half an observation of slack: weights are whole, their sums are compared as floats.
-    min_leaf_weight = leaf - 0.5
-    parts = _load_tree_parts()
-    try:
-        splitter = parts.RandomSplitter(parts.MSE(1, m), d, 1, min_leaf_weight, rng, None)
-        tree = parts.Tree(d, CLASSES_PER_OUTPUT, 1)
-        builder = parts.DepthFirstTreeBuilder(splitter, 2, 1, min_leaf_weight, UNLIMITED_DEPTH, 0.0)
-        builder.build(tree, rows.inputs, targets[:, None], rows.weights, None)
-    except TypeError as error:  # another signature
-        raise ImportError(SKLEARN_CHANGED_TEXT) from error
-    return tree
+    from sklearn import config_context
+    from sklearn.tree import ExtraTreeRegressor
+
+    # Half an observation of slack: weights are whole, their sums are compared as floats. A share
+    # above 1/2, which scikit-learn's check rejects, means one leaf.
+    min_fraction = (leaf - 0.5) / rows.weights.sum()
+    tree = ExtraTreeRegressor(
+        max_features=1.0, min_weight_fraction_leaf=min_fraction, random_state=rng
+    )
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        return tree.fit(rows.inputs, targets, rows.weights, check_input=False)
 
 
 def predict_with_forest(
@@ -97,10 +71,9 @@ def predict_with_forest(
     rng: np.random.RandomState,
 ) -> NDArray[np.float64]:
     """(q,) what a new forest predicts at ``queries`` (q, d)."""
-    targets = np.ascontiguousarray(targets, dtype=np.float64)
     total = np.zeros(len(queries))
     for _ in range(trees):
-        total += grow_tree(rows, targets, leaf, rng).predict(queries)[:, 0]
+        total += grow_tree(rows, targets, leaf, rng).predict(queries, check_input=False)
     return total / trees
 
 
@@ -157,7 +130,7 @@ def train_forests(
 class _TrainingBatch:
     """Transitions, with everything that stays the same from iteration to iteration."""
 
-    transitions: TransitionBatch
+    transitions: Transitions
     pair_inputs: NDArray[np.float32]  # (S A, d + 1) inputs of all pairs
     distinct_rows: WeightedRows  # the pairs that occur
     row_index: NDArray[np.intp]  # (n,) which of them
@@ -167,7 +140,7 @@ class _TrainingBatch:
     next_feasible: NDArray[np.bool_]  # (N, A)
 
 
-def _prepare_batch(mdp: MDP, transitions: TransitionBatch) -> _TrainingBatch:
+def _prepare_batch(mdp: MDP, transitions: Transitions) -> _TrainingBatch:
     points = np.repeat(mdp.grid.points, mdp.n_actions, axis=0)
     actions = np.tile(np.arange(mdp.n_actions), mdp.n_states)
     pair_inputs = np.ascontiguousarray(np.column_stack([points, actions]), dtype=np.float32)
@@ -196,7 +169,7 @@ def _prepare_batch(mdp: MDP, transitions: TransitionBatch) -> _TrainingBatch:
 def _run_iterations(
     method: FittedQ, mdp: MDP, batch: _TrainingBatch, rng: np.random.RandomState, watch: bool
 ) -> TrainedPolicy:
-    future = np.zeros(len(batch.transitions))
+    future = np.zeros(len(batch.row_index))
     at = []
     tables = []
     residual = []
@@ -229,5 +202,5 @@ def _run_iterations(
         name=method.title,
         action_name=mdp.action_name,
         curve=curve,
-        simulator_calls=len(batch.transitions),
+        simulator_calls=len(batch.row_index),
     )

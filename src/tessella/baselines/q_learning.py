@@ -27,7 +27,11 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.baselines.tabular_q import TabularQ, Trajectory
-from tessella.baselines.training import TRANSITIONS_PER_BLOCK, draw_uniform_transitions
+from tessella.baselines.training import (
+    TRANSITIONS_PER_BLOCK,
+    Transitions,
+    draw_uniform_transitions,
+)
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.start import start_distribution
@@ -43,17 +47,6 @@ class QTables(NamedTuple):
     q: Any  # (T, S, A)
     visits: Any  # (T, S, A) updates of each entry
     errors: Any  # () sum of |error| since the last snapshot
-
-
-class Transition(NamedTuple):
-    """One transition, or an array of them in each field."""
-
-    state: Any
-    action: Any
-    reward: Any
-    next: Any
-    ended: Any
-    coin: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +65,14 @@ def make_initial_tables(method: TabularQ, mdp: MDP) -> QTables:
 
 
 def update_tables(
-    method: TabularQ, tables: QTables, transition: Transition, discount, feasible_SA
+    method: TabularQ, tables: QTables, transition: Transitions, discount, feasible_SA
 ) -> QTables:
     """One update, for compiled code."""
     q, visits, errors = tables
-    learner, future = method.target(q, transition.next, transition.coin, feasible_SA)
-    entry = (learner, transition.state, transition.action)
+    learner, future = method.target(q, transition.nexts, transition.coins, feasible_SA)
+    entry = (learner, transition.states, transition.actions)
     visits = visits.at[entry].add(1.0)
-    error = transition.reward + discount * jnp.where(transition.ended, 0.0, future) - q[entry]
+    error = transition.rewards + discount * jnp.where(transition.ended, 0.0, future) - q[entry]
     q = q.at[entry].add(method.step.step_size(visits[entry]) * error)
     return QTables(q, visits, errors + jnp.abs(error))
 
@@ -131,7 +124,7 @@ def _train_seed_group(
     return [Snapshots(at, *column) for column in columns]
 
 
-def _draw_transitions(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Transition:
+def _draw_transitions(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> Transitions:
     """(SEEDS_PER_CALL, length) arrays; the length is a power of two, so that few are compiled."""
     batches = [draw_uniform_transitions(mdp, end, seed, begin) for seed in seeds]
     n = end - begin
@@ -139,9 +132,8 @@ def _draw_transitions(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> T
         (0, SEEDS_PER_CALL - len(seeds)),
         (0, max(TRANSITIONS_PER_BLOCK, 1 << (n - 1).bit_length()) - n),
     )
-    names = ("states", "actions", "rewards", "nexts", "ended", "coins")
-    stacked = (np.stack([getattr(batch, name) for batch in batches]) for name in names)
-    return Transition(*(np.pad(array, padding) for array in stacked))
+    columns = zip(*batches, strict=True)
+    return Transitions(*(np.pad(np.stack(column), padding) for column in columns))
 
 
 @in_float64  # here, not around ``train_uniformly``: rewards are the user's, in their setting
@@ -205,7 +197,7 @@ def _take_step(
     outcome = mdp.dynamics.step(np.array([position.state]), np.array([action]), rng)
     next_state = int(outcome.states[0])
     ended = bool(outcome.ended[0])
-    seen = Transition(
+    seen = Transitions(
         position.state, action, outcome.rewards[0], next_state, ended, rng.integers(2)
     )
     restarts = ended or position.steps_since_start + 1 == path.horizon

@@ -26,9 +26,7 @@ def train(
     For ``FittedQ`` these are the transitions of its batch, used again in every iteration. The
     policy's ``curve`` tells how training went.
     """
-    require_type("train", mdp, MDP)
-    require_criterion("train", mdp.criterion, Discounted)
-    _require_baseline("train", baseline)
+    _check_arguments("train", baseline, mdp)
     budget = _require_budgets([updates])[0]
     is_seed = isinstance(rng, int | np.integer)
     seed = _require_seed(rng) if is_seed else int(generator(rng).integers(2**63))
@@ -41,9 +39,7 @@ def train_batch(
     baseline: Baseline, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> dict[tuple[int, int], TrainedPolicy]:
     """``{(seed, budget): policy}``: each the same as ``train`` alone gives for that seed."""
-    require_type("train_batch", mdp, MDP)
-    require_criterion("train_batch", mdp.criterion, Discounted)
-    _require_baseline("train_batch", baseline)
+    _check_arguments("train_batch", baseline, mdp)
     ascending = _require_budgets(_as_list("budgets", budgets))
     seeds = list(map(_require_seed, dict.fromkeys(_as_list("seeds", seeds))))
     if not seeds:
@@ -52,7 +48,9 @@ def train_batch(
     return method(baseline, mdp, ascending, seeds)  # type: ignore[arg-type]
 
 
-def _require_baseline(verb: str, baseline: object) -> None:
+def _check_arguments(verb: str, baseline: object, mdp: MDP) -> None:
+    require_type(verb, mdp, MDP)
+    require_criterion(verb, mdp.criterion, Discounted)
     if not isinstance(baseline, Baseline):
         requirement = f"{verb} needs a baseline such as TabularQ()"
         raise ArgumentError(requirement, value=f"got {baseline!r}")

@@ -8,8 +8,8 @@ of a seed are the same whatever the budget they are part of.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,48 +20,38 @@ from tessella.mdp.policy import Policy
 TRANSITIONS_PER_BLOCK = 4096  # transitions drawn at a time
 
 
-@dataclass(frozen=True, eq=False)
-class TransitionBatch:
-    """n transitions."""
+class Transitions(NamedTuple):
+    """n transitions, an (n,) array in each field; or one, a number in each."""
 
-    states: NDArray[np.int64]  # (n,)
-    actions: NDArray[np.int64]  # (n,)
-    rewards: NDArray[np.float64]  # (n,)
-    nexts: NDArray[np.int64]  # (n,)
-    ended: NDArray[np.bool_]  # (n,) after which nothing follows
-    coins: NDArray[np.int64]  # (n,) 0 or 1, for methods that choose between two tables
+    states: Any
+    actions: Any
+    rewards: Any
+    nexts: Any
+    ended: Any  # after which nothing follows
+    coins: Any  # 0 or 1, for methods that choose between two tables
 
-    def __len__(self) -> int:
-        return len(self.states)
-
-    def take_first(self, n: int) -> TransitionBatch:
+    def take_first(self, n: int) -> Transitions:
         """The first n of them."""
-        return TransitionBatch(*(getattr(self, f.name)[:n] for f in fields(self)))
+        return Transitions(*(column[:n] for column in self))
 
 
-def draw_uniform_transitions(mdp: MDP, n: int, seed: int, begin: int = 0) -> TransitionBatch:
+def draw_uniform_transitions(mdp: MDP, n: int, seed: int, begin: int = 0) -> Transitions:
     """Transitions ``begin`` (the first of a block) to n, from uniform feasible pairs."""
     pairs = None if mdp.feasible is None else np.flatnonzero(mdp.feasible.ravel())
     numbers = range(begin // TRANSITIONS_PER_BLOCK, -(-n // TRANSITIONS_PER_BLOCK))
     blocks = [_draw_block(mdp, pairs, np.random.default_rng([seed, i])) for i in numbers]
     columns = zip(*blocks, strict=True)
-    return TransitionBatch(*(np.concatenate(column)[: n - begin] for column in columns))
+    return Transitions(*(np.concatenate(column)[: n - begin] for column in columns))
 
 
-def _draw_block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> tuple[NDArray, ...]:
+def _draw_block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> Transitions:
     """One block; ``pairs`` are the feasible ones, None where all are."""
     n = mdp.n_states * mdp.n_actions if pairs is None else len(pairs)
     drawn = rng.integers(0, n, TRANSITIONS_PER_BLOCK)
     states, actions = np.divmod(drawn if pairs is None else pairs[drawn], mdp.n_actions)
     outcomes = mdp.dynamics.step(states, actions, rng)
-    return (
-        states,
-        actions,
-        outcomes.rewards,
-        outcomes.states,
-        outcomes.ended,
-        rng.integers(0, 2, TRANSITIONS_PER_BLOCK),
-    )
+    coins = rng.integers(0, 2, TRANSITIONS_PER_BLOCK)
+    return Transitions(states, actions, outcomes.rewards, outcomes.states, outcomes.ended, coins)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +62,7 @@ class TrainingCurve:
         unit: what ``at`` counts.
         at: (m,) updates, or iterations, done.
         tables: (m, grid) the greedy policy at that time.
-        residual: (m,) mean absolute change asked for: the temporal difference of the updates
+        residual: (m,) mean absolute change: the temporal difference of the updates
             since the last entry, or the change of the action values in that iteration.
     """
 

@@ -274,7 +274,10 @@ def fit_batch(
     else:
         fitted = _fit_external(learner, samples, seeds)
         title = type(learner).__name__
-    return [_make_policy(c, s, title) for c, s in zip(fitted, samples, strict=True)]
+    return [
+        Policy(s.grid, s.actions, BoundaryRule(c, s.grid, s.feasible), title, s.action_name)
+        for c, s in zip(fitted, samples, strict=True)
+    ]
 
 
 def _require_samples(verb: str, samples: Any) -> None:
@@ -295,9 +298,9 @@ def _fit_external(
     for index, sample in enumerate(samples):
         copy: Any = clone(learner)
         if seeds is not None:
-            copy.set_params(
-                **dict.fromkeys(_find_random_states(copy), _to_sklearn_seed(seeds[index]))
-            )
+            # Of the learner, its steps, and whatever they hold.
+            names = [name for name in copy.get_params() if name.split("__")[-1] == "random_state"]
+            copy.set_params(**dict.fromkeys(names, _to_sklearn_seed(seeds[index])))
         fitted.append(
             ExternalClassifier(copy.fit(sample.points, sample.labels), len(sample.actions))
         )
@@ -316,11 +319,6 @@ def _require_classifier(learner: Any) -> None:
         raise ArgumentError(requirement, value=f"got {type(learner).__name__}")
 
 
-def _find_random_states(learner: Any) -> list[str]:
-    """Names of the parameters that seed a learner, its steps, and whatever they hold."""
-    return [name for name in learner.get_params() if name.split("__")[-1] == "random_state"]
-
-
 def _to_sklearn_seed(seed: Any) -> Any:
     """``seed`` as scikit-learn takes it: 32 bits, where NumPy takes more."""
     known = seed is None or isinstance(seed, np.random.RandomState)
@@ -330,8 +328,3 @@ def _to_sklearn_seed(seed: Any) -> Any:
         return int(np.random.default_rng(seed).integers(2**32))
     except (TypeError, ValueError):
         raise ArgumentError("a seed must be what np.random takes", value=f"got {seed!r}") from None
-
-
-def _make_policy(classifier: Classifier, sample: Sample, title: str) -> Policy:
-    rule = BoundaryRule(classifier, sample.grid, sample.feasible)
-    return Policy(sample.grid, sample.actions, rule, title, sample.action_name)

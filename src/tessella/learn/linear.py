@@ -56,6 +56,7 @@ class LinearClassifier:
         return result
 
 
+@dataclass(eq=False, repr=False)
 class LinearBoundary(BoundaryLearner):
     """Multinomial logistic regression on scaled coordinates: straight boundaries.
 
@@ -65,13 +66,12 @@ class LinearBoundary(BoundaryLearner):
         features: feature map; None is ``Features("standard")``.
     """
 
+    C: float = 1.0
+    tol: float = 1e-10
+    features: Features | None = None
+
     title = "Linear Boundary"
     newton_max_steps = 100
-
-    def __init__(self, C: float = 1.0, tol: float = 1e-10, features: Features | None = None):
-        self.C = C
-        self.tol = tol
-        self.features = features
 
     def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
         for name, number in (("C", self.C), ("tol", self.tol)):

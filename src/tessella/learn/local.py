@@ -55,6 +55,7 @@ class LocalClassifier:
         return votes / votes.sum(axis=1, keepdims=True)
 
 
+@dataclass(eq=False, repr=False)
 class LocalBoundary(BoundaryLearner):
     """k nearest neighbours; stores its sample.
 
@@ -63,11 +64,10 @@ class LocalBoundary(BoundaryLearner):
         features: feature map; None is ``Features("range")``.
     """
 
-    title = "Local Boundary"
+    k: int | None = None
+    features: Features | None = None
 
-    def __init__(self, k: int | None = None, features: Features | None = None):
-        self.k = k
-        self.features = features
+    title = "Local Boundary"
 
     def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
         if self.k is not None and not is_count(self.k):

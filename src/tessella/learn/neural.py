@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from tessella.errors import ArgumentError, is_positive
+from tessella.errors import ArgumentError, is_positive, require_extra
 from tessella.learn.learner import (
     BoundaryLearner,
     Classifier,
@@ -30,9 +30,6 @@ from tessella.learn.learner import (
     Features,
     Task,
 )
-
-if TYPE_CHECKING:
-    from tessella.learn.network import TrainingPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +54,7 @@ class NetworkClassifier:
         return softmax(scores, axis=1)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class NeuralBoundary(BoundaryLearner):
     """A feed-forward network with ReLU layers: curved boundaries, disconnected regions.
 
@@ -67,32 +65,24 @@ class NeuralBoundary(BoundaryLearner):
         random_state: seed of the start and of the shuffles.
     """
 
+    hidden: tuple[int, ...] = (64, 64)
+    learning_rate: float = 2e-2
+    epochs: int = 30
+    min_steps: int = 960
+    batch_size: int = 200
+    features: Features | None = None
+    random_state: Any = 0
+
     title = "Neural Boundary"
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] = (64, 64),
-        learning_rate: float = 2e-2,
-        epochs: int = 30,
-        min_steps: int = 960,
-        batch_size: int = 200,
-        features: Features | None = None,
-        random_state: Any = 0,
-    ):
-        self.hidden = hidden
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.min_steps = min_steps
-        self.batch_size = batch_size
-        self.features = features
-        self.random_state = random_state
-
     def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
-        from tessella.learn.network import TrainingJob, train_networks
+        with require_extra("training a network", "study"):
+            from tessella.learn.network import TrainingJob, TrainingPlan, train_networks
 
         fitted: list[Classifier] = [ConstantClassifier(0, 1)] * len(tasks)
         trainable = [i for i, task in enumerate(tasks) if task.n_classes > 1]
-        feature_maps = [self._fit_features(tasks[i]) for i in trainable]
+        chosen = self.features or Features("standard")
+        feature_maps = [chosen.fit(tasks[i].points) for i in trainable]
         jobs = [
             TrainingJob(
                 features(tasks[i].points),
@@ -103,26 +93,20 @@ class NeuralBoundary(BoundaryLearner):
             )
             for i, features in zip(trainable, feature_maps, strict=True)
         ]
-        networks = train_networks(jobs, self._make_plan())
+        plan = TrainingPlan(
+            tuple(self.hidden), self.learning_rate, self.epochs, self.min_steps, self.batch_size
+        )
+        networks = train_networks(jobs, plan)
         for i, features, layers in zip(trainable, feature_maps, networks, strict=True):
             layers64 = tuple((w.astype(float), b.astype(float)) for w, b in layers)
             fitted[i] = NetworkClassifier(features, layers64)
         return fitted
 
-    def _fit_features(self, task: Task) -> FeatureMap:
-        return (self.features or Features("standard")).fit(task.points)
-
-    def _make_plan(self) -> TrainingPlan:
-        from tessella.learn.network import TrainingPlan
-
-        return TrainingPlan(
-            tuple(self.hidden), self.learning_rate, self.epochs, self.min_steps, self.batch_size
-        )
-
     def _compute_weights(self, task: Task) -> NDArray[np.float64]:
         return np.ones(len(task.points))
 
 
+@dataclass(eq=False, repr=False)
 class MarginBoundary(NeuralBoundary):
     """``NeuralBoundary`` with observations weighted by 1 / (margin + eta).
 
@@ -132,23 +116,9 @@ class MarginBoundary(NeuralBoundary):
     The rest is as in ``NeuralBoundary``.
     """
 
-    title = "Margin Boundary"
+    eta: float = 1.0
 
-    def __init__(
-        self,
-        eta: float = 1.0,
-        hidden: tuple[int, ...] = (64, 64),
-        learning_rate: float = 2e-2,
-        epochs: int = 30,
-        min_steps: int = 960,
-        batch_size: int = 200,
-        features: Features | None = None,
-        random_state: Any = 0,
-    ):
-        super().__init__(
-            hidden, learning_rate, epochs, min_steps, batch_size, features, random_state
-        )
-        self.eta = eta
+    title = "Margin Boundary"
 
     def fit(self, X: Any, y: Any, margins: ArrayLike | None = None) -> Self:
         """``margins`` (n,) of the observations; without them all weigh the same."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, is_count, require_type
 from tessella.grid import StateGrid
-from tessella.mdp.checks import check_observation_noise
+from tessella.mdp.checks import as_numbers, check_observation_noise, raise_for_first
 from tessella.mdp.dynamics import generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -66,7 +66,7 @@ class ByOccupancy:
     weights: ArrayLike
 
     def draw_states(self, labels: NDArray, n: int, rng: np.random.Generator) -> DrawnStates:
-        weights = as_numbers(self.weights, "occupancy weights must be numbers").ravel()
+        weights = as_numbers(self.weights, "occupancy weights", error=ArgumentError).ravel()
         if weights.size != labels.size:
             raise ArgumentError(
                 f"occupancy weights need {labels.size} entries", value=f"got {weights.size}"
@@ -87,7 +87,7 @@ class Stratified:
     """As many draws from each action's region, uniform within it, with replacement.
 
     What does not divide evenly goes to the regions of the lowest actions. Knowing the regions
-    takes the exact label of every state, and the sample says so.
+    takes the exact label of every state, which ``exact_labels`` counts.
     """
 
     def draw_states(self, labels: NDArray, n: int, rng: np.random.Generator) -> DrawnStates:
@@ -96,17 +96,6 @@ class Stratified:
         counts = [share + (i < rest) for i in range(len(regions))]
         drawn = [rng.choice(region, k) for region, k in zip(regions, counts, strict=True)]
         return DrawnStates(np.concatenate(drawn), labels.size)
-
-
-def as_numbers(values: ArrayLike | None, requirement: str) -> NDArray[np.float64]:
-    """``values`` as floats; text is refused even where it spells a number."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind in "USc":
-            raise TypeError
-        return array.astype(float)
-    except (TypeError, ValueError):
-        raise ArgumentError(requirement, value=f"got {values!r}") from None
 
 
 @runtime_checkable
@@ -148,7 +137,7 @@ class Sample:
     action_name: str = "action"
 
     def __post_init__(self) -> None:
-        points = as_numbers(self.points, "points must be numbers")
+        points = as_numbers(self.points, "points", error=ArgumentError)
         if points.ndim != 2 or points.shape[1] != self.grid.ndim or not len(points):
             raise ArgumentError(
                 f"points must have shape (n, {self.grid.ndim})", value=f"got {points.shape}"
@@ -157,7 +146,7 @@ class Sample:
         labels = _require_column(self.labels, len(points), "labels")
         known = _is_valid_index(labels, len(self.actions))
         _raise_for_rows(labels, ~known, f"labels must be action indices 0..{len(self.actions) - 1}")
-        margins = as_numbers(self.margins, "margins must be numbers")
+        margins = as_numbers(self.margins, "margins", error=ArgumentError)
         margins = _require_column(margins, len(points), "margins")
         _raise_for_rows(margins, ~(margins >= 0), "margins must not be negative")
         states = _require_column(self.states, len(points), "states")
@@ -251,17 +240,18 @@ def _require_column(values: ArrayLike, n: int, noun: str) -> NDArray:
 
 
 def _is_valid_index(array: NDArray, count: int) -> NDArray[np.bool_]:
-    """Which entries are one of ``0..count - 1``; nothing as long as ``count`` is made."""
+    """Which entries are one of ``0..count - 1``, without an array of that length."""
     if array.dtype.kind not in "biuf":
         return np.zeros(len(array), dtype=bool)
     return (array >= 0) & (array < count) & (array == np.floor(array))
 
 
 def _raise_for_rows(array: NDArray, bad: ArrayLike, requirement: str) -> None:
-    rows = np.flatnonzero(bad)
-    if rows.size:
-        place = f"row {rows[0]}"
-        value = f"is {array[rows[0]]}"
-        raise ArgumentError(
-            requirement, location=place, value=value, count=rows.size, total=len(array), noun="rows"
-        )
+    raise_for_first(
+        requirement,
+        np.asarray(bad),
+        lambda row: f"row {row[0]}",
+        lambda row: f"is {array[row]}",
+        "rows",
+        error=ArgumentError,
+    )

@@ -27,9 +27,9 @@ class Combination(tuple):
     names: tuple[str, ...]
 
     def __new__(cls, names: Iterable[str], values: Iterable) -> Combination:
-        made = super().__new__(cls, values)
-        made.names = tuple(names)
-        return made
+        combination = super().__new__(cls, values)
+        combination.names = tuple(names)
+        return combination
 
     @property
     def record(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Combination(tuple):
         return self.record[key] if isinstance(key, str) else super().__getitem__(key)
 
     def __eq__(self, other: object) -> bool:
-        # Without names, as in a file of numbers, the order of the values says which is which.
+        # Without names, as in a file of numbers, the order of the values decides.
         same = self.names == getattr(other, "names", self.names)
         return same and super().__eq__(other) is True
 
@@ -92,7 +92,7 @@ def normalise_actions(actions: Any, action_name: str) -> tuple:
         raise ModelError(
             "actions must differ from one another",
             location=describe_action(action_name, twice),
-            value=f"stands {times} times",
+            value=f"occurs {times} times",
         )
     return named
 
@@ -113,24 +113,22 @@ def values_of(actions: Sequence) -> NDArray:
 def as_records(columns: Mapping[str, NDArray]) -> NDArray:
     """Arrays by name, which broadcast, as one array of records."""
     full = np.broadcast_shapes(*(np.shape(values) for values in columns.values()))
-    made = np.empty(full, [(name, np.asarray(v).dtype) for name, v in columns.items()])
+    records = np.empty(full, [(name, np.asarray(v).dtype) for name, v in columns.items()])
     for name, values in columns.items():
-        made[name] = values
-    return made
+        records[name] = values
+    return records
 
 
-def describe_action(action_name: str, action: Any) -> str:
+def describe_action(action_name: str, action: Any, between: str = "=") -> str:
     """``order=8``, or ``fast=3, slow=5``."""
-    return (
-        str(action) if isinstance(action, Combination) else f"{action_name}={format_value(action)}"
-    )
+    if isinstance(action, Combination):
+        return str(action)
+    return f"{action_name}{between}{format_value(action)}"
 
 
 def format_action(action_name: str, action: Any) -> str:
     """``order 8``, or ``fast=3, slow=5``."""
-    return (
-        str(action) if isinstance(action, Combination) else f"{action_name} {format_value(action)}"
-    )
+    return describe_action(action_name, action, between=" ")
 
 
 def actions_to_json(actions: Sequence) -> list:

@@ -1,7 +1,7 @@
-"""Checks at the door: what a model's functions and arrays must be.
+"""Checks of input: what a model's functions and arrays must be.
 
-A function may say any number where nothing reads it: for pairs (state, action) that are infeasible,
-and for outcomes of probability 0. What is wrong there is replaced, what is wrong elsewhere refused.
+A function may return any number where nothing reads it: for infeasible pairs (state, action), and
+for outcomes of probability 0. What is wrong there is replaced, what is wrong elsewhere refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def as_numbers(
     if array.dtype.kind in "iufb":
         return array.astype(float)
     objects = np.asarray(result, dtype=object)
-    named = describe or (lambda place, _: f"entry {place}")
+    named = describe or (lambda place, _: f"entry {place}" if place else "the value")
 
     def refuse_where(
         requirement: str, wrong: Callable[[Any], bool], show: Callable[[Any], str]
@@ -192,9 +192,9 @@ def axis_positions(
     """Index along ``axis`` of each value of an open mesh, which must be one of the axis."""
     name = context.grid.axes[axis]
     last = 1 if noise is None else len(noise)
-    said = f"{subject}: {name}"
-    require_unmasked(values, said, lambda place, shape: context.describe(place, shape, noise))
-    array = context.as_mesh(np.asarray(values), said, last)
+    moved = f"{subject}: {name}"
+    require_unmasked(values, moved, lambda place, shape: context.describe(place, shape, noise))
+    array = context.as_mesh(np.asarray(values), moved, last)
     index = context.grid.locate(axis, array)
     off = index < 0
     bad = drop_unused_entries(context, off, noise)

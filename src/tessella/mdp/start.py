@@ -89,7 +89,7 @@ def _check_distribution(mdp: MDP, start: Start) -> NDArray[np.float64]:
 def draw_starts(
     mdp: MDP, start: Start, policy: Policy, count: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """(count,) first states, by inversion; no distribution over all states is made for these."""
+    """(count,) first states, by inversion; without a distribution over all states."""
     states = listed_states(mdp, start)
     if states is not None:
         return np.sort(states)[_draw_uniform(len(states), count, rng)]

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from tessella.errors import require_packages
 from tessella.files import atomic_write
 from tessella.paper.results import PaperResults
 from tessella.runner.progress import ProgressDisplay
@@ -14,6 +15,7 @@ from tessella.runner.record import Record
 from tessella.runner.run_study import (
     COMPILED_CODE_BYTES,
     STORE_BYTES_PER_RUN,
+    STUDY_PACKAGES,
     ClusterOptions,
     load_stored,
     run_missing,
@@ -51,6 +53,7 @@ def reproduce(
         retry: run again what failed before.
         report: write tables, figures and the report from the store.
     """
+    require_packages("the paper", "study", STUDY_PACKAGES)
     folder = Path(folder)
     with Store.writer(
         folder, space=OUTPUT_BYTES + COMPILED_CODE_BYTES + STORE_BYTES_PER_RUN * len(study.specs)

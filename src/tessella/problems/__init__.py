@@ -1,1 +1,1 @@
-"""Problems: records that say what may be set and build a model; found by name in the registry."""
+"""Problems: records of what may be set that build a model; the registry has them by name."""

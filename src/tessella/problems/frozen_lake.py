@@ -19,7 +19,7 @@ MAPS = {
     "12x12": "SFFFFFFFFFFF FFFFFFFFFFFF FFFHFFFFFFFH FFFFFHFFFFFF FFFHFFFFFFFF FHHFFFHFFHFF "
     "FHFFHFHFFFFF FFFHFFFFFFFF FFFFFFFFHFFF HFFFFHFFFFHH FFFFFFGFFFFF FFFFFFFFFFFF",
 }
-MOVES = ("left", "down", "right", "up")  # each beside the two that it may slip into
+MOVES = ("left", "down", "right", "up")  # each next to the two that it may slip into
 
 
 def _model(map: str, slip: float, discount: float) -> MDP:

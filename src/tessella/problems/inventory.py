@@ -48,7 +48,6 @@ def _model(
         mean = regime_mean(regime, max_regime, demand_base, demand_slope, nonlinearity, strength)
         return truncated_poisson(mean, max_demand)
 
-    steps, probabilities = LAZY_WALK
     return MDP.staged(
         {"stock": range(max_stock + 1), "regime": range(max_regime + 1)},
         tuple(orders),
@@ -70,7 +69,7 @@ def _model(
                     )
                 ),
             ),
-            Shift("regime", Noise("drift", steps, probabilities)),
+            Shift("regime", Noise("drift", *LAZY_WALK)),
         ],
         action_name="order",
     )

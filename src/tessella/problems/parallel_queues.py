@@ -31,8 +31,10 @@ def _model(
         }
 
     def feasible(first, second, route):
-        room = ((route == "first") & (first < longest)) | ((route == "second") & (second < longest))
-        return room | (full(first, second) & (route == "first"))
+        is_open = ((route == "first") & (first < longest)) | (
+            (route == "second") & (second < longest)
+        )
+        return is_open | (full(first, second) & (route == "first"))
 
     return MDP.from_rates(
         {"first": range(longest + 1), "second": range(longest + 1)},

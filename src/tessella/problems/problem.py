@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -96,6 +96,7 @@ class _Bounded(Parameter):
     high: float | None = None
     above: float | None = None
     below: float | None = None
+    number_type: ClassVar[type[int] | type[float]] = float
 
     @property
     def bounds(self) -> str:
@@ -114,50 +115,84 @@ class _Bounded(Parameter):
             and (self.below is None or number < self.below)
         )
 
-    def _require_inside(self, number: Any) -> Any:
+    @property
+    def noun(self) -> str:
+        return "whole number" if self.number_type is int else "number"
+
+    def check_number(self, value: Any) -> Any:
+        """A number of the type, within the bounds."""
+        if isinstance(value, bool):
+            raise TypeError(value)
+        if self.number_type is int:
+            number = index(value)
+        elif isinstance(value, Real) and math.isfinite(value):
+            number = float(value)
+        else:
+            raise TypeError(value)
         if not self.contains(number):
             raise ValueError(number)
         return number
 
 
-@dataclass(frozen=True)
-class Integer(_Bounded):
+class _SingleNumber(_Bounded):
+    @property
+    def range(self) -> str:
+        return f"a {self.noun} {self.bounds}".rstrip()
+
+    def plain(self, value: Any) -> Any:
+        return self.check_number(value)
+
+    def parse(self, text: str) -> Any:
+        return self.number_type(text)
+
+
+class _NumberList(_Bounded):
+    @property
+    def range(self) -> str:
+        return f"a list of {self.noun}s, each {self.bounds}".removesuffix(", each ")
+
+    def plain(self, value: Any) -> list[Any]:
+        if isinstance(value, str):
+            raise TypeError(value)
+        numbers = [self.check_number(one) for one in value]
+        if not numbers:
+            raise ValueError("empty")
+        return numbers
+
+    def parse(self, text: str) -> list[Any]:
+        return [self.number_type(part) for part in text.split(",")]
+
+
+class Integer(_SingleNumber):
     """A whole number."""
 
     kind = "integer"
-
-    @property
-    def range(self) -> str:
-        return f"a whole number {self.bounds}".rstrip()
-
-    def plain(self, value: Any) -> int:
-        return self._require_inside(_require_integer(value))
-
-    def parse(self, text: str) -> int:
-        return int(text)
+    number_type = int
 
     def extremes(self) -> list[int]:
         return [] if self.low is None else [int(self.low)]
 
 
-@dataclass(frozen=True)
-class Number(_Bounded):
+class Number(_SingleNumber):
     """A finite number."""
 
     kind = "number"
 
-    @property
-    def range(self) -> str:
-        return f"a number {self.bounds}".rstrip()
-
-    def plain(self, value: Any) -> float:
-        return self._require_inside(_require_finite(value))
-
-    def parse(self, text: str) -> float:
-        return float(text)
-
     def extremes(self) -> list[float]:
         return [float(end) for end in (self.low, self.high) if end is not None]
+
+
+class Integers(_NumberList):
+    """A list of whole numbers, at least one, each within the bounds."""
+
+    kind = "integers"
+    number_type = int
+
+
+class Numbers(_NumberList):
+    """A list of finite numbers, at least one, each within the bounds."""
+
+    kind = "numbers"
 
 
 @dataclass(frozen=True)
@@ -181,65 +216,6 @@ class Choice(Parameter):
 
     def extremes(self) -> list[str]:
         return list(self.options)
-
-
-@dataclass(frozen=True)
-class Integers(_Bounded):
-    """A list of whole numbers, at least one, each within the bounds."""
-
-    kind = "integers"
-
-    @property
-    def range(self) -> str:
-        return f"a list of whole numbers, each {self.bounds}".removesuffix(", each ")
-
-    def plain(self, value: Any) -> list[int]:
-        return _to_list(self._require_inside(_require_integer(one)) for one in _iterate(value))
-
-    def parse(self, text: str) -> list[int]:
-        return [int(part) for part in text.split(",")]
-
-
-@dataclass(frozen=True)
-class Numbers(_Bounded):
-    """A list of finite numbers, at least one, each within the bounds."""
-
-    kind = "numbers"
-
-    @property
-    def range(self) -> str:
-        return f"a list of numbers, each {self.bounds}".removesuffix(", each ")
-
-    def plain(self, value: Any) -> list[float]:
-        return _to_list(self._require_inside(_require_finite(one)) for one in _iterate(value))
-
-    def parse(self, text: str) -> list[float]:
-        return [float(part) for part in text.split(",")]
-
-
-def _require_integer(value: Any) -> int:
-    if isinstance(value, bool):
-        raise TypeError(value)
-    return index(value)
-
-
-def _require_finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise TypeError(value)
-    return float(value)
-
-
-def _iterate(value: Any) -> Iterable[Any]:
-    if isinstance(value, str):
-        raise TypeError(value)
-    return iter(value)
-
-
-def _to_list(values: Iterable[Any]) -> list[Any]:
-    items = list(values)
-    if not items:
-        raise ValueError("empty")
-    return items
 
 
 def _format_brief(value: object) -> str:

@@ -53,7 +53,6 @@ def _model(
         admitted = admission_reward * admit * (arrivals - overflow)
         return admitted - rejection_cost * (1 - admit) * arrivals - overflow_cost * (overflow > 0)
 
-    steps, probabilities = LAZY_WALK
     return MDP.staged(
         {"queue": range(max_queue + 1), "regime": range(max_regime + 1)},
         (0, 1),
@@ -73,7 +72,7 @@ def _model(
                 by=lambda arrivals, admit: admit * arrivals,
                 pays=admission_pays,
             ),
-            Shift("regime", Noise("drift", steps, probabilities)),
+            Shift("regime", Noise("drift", *LAZY_WALK)),
         ],
         action_name="admit",
     )

@@ -1,4 +1,4 @@
-"""The problems that can be found by name: those of the package, and those that were registered.
+"""Problems by name: those of the package, and those that were registered.
 
 A name with a colon, ``package.module:attribute``, is imported, so that a problem of one's own can
 be named wherever a name is taken: on the command line, and by the workers of a study. Methods and

@@ -1,7 +1,7 @@
 """Seats of a flight, sold over a booking horizon: which fares to offer now.
 
 State: seats left; time runs to departure. In each period at most one request comes, for fare class
-k with probability p_k(t); it is sold if its class is open. The action says how many classes are
+k with probability p_k(t); it is sold if its class is open. The action is how many classes are
 open, the highest fare first:
 
     V_t(x) = V_{t+1}(x) + sum_k p_k(t) max(f_k - (V_{t+1}(x) - V_{t+1}(x - 1)), 0).

@@ -66,7 +66,7 @@ def _model(
 
 
 def _arrival_probabilities(mean: float, there: np.ndarray, cars: range) -> np.ndarray:
-    """(..., cars) Poisson probabilities of k more cars, given that they fit beside those there."""
+    """(..., cars) Poisson probabilities of k more cars, given that there is space for them."""
     k = np.array(cars)
     weights = np.cumprod(np.where(k > 0, mean / np.maximum(k, 1), 1.0))
     weights = np.where(there + k <= k[-1], weights, 0.0)  # there: (..., 1)

@@ -10,7 +10,7 @@ of the period arrives with m days. A period earns
 
     p_a a sold + p_b b sold - c_a order a - c_b order b.
 
-Each demand moves the stock of its own product alone, and how many still want an a stands on an axis
+Each demand moves the stock of its own product alone, and how many still want an a is an axis
 of the period (``unmet``); so a stage is a matrix on the ages of one product (``mdp.stages.joint``),
 and no array holds pairs of states, or states by orders, or states by demand.
 """

@@ -10,7 +10,7 @@ or not, then both aircraft accelerate by a_own and a_int, drawn from three value
 between cut points by multilinear interpolation, and stopped at the ends of the axes. Advisories:
 clear of conflict (COC), do not climb or descend (DNC, DND), descend or climb at 1,500 ft/min (DES,
 CL), strengthened (SDES, SCL) and at 2,500 ft/min. With -h for h and up for down, everything is the
-same. The model is that of K. Julian and M. Kochenderfer (2019), who made networks of its policy;
+same. The model is that of K. Julian and M. Kochenderfer (2019), who fitted networks to its policy;
 nothing is discounted.
 """
 
@@ -41,16 +41,11 @@ CLIMB_RATE_MIN = np.array([-100, 0, -100, -25, -100, -25, -100, -41.67, -100])
 CLIMB_RATE_MAX = np.array([100, 100, 0, 100, 25, 100, 25, 100, 41.67])
 GENTLE_ACCELERATIONS = (8.33, 9.33, 7.33)  # ft/s^2
 FIRM_ACCELERATIONS = (10.7, 11.7, 9.7)  # ft/s^2
-DOWN_ACCELERATIONS = tuple(-a for a in GENTLE_ACCELERATIONS)
-UP_ACCELERATIONS = GENTLE_ACCELERATIONS
 ACCELERATIONS = np.array(
     [
         (0, 3, -3),
-        DOWN_ACCELERATIONS,
-        UP_ACCELERATIONS,
-        DOWN_ACCELERATIONS,
-        UP_ACCELERATIONS,
-        *[tuple(s * a for a in FIRM_ACCELERATIONS) for s in (-1, 1, -1, 1)],
+        *(np.outer((-1, 1, -1, 1), GENTLE_ACCELERATIONS)),
+        *(np.outer((-1, 1, -1, 1), FIRM_ACCELERATIONS)),
     ]
 )
 ACCELERATION_PROBABILITIES = np.array([0.5, 0.25, 0.25])
@@ -58,18 +53,12 @@ ALTITUDE_BLOCKS = ((-8000, -4000, 5), (-3000, -1250, 8), (-1000, -800, 3), (-700
 RATE_BLOCKS = ((-100, -60, 5), (-50, -35, 4))
 
 
-def _altitude_cuts() -> NDArray[np.float64]:
-    below = np.concatenate([np.linspace(*block) for block in ALTITUDE_BLOCKS])
-    return np.concatenate([below, np.linspace(-100, 100, 9), -below[::-1]])
-
-
-def _rate_cuts() -> NDArray[np.float64]:
-    below = np.concatenate([np.linspace(*block) for block in RATE_BLOCKS])
-    return np.concatenate([below, np.linspace(-30, 30, 21), -below[::-1]])
-
-
-def _thin_cuts(cuts: NDArray[np.float64], every: int) -> NDArray[np.float64]:
-    """Every so many-th cut point to both sides of the middle one, and the ends."""
+def _cut_points(
+    blocks: tuple[tuple[int, int, int], ...], centre: tuple[int, int, int], every: int
+) -> NDArray[np.float64]:
+    """Every so many-th published cut point to both sides of the middle one, and the ends."""
+    below = np.concatenate([np.linspace(*block) for block in blocks])
+    cuts = np.concatenate([below, np.linspace(*centre), -below[::-1]])
     middle = len(cuts) // 2
     inner = cuts[middle % every :: every]
     return np.unique(np.concatenate([cuts[:1], inner, cuts[-1:]]))
@@ -125,9 +114,9 @@ def _costs(h, own, intruder, previous, advisory):
 
 
 def _model(seconds: int, every: int) -> MDP:
-    rates = _thin_cuts(_rate_cuts(), every)
+    rates = _cut_points(RATE_BLOCKS, (-30, 30, 21), every)
     axes = {
-        "h": _thin_cuts(_altitude_cuts(), every),
+        "h": _cut_points(ALTITUDE_BLOCKS, (-100, 100, 9), every),
         "own": rates,
         "intruder": rates,
         "previous": range(len(ADVISORIES)),
@@ -135,9 +124,8 @@ def _model(seconds: int, every: int) -> MDP:
     }
 
     def response_probabilities(previous, advisory):
-        chance = _follow_probability(
-            previous, np.array([[0], [1]]), advisory
-        )  # rows: did not, did follow
+        follows = np.array([[0], [1]])
+        chance = _follow_probability(previous, follows, advisory)
         return np.concatenate([1 - chance, chance], axis=-1)
 
     def move_aircraft(h, own, intruder, previous, follows, draw):

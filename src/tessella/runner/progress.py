@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
-from rich.progress import Progress as Rich
-from rich.text import Text
+from tessella.errors import require_extra
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Rich
+    from rich.progress import TaskID
 
 PLAIN_LINE_INTERVAL_SECONDS = 10.0  # seconds between plain lines
 # The time left is estimated after this share of the work, or after these seconds and batches.
@@ -91,6 +92,20 @@ class Throughput:
             return "" if self.began is None else "estimating"
         return f"{format_duration(seconds_left)} left" if seconds_left else ""
 
+    @property
+    def rate_text(self) -> str:
+        """The rate now, for a bar."""
+        rate = self.rate(time.monotonic())
+        return "" if rate is None else f"{rate:,.1f}/s"
+
+    @property
+    def time_text(self) -> str:
+        """The time left now, for a bar; at the end the time that it took."""
+        now = time.monotonic()
+        if self.done >= self.total:
+            return f"[green]{format_duration(self.elapsed(now))}"
+        return f"[magenta]{self.format_time_left(now)}"
+
 
 def format_duration(seconds: float) -> str:
     """``4:07``, or ``1:02:03``."""
@@ -146,30 +161,20 @@ def format_task(name: str, throughput: Throughput, now: float) -> str:
     return ", ".join(filter(None, [*parts, time_left]))
 
 
-class _RateColumn(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        rate = task.fields["throughput"].rate(time.monotonic())
-        return Text("" if rate is None else f"{rate:,.1f}/s", style="cyan")
-
-
-class _TimeLeftColumn(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        throughput: Throughput = task.fields["throughput"]
-        now = time.monotonic()
-        if task.finished:
-            return Text(format_duration(throughput.elapsed(now)), style="green")
-        return Text(throughput.format_time_left(now), style="magenta")
-
-
 @contextmanager
 def show_bars(stream: IO[str]) -> Iterator[RichProgress]:
     """One bar in the terminal for each task."""
+    with require_extra("a study", "study"):
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Rich
+
     progress = Rich(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=18),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f}", justify="right"),
-        _RateColumn(),
-        _TimeLeftColumn(),
+        TextColumn("[cyan]{task.fields[throughput].rate_text}"),
+        TextColumn("{task.fields[throughput].time_text}"),
         console=Console(file=stream),
         refresh_per_second=4,
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from tessella.errors import StudyError, counted, require_type
+from tessella.errors import StudyError, counted, require_packages, require_type
 from tessella.runner.dispatch import RESTART_TIMEOUT_SECONDS, Dispatcher, connect, run_in_process
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import get_instance
@@ -28,6 +28,7 @@ from tessella.runner.store import Store
 from tessella.runner.study import Batch, Study, estimate_seconds, make_batches, pack_objects
 from tessella.solvers.solution import Solution
 
+STUDY_PACKAGES = ("distributed", "jinja2", "optax", "pyarrow", "rich")  # of the extra ``study``
 LISTED_MAX_FAILURES = 5  # failures that are listed in full
 FRAME_EXCLUDED_COLUMNS = {"actions", "dtype", "spec", "reason", "measures"}
 ALL_RUNS_TASK = "All runs"
@@ -127,6 +128,7 @@ def run_study(
         display: shows the progress; see ``tessella.runner.progress``.
     """
     require_type("run_study", study, Study)
+    require_packages("a study", "study", STUDY_PACKAGES)
     if folder is None:
         with TemporaryDirectory(prefix="study-") as temporary:
             settings = {"workers": workers, "scheduler": scheduler, "display": display}

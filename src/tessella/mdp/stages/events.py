@@ -140,7 +140,7 @@ def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[
     for name in names:
         if names.count(name) > 1:
             requirement = "events must have different names"
-            raise ModelError(requirement, location=name, value=f"stands {names.count(name)} times")
+            raise ModelError(requirement, location=name, value=f"occurs {names.count(name)} times")
     if EVENT in (*context.grid.axes, context.action_name):
         raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
     return events

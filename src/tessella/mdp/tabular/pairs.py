@@ -157,7 +157,7 @@ def require_distinct_pairs(pairs: Pairs) -> None:
     pairs.raise_for_pairs(
         "state-action pairs must differ from one another",
         stands > 1,
-        lambda i: f"stands {stands[i]} times",
+        lambda i: f"occurs {stands[i]} times",
     )
 
 
