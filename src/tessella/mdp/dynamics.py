@@ -304,6 +304,19 @@ class ModelComponents:
     start: NDArray[np.float64] | None = None  # (S,)
 
 
+@dataclass(frozen=True)
+class SourceModel:
+    """The model that was saved, of whose tables a loaded model consists.
+
+    Its numbers are those of the tables up to the rounding that the file states, and bounds of
+    either hold for it, so a loaded model has its fingerprint as long as the tables are unchanged.
+    """
+
+    kind: str  # of dynamics: ``staged``
+    fingerprint: str
+    table_fingerprint: str  # of the tables in the file
+
+
 def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) -> Any:
     """Fold ``step(action, carry)`` over all actions."""
     first = start[0] if isinstance(start, tuple) else start

@@ -2,13 +2,14 @@
 
 attributes   format, version, name, axes, action_name, actions (JSON; those of several components
              as objects with a value for each) and parameters (JSON), discount,
-             kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
-             far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
-             there is some), clock (JSON, rate and interest of a model made from rates), told ("in
-             costs", where rewards are costs less a sign), downward_axis (the axis that pictures
-             draw from the top down, when there is one), criterion (JSON, where it is no
-             discount), period_row_error and period_reward_error (of a single period, when there is
-             a horizon), content (hash of all else)
+             kind (of dynamics), fingerprint (of the model saved), table_fingerprint (of the
+             tables in the file, where the model was not given as tables), row_error and
+             reward_error (how far rows and rewards may be off, relative and absolute),
+             observation_noise (JSON, when there is some), clock (JSON, rate and interest of a
+             model made from rates), told ("in costs", where rewards are costs less a sign),
+             downward_axis (the axis that pictures draw from the top down, when there is one),
+             criterion (JSON, where it is no discount), period_row_error and period_reward_error
+             (of a single period, when there is a horizon), content (hash of all else)
 grid/<axis>  the values of each axis; state s has C-order position s in the grid
 indptr, indices, data    distinct rows of P in compressed sparse form, each row stored once
 row_of, reward, feasible (state, action): row of P, expected reward, 1 where feasible
@@ -21,6 +22,10 @@ end/         indptr, indices, data, row_of, reward of the last period and the va
 ``content`` is the SHA-256 of every other attribute and then every variable, each by name: a line
 ``name=text`` (numbers as float.hex), or a line ``path kind shape`` and the values as little-endian
 64-bit numbers (kind i or f), or as JSON (kind U).
+
+A model of stages is read back as tables with the fingerprint of the stages: the tables are those
+of ``table_fingerprint``, and within ``row_error`` and ``reward_error`` of the stages. These hashes
+show what has changed by mistake; they are no signatures.
 
 Text is written as strings of any length, and booleans as bytes that xarray reads as such. netCDF4
 alone is loaded for it, so a command that reads a saved solution answers at once.
@@ -51,12 +56,13 @@ from numpy.typing import NDArray
 from tessella.criteria import read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
 from tessella.files import atomic_write, read_errors, require_regular
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
-from tessella.mdp.context import make_context
-from tessella.mdp.dynamics import Dynamics, ModelComponents
+from tessella.mdp.context import EvaluationContext, make_context
+from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.netcdf_tables import END, TableReader, arrays_of, arrays_of_outcomes
 from tessella.mdp.stages.events import Clock
@@ -220,13 +226,14 @@ class SavedModel:
     criterion: Criterion
     name: str
     parameters: dict[str, Any]
-    fingerprint: str | None  # of the rows in the file; None where it speaks of stages
+    fingerprint: str | None  # of the tables in the file; None in old files of stages
+    source: SourceModel | None = None
     observation_noise: float | list[float] = 0.0
     clock: Clock | None = None
     minimise: bool = False
 
     def check(self, fingerprint: str) -> None:
-        """Refuse a file whose fingerprint is not that of the model that was made of it."""
+        """Refuse a file whose fingerprint is not that of the model of its tables."""
         if self.fingerprint not in (None, fingerprint):
             raise FileError("the file has the fingerprint of another model")
 
@@ -258,13 +265,13 @@ def group_fingerprint(path: str | Path) -> str | None:
 
 def content_hash(mdp: MDP) -> str | None:
     """The hash in a file of ``mdp``; None where the model is too large to be written."""
-    if count_entries(mdp) > SAVED_MAX_ENTRIES:
+    if count_saved_probabilities(mdp) > SAVED_MAX_ENTRIES:
         return None
     return digest(*_contents(mdp))
 
 
-def count_entries(mdp: MDP) -> int:
-    """How many entries the rows of a file may have."""
+def count_saved_probabilities(mdp: MDP) -> int:
+    """How many probabilities a file of ``mdp`` holds, at most."""
     if isinstance(mdp.dynamics, Tabular):
         return int(mdp.dynamics.rows.nnz)
     return mdp.n_states * mdp.n_actions * mdp.dynamics.longest_row
@@ -294,10 +301,23 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
         )
         attributes |= _rounding_attributes("period_", worst)
         variables |= arrays_of(last, END) | {f"{END}final": (final.ravel(), ("state",))}
+        reward = _add_final_reward(dynamics, last, final)
+        variables["reward"] = (np.where(mdp.feasible_mask, reward, 0.0), shape)
         outcomes = last.outcomes
     if outcomes is not None:
         variables |= arrays_of_outcomes(outcomes)
+    if not _holds_tables(attributes["kind"]):
+        arrays = {name: values for name, (values, _) in variables.items()}
+        context = make_context(mdp.grid, mdp.actions, mdp.action_name)
+        _, tables = _read_tables(attributes, arrays, context, mdp.criterion)
+        tables = replace(mdp, dynamics=tables, source=None)
+        attributes["table_fingerprint"] = tables.fingerprint
     return attributes, variables
+
+
+def _holds_tables(kind: str) -> bool:
+    """Whether a model of this kind of dynamics is read back as it was: ``timed tabular``."""
+    return kind.endswith("tabular")
 
 
 def _build_last_period(mdp: MDP, dynamics: FiniteHorizonDynamics) -> Tabular:
@@ -315,6 +335,14 @@ def _build_last_period(mdp: MDP, dynamics: FiniteHorizonDynamics) -> Tabular:
         observation_noise=0.0,
     )
     return as_tabular(single_period)
+
+
+def _add_final_reward(all_periods: Tabular, last: Tabular, final: NDArray) -> NDArray[np.float64]:
+    """Rewards of all times, with what is final added up by the rows of the file."""
+    if not final.any():
+        return all_periods.reward
+    expected = last.reward + (last.rows @ final.ravel())[last.row_of]
+    return np.concatenate([all_periods.reward[: -len(expected)], expected])
 
 
 def load(path: str | Path) -> SavedModel:
@@ -352,12 +380,21 @@ def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) ->
     parameters = json.loads(attributes["parameters"])
     if not isinstance(parameters, dict):
         raise FileError("the attribute 'parameters' must be an object", value=f"got {parameters}")
+    kind = attributes["kind"]
+    fingerprint = attributes["fingerprint"]
+    source = None
+    if not _holds_tables(kind):
+        table_fingerprint = attributes.get("table_fingerprint")
+        if table_fingerprint is not None:
+            source = SourceModel(kind, fingerprint, table_fingerprint)
+        fingerprint = table_fingerprint
     return SavedModel(
         _read_components(attributes, arrays, criterion),
         criterion,
         attributes["name"],
         parameters,
-        attributes["fingerprint"] if attributes["kind"].endswith("tabular") else None,
+        fingerprint,
+        source,
         json.loads(attributes.get("observation_noise", "0.0")),
         _clock(json.loads(attributes["clock"]), criterion) if "clock" in attributes else None,
         "told" in attributes,
@@ -389,17 +426,39 @@ def _read_components(
     context = make_context(
         grid, actions_from_json(json.loads(attributes["actions"])), attributes["action_name"]
     )
-    has_horizon = criterion.has_horizon
-    prefixes = ["", "period_"] if has_horizon else [""]
-    reader = TableReader(context, arrays, _read_rounding(attributes, prefixes[-1]))
-    mask = reader.mask()
-    dynamics = reader.periods(mask, criterion) if has_horizon else reader.table(mask)
+    mask, dynamics = _read_tables(attributes, arrays, context, criterion)
     max_error = REWARD_ERROR_LIMIT * max(1.0, float(np.abs(arrays["reward"]).max()))
-    for prefix in prefixes:
+    for prefix in _rounding_prefixes(criterion):
         if _read_rounding(attributes, prefix).reward > max_error:
             requirement = f"{prefix}reward_error must be at most {max_error:g}, by the rewards"
             raise FileError(requirement, value=f"got {attributes[f'{prefix}reward_error']:g}")
+    given = dynamics.rounding_as_given
+    saved = dynamics.rounding_as_saved
+    if saved.rows < given.rows or saved.reward < given.reward:
+        requirement = "row_error and reward_error must be no less than those of a period give"
+        raise FileError(requirement, value=f"got {saved.rows:g} and {saved.reward:g}")
     return ModelComponents(context, dynamics, mask, arrays.get("start"))
+
+
+def _read_tables(
+    attributes: dict[str, Any],
+    arrays: Mapping[str, NDArray],
+    context: EvaluationContext,
+    criterion: Criterion,
+) -> tuple[NDArray[np.bool_], Dynamics]:
+    """The mask of feasible pairs and the dynamics that a file holds."""
+    prefixes = _rounding_prefixes(criterion)
+    reader = TableReader(context, arrays, _read_rounding(attributes, prefixes[-1]))
+    mask = reader.mask()
+    if not isinstance(criterion, FiniteHorizon):
+        return mask, reader.table(mask)
+    dynamics = reader.periods(mask, criterion)
+    return mask, replace(dynamics, saved_rounding=_read_rounding(attributes, prefixes[0]))
+
+
+def _rounding_prefixes(criterion: Criterion) -> list[str]:
+    """Of the attributes that bound errors: of the whole and, with a horizon, of a period."""
+    return ["", "period_"] if criterion.has_horizon else [""]
 
 
 def _read_rounding(attributes: dict[str, Any], prefix: str) -> ModelRounding:
@@ -437,6 +496,9 @@ def as_tabular(mdp: MDP) -> Tabular:
 
 
 def _attributes(mdp: MDP) -> dict[str, Any]:
+    source = mdp.source
+    if source is not None and source.fingerprint != mdp.fingerprint:
+        source = None  # these are no longer its tables
     noise = np.asarray(mdp.observation_noise, dtype=float)
     optional = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
     if not mdp.criterion.is_discounted:
@@ -456,7 +518,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "actions": json.dumps(actions_to_json(mdp.actions)),
         "parameters": json.dumps(dict(mdp.parameters), default=_to_json),
         "discount": mdp.discount,
-        "kind": _kind(mdp.dynamics),
+        "kind": _kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
         **_rounding_attributes("", mdp.dynamics.rounding_as_saved),
     }
