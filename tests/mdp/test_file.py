@@ -180,7 +180,9 @@ def every_form():
         return MDP.staged({"x": range(6)}, [0, 1], criterion, stages, action_name="a", **options)
 
     timed = ts.Pay(lambda x, time: 0.1 * x * time)
-    walk = [ts.Decide("x", lambda x, a: np.maximum(x - 1 - a, 0), costs=lambda x, a: (x > 0) * (1 + a))]
+    walk = [
+        ts.Decide("x", lambda x, a: np.maximum(x - 1 - a, 0), costs=lambda x, a: (x > 0) * (1 + a))
+    ]
     yield "stages", staged(0.95)
     yield "stages, average", staged(ts.Average())
     yield "stages, horizon", staged(ts.FiniteHorizon(4, 0.9, final=lambda x: 0.1 * x))

@@ -132,7 +132,7 @@ class CompileOptions:
     """How JAX runs a model; an execution plan chooses it."""
 
     tiles: TileSizes | None = None  # kernels of an accelerator cut the grid so; None: plain forms
-    one_period_at_a_time: bool = False  # a horizon is swept so, to save memory
+    one_period_at_a_time: bool = False  # of a horizon, to save memory
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class Dynamics(ABC):
     def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem | None:
         """``I - discount P_pi``, factorised; None from dynamics that offer no direct solve.
 
-        It is asked for where iterations get nowhere.
+        Solvers use it where iterations make no progress.
         """
         return None
 

@@ -24,7 +24,7 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import ModelError, PolicyError
+from tessella.errors import FileError, ModelError, PolicyError
 from tessella.files import read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, components, describe_action
@@ -443,18 +443,13 @@ class MDP:
         from tessella.mdp.netcdf import KIND, load
 
         with read_errors(path, KIND):
-            saved = load(path)
-            mdp = _build_mdp(saved.parts, saved.criterion, saved.name, saved.parameters)
+            fields, fingerprint = load(path)
+            mdp = MDP(**fields)
             if mdp.start is not None:
                 start_distribution(mdp, mdp.start.astype(float, casting="same_kind"))
-            saved.check(mdp.fingerprint)
-            return replace(
-                mdp,
-                observation_noise=saved.observation_noise,
-                clock=saved.clock,
-                minimise=saved.minimise,
-                source=saved.source,
-            )
+            if fingerprint not in (None, mdp.fingerprint):
+                raise FileError("the file has the fingerprint of another model")
+            return mdp
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
@@ -488,29 +483,23 @@ def assemble_model(
         if not isinstance(parts.dynamics, FiniteHorizonDynamics):
             parts = repeat_over_horizon(parts, _final_as_reward(criterion, minimise))
         criterion = replace(criterion, final=0.0)  # it is in the dynamics
-    return replace(_build_mdp(parts, criterion, name, parameters), minimise=minimise)
+    return MDP(
+        parts.context.grid,
+        parts.context.actions,
+        criterion,
+        parts.dynamics,
+        parts.feasible,
+        parts.context.action_name,
+        name,
+        dict(parameters or {}),
+        parts.start,
+        minimise=minimise,
+    )
 
 
 def _final_as_reward(horizon: FiniteHorizon, minimise: bool) -> FiniteHorizon:
     """A horizon whose final value is a reward; in a model given in costs it is a cost."""
     return replace(horizon, final=subtract_costs(None, horizon.final)) if minimise else horizon
-
-
-def _build_mdp(
-    parts: ModelComponents, criterion: Criterion, name: str, parameters: Mapping[str, Any] | None
-) -> MDP:
-    context = parts.context
-    return MDP(
-        context.grid,
-        context.actions,
-        criterion,
-        parts.dynamics,
-        parts.feasible,
-        context.action_name,
-        name,
-        dict(parameters or {}),
-        parts.start,
-    )
 
 
 def update_digest(digest, *values: Any) -> None:

@@ -45,7 +45,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,26 +218,6 @@ def _labels(name: str, variable: Any, size: int) -> NDArray:
     return np.asarray(labels, dtype=str)
 
 
-@dataclass(frozen=True, eq=False)
-class SavedModel:
-    """What a file holds: the parts of a model, and what it is called."""
-
-    parts: ModelComponents
-    criterion: Criterion
-    name: str
-    parameters: dict[str, Any]
-    fingerprint: str | None  # of the tables in the file; None in old files of stages
-    source: SourceModel | None = None
-    observation_noise: float | list[float] = 0.0
-    clock: Clock | None = None
-    minimise: bool = False
-
-    def check(self, fingerprint: str) -> None:
-        """Refuse a file whose fingerprint is not that of the model of its tables."""
-        if self.fingerprint not in (None, fingerprint):
-            raise FileError("the file has the fingerprint of another model")
-
-
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     contents = _contents(mdp)
@@ -345,8 +325,12 @@ def _add_final_reward(all_periods: Tabular, last: Tabular, final: NDArray) -> ND
     return np.concatenate([all_periods.reward[: -len(expected)], expected])
 
 
-def load(path: str | Path) -> SavedModel:
-    """The model of ``save`` or ``write_model_group``; checked like arrays of a user."""
+def load(path: str | Path) -> tuple[dict[str, Any], str | None]:
+    """The fields of the MDP of ``save`` or ``write_model_group``, and the fingerprint it must have.
+
+    Tables are checked like arrays of a user. In old files of stages, no fingerprint is that of the
+    tables, and none is returned.
+    """
     with open_dataset(path, KIND) as dataset:
         file = dataset.groups.get(MODEL_GROUP, dataset)
         attributes = attributes_of(file)
@@ -355,7 +339,7 @@ def load(path: str | Path) -> SavedModel:
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
         arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
-        return _read_saved_model(attributes, arrays)
+        return _read_fields(attributes, arrays)
 
 
 def _variables(file: Any) -> Iterator[tuple[str, Any]]:
@@ -367,7 +351,9 @@ def _variables(file: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{group}/{name}", variable
 
 
-def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) -> SavedModel:
+def _read_fields(
+    attributes: dict[str, Any], arrays: dict[str, NDArray]
+) -> tuple[dict[str, Any], str | None]:
     for name in TEXTS:
         if not isinstance(attributes.get(name), str):
             raise FileError(
@@ -380,25 +366,31 @@ def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) ->
     parameters = json.loads(attributes["parameters"])
     if not isinstance(parameters, dict):
         raise FileError("the attribute 'parameters' must be an object", value=f"got {parameters}")
+    parts = _read_components(attributes, arrays, criterion)
     kind = attributes["kind"]
     fingerprint = attributes["fingerprint"]
     source = None
-    if not _holds_tables(kind):
-        table_fingerprint = attributes.get("table_fingerprint")
-        if table_fingerprint is not None:
-            source = SourceModel(kind, fingerprint, table_fingerprint)
-        fingerprint = table_fingerprint
-    return SavedModel(
-        _read_components(attributes, arrays, criterion),
-        criterion,
-        attributes["name"],
-        parameters,
-        fingerprint,
-        source,
-        json.loads(attributes.get("observation_noise", "0.0")),
-        _clock(json.loads(attributes["clock"]), criterion) if "clock" in attributes else None,
-        "told" in attributes,
-    )
+    if not _holds_tables(kind) and "table_fingerprint" in attributes:
+        source = SourceModel(kind, fingerprint, attributes["table_fingerprint"])
+    elif not _holds_tables(kind):
+        fingerprint = None
+    fields = {
+        "grid": parts.context.grid,
+        "actions": parts.context.actions,
+        "criterion": criterion,
+        "dynamics": parts.dynamics,
+        "feasible": parts.feasible,
+        "action_name": parts.context.action_name,
+        "name": attributes["name"],
+        "parameters": parameters,
+        "start": parts.start,
+        "observation_noise": json.loads(attributes.get("observation_noise", "0.0")),
+        "minimise": "told" in attributes,
+        "source": source,
+    }
+    if "clock" in attributes:
+        fields["clock"] = _clock(json.loads(attributes["clock"]), criterion)
+    return fields, fingerprint
 
 
 def _clock(given: Any, criterion: Criterion) -> Clock:

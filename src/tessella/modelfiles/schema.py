@@ -2,7 +2,7 @@
 
 The same schema is published (docs/model.schema.json), so that editors complete and check a file as
 it is written. ``check_schema`` reads it and words the mistakes; its titles are words of messages.
-Limits on the number of entries stand before what is said of each: keywords are read in their order.
+Limits on the number of entries precede the schema of an entry: keywords are read in their order.
 
 ``jsonschema`` finds the mistakes and their key paths; the words are ours. Of several tables the one
 that ``kind`` names is meant, of several types the one that the value has; what is unknown gets the

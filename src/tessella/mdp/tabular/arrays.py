@@ -184,12 +184,7 @@ def _dense_by_action(transition: Any, layout: Layout) -> NDArray[np.float64]:
         raise ModelError(
             f"transition must have three axes ({layout})", value=f"has shape {dense.shape}"
         )
-    _check_layout(dense.shape, layout)
-    return dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
-
-
-def _check_layout(shape: tuple[int, ...], layout: Layout) -> None:
-    """Reject a transition array that is not square in its states; name the layout that it has."""
+    shape = dense.shape
     fits: dict[Layout, bool] = {"ASS": shape[1] == shape[2], "SAS": shape[0] == shape[2]}
     if not fits[layout]:
         other = [f", which is layout={name!r}" for name in fits if fits[name]]
@@ -197,6 +192,7 @@ def _check_layout(shape: tuple[int, ...], layout: Layout) -> None:
             f"with layout={layout!r}, transition must have shape ({', '.join(layout)})",
             value=f"has shape {shape}{''.join(other)}",
         )
+    return dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
 
 
 def _any_sparse(arrays: Any) -> bool:
@@ -270,7 +266,10 @@ def _rewards(
     n = context.grid.size
     n_actions = len(context.actions)
     if _any_sparse(reward):
-        return _sparse_rewards(reward, n, n_actions)
+        by_action: list[NDArray | sp.csr_array] = [_matrix(m, "reward") for m in reward]
+        if [m.shape for m in by_action] != [(n, n)] * n_actions:
+            raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
+        return by_action
 
     def describe(index: tuple, shape: tuple) -> str:
         state, action = index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1]
@@ -291,13 +290,6 @@ def _rewards(
     if shape == (n, n_actions):
         return numbers
     return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0))
-
-
-def _sparse_rewards(reward: Any, n: int, n_actions: int) -> list[NDArray | sp.csr_array]:
-    by_action: list[NDArray | sp.csr_array] = [_matrix(m, "reward") for m in reward]
-    if [m.shape for m in by_action] != [(n, n)] * n_actions:
-        raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
-    return by_action
 
 
 def _feasible_pairs(
