@@ -287,12 +287,21 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     if outcomes is not None:
         variables |= arrays_of_outcomes(outcomes)
     if not _holds_tables(attributes["kind"]):
+        fingerprint = _fingerprint_tables(mdp, dynamics, attributes, variables)
+        attributes["table_fingerprint"] = fingerprint
+    return attributes, variables
+
+
+def _fingerprint_tables(
+    mdp: MDP, table: Tabular, attributes: dict[str, Any], variables: Variables
+) -> str:
+    """The fingerprint of the tables that ``load`` reads from a file of ``mdp``."""
+    tables: Dynamics = table
+    if mdp.criterion.has_horizon:
         arrays = {name: values for name, (values, _) in variables.items()}
         context = make_context(mdp.grid, mdp.actions, mdp.action_name)
         _, tables = _read_tables(attributes, arrays, context, mdp.criterion)
-        tables = replace(mdp, dynamics=tables, source=None)
-        attributes["table_fingerprint"] = tables.fingerprint
-    return attributes, variables
+    return replace(mdp, dynamics=tables, source=None).fingerprint
 
 
 def _holds_tables(kind: str) -> bool:
