@@ -40,7 +40,7 @@ from tessella.modelfiles.toml_document import (
     suggest_name,
 )
 
-HORIZON_MAX_PERIODS = 10_000
+MODEL_FILE_MAX_PERIODS = 10_000  # periods of a horizon
 # The noise of a jump without a distribution, as in the problems of the package.
 CERTAIN_NOISE = "end"
 
@@ -170,7 +170,9 @@ class ModelDocument:
     def make_finite_horizon(self, discount: float = 1.0) -> Criterion | None:
         section = self.document.section("criterion")
         given = section.get("periods")
-        periods = self.symbols.read_integer(("criterion", "periods"), given, 1, HORIZON_MAX_PERIODS)
+        periods = self.symbols.read_integer(
+            ("criterion", "periods"), given, 1, MODEL_FILE_MAX_PERIODS
+        )
         names = self.symbols.visible_names(self.symbols.axes)
         final = section.get("final", 0.0)
         final_value = self.symbols.read_formula(("criterion", "final"), final, names)
