@@ -51,11 +51,11 @@ from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.criteria import read_criterion
 from tessella.criteria.criterion import Criterion
-from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
 from tessella.files import atomic_write, read_errors, require_regular
@@ -259,7 +259,8 @@ def count_saved_probabilities(mdp: MDP) -> int:
 
 def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    dynamics = as_tabular(mdp)
+    context = make_context(mdp.grid, mdp.actions, mdp.action_name)
+    dynamics = as_tabular(context, mdp.dynamics, mdp.feasible_mask)
     attributes = _attributes(mdp)
     outcomes = dynamics.outcomes
     shape = ("state", "action")
@@ -299,8 +300,7 @@ def _fingerprint_tables(
     tables: Dynamics = table
     if mdp.criterion.has_horizon:
         arrays = {name: values for name, (values, _) in variables.items()}
-        context = make_context(mdp.grid, mdp.actions, mdp.action_name)
-        _, tables = _read_tables(attributes, arrays, context, mdp.criterion)
+        _, tables = _read_tables(attributes, arrays, table.context, mdp.criterion)
     return replace(mdp, dynamics=tables, source=None).fingerprint
 
 
@@ -311,19 +311,9 @@ def _holds_tables(kind: str) -> bool:
 
 def _build_last_period(mdp: MDP, dynamics: FiniteHorizonDynamics) -> Tabular:
     """The last period of a horizon as rows."""
-    period = dynamics.periods[-1]
-    n = dynamics.final.size
     axes = dict(zip(mdp.grid.axes[1:], mdp.grid.values[1:], strict=True))
-    single_period = replace(
-        mdp,
-        grid=StateGrid(axes),
-        dynamics=period,
-        criterion=Discounted(0.0),
-        feasible=mdp.feasible_mask[-n:],
-        start=None,
-        observation_noise=0.0,
-    )
-    return as_tabular(single_period)
+    context = make_context(StateGrid(axes), mdp.actions, mdp.action_name)
+    return as_tabular(context, dynamics.periods[-1], mdp.feasible_mask[-dynamics.final.size :])
 
 
 def _add_final_reward(all_periods: Tabular, last: Tabular, final: NDArray) -> NDArray[np.float64]:
@@ -480,20 +470,20 @@ def _rounding_attributes(prefix: str, rounding: ModelRounding) -> dict[str, floa
     return {f"{prefix}row_error": rounding.rows, f"{prefix}reward_error": rounding.reward}
 
 
-def as_tabular(mdp: MDP) -> Tabular:
-    """The model's dynamics as rows."""
-    if isinstance(mdp.dynamics, Tabular):
-        return mdp.dynamics
-    pair_model = mdp.to_pairs()
-    context = make_context(mdp.grid, mdp.actions, mdp.action_name)
+def as_tabular(context: EvaluationContext, dynamics: Dynamics, mask: NDArray[np.bool_]) -> Tabular:
+    """``dynamics`` as rows of the pairs that ``mask`` (S, A) calls feasible."""
+    if isinstance(dynamics, Tabular):
+        return dynamics
+    states, choices = np.nonzero(mask)
+    stacked = sp.csr_array(sp.vstack(dynamics.to_sparse(), format="csr"))
+    rows = stacked[choices * len(mask) + states]
+    rows.eliminate_zeros()
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
-    pairs = Pairs(context, pair_model.states, pair_model.choices, pair_model.transition)
-    pairs.rows.eliminate_zeros()
-    dynamics = build_tabular(
-        pairs, pair_model.reward, None, mdp.dynamics.rounding_as_saved
-    ).dynamics
-    assert isinstance(dynamics, Tabular)
-    return dynamics
+    pairs = Pairs(context, states, choices, rows)
+    reward = dynamics.expected_reward()[mask]
+    table = build_tabular(pairs, reward, None, dynamics.rounding_as_saved).dynamics
+    assert isinstance(table, Tabular)
+    return table
 
 
 def _attributes(mdp: MDP) -> dict[str, Any]:
