@@ -329,15 +329,12 @@ def _function_size(function: FunctionType, seen: set[FunctionType]) -> int:
 
 
 def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
-    """Numbers in a part of a function, each function once and those of other modules not at all."""
+    """Numbers in a part of a function, functions of other modules left out."""
     if isinstance(part, CodeType):
         constants = _part_size(part.co_consts, module, seen)
         return _eight_byte_numbers(len(part.co_code)) + constants
     if isinstance(part, FunctionType):
-        if part in seen or part.__module__ != module:
-            return 0
-        seen.add(part)
-        return _function_size(part, seen)
+        return _helper_size(part, module, seen)
     if isinstance(part, str | None) or hasattr(part, "__name__"):
         return 0
     if isinstance(part, Number | np.ndarray):
@@ -346,3 +343,11 @@ def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
     if isinstance(values, Iterable) and not hasattr(values, "__dict__"):
         return sum(_part_size(value, module, seen) for value in values)
     return storage_size(part)
+
+
+def _helper_size(helper: FunctionType, module: str, seen: set[FunctionType]) -> int:
+    """Numbers in a function that another one calls, counted once."""
+    if helper in seen or helper.__module__ != module:
+        return 0
+    seen.add(helper)
+    return _function_size(helper, seen)

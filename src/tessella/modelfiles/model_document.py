@@ -148,12 +148,12 @@ class ModelDocument:
         if "interest" in section and "events" not in self.data:
             message = "an interest rate is for events; stages have a discount"
             self.document.note_mistake(("criterion", "interest"), message)
-        elif (
-            isinstance(kind, str)
-            and kind in CRITERIA
-            and None not in numbers.values()
-            and not self.document.has_mistake(("criterion",))
-        ):
+        elif None not in numbers.values():
+            self._make_criterion(kind, numbers)
+
+    def _make_criterion(self, kind: Any, numbers: dict[str, Any]) -> None:
+        is_known = isinstance(kind, str) and kind in CRITERIA
+        if is_known and not self.document.has_mistake(("criterion",)):
             with self.document.noting_errors(("criterion",)):
                 self.criterion = CRITERIA[kind](self, **numbers)
 

@@ -266,10 +266,7 @@ def _rewards(
     n = context.grid.size
     n_actions = len(context.actions)
     if _any_sparse(reward):
-        by_action: list[NDArray | sp.csr_array] = [_matrix(m, "reward") for m in reward]
-        if [m.shape for m in by_action] != [(n, n)] * n_actions:
-            raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
-        return by_action
+        return _sparse_rewards(reward, n, n_actions)
 
     def describe(index: tuple, shape: tuple) -> str:
         state, action = index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1]
@@ -290,6 +287,13 @@ def _rewards(
     if shape == (n, n_actions):
         return numbers
     return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0))
+
+
+def _sparse_rewards(reward: Any, n: int, n_actions: int) -> list[NDArray | sp.csr_array]:
+    by_action: list[NDArray | sp.csr_array] = [_matrix(m, "reward") for m in reward]
+    if [m.shape for m in by_action] != [(n, n)] * n_actions:
+        raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
+    return by_action
 
 
 def _feasible_pairs(
