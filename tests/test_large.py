@@ -90,7 +90,7 @@ def test_a_step_model_that_would_take_too_much_is_refused_before_it_is_made(side
 
     with pytest.raises(ts.ModelError) as found:
         ts.MDP.from_step(never, {"x": range(side), "y": range(side)}, (0, 1), 0.9, noise)
-    assert "in at most 8,589,934,592 bytes; larger models are told as MDP.staged" in str(
+    assert "in at most 8,589,934,592 bytes; larger models are given as MDP.staged" in str(
         found.value
     )
     outcomes = 2 * side**2 * 1000 ** len(noise)

@@ -12,7 +12,7 @@ from tessella.modelfiles.expressions import (
     NAMED_FUNCTIONS,
     NESTING_MAX_LEVELS,
 )
-from tessella.modelfiles.model_document import HORIZON_MAX_PERIODS
+from tessella.modelfiles.model_document import MODEL_FILE_MAX_PERIODS
 from tessella.modelfiles.schema import (
     CRITERION_SCHEMA,
     DISTRIBUTION_SCHEMA,
@@ -51,5 +51,5 @@ def test_the_page_names_every_function_and_the_bounds():
     assert f"{NESTING_MAX_LEVELS} brackets deep" in PAGE
     limits = ReadLimits()
     assert f"{limits.max_states // 10**6} million states, {limits.max_actions:,} actions" in PAGE
-    assert f"{HORIZON_MAX_PERIODS:,} periods" in PAGE
+    assert f"{MODEL_FILE_MAX_PERIODS:,} periods" in PAGE
     assert f"{limits.max_entries // 10**6} million combinations" in PAGE

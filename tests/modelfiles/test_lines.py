@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +14,7 @@ from tessella.modelfiles.toml_document import (
     KEY_MAX_PARTS,
     SCALAR_MAX_CHARACTERS,
     LimitError,
+    TomlDocument,
     find_lines,
 )
 
@@ -84,14 +86,14 @@ LINES = {
 def test_every_way_of_writing_a_key_is_found_on_its_line(newline):
     text = DOCUMENT.replace("\n", newline)
     found = find_lines(text)
-    assert {path: found.by_path.get(path) for path in LINES} == LINES
-    assert set(paths_of(tomllib.loads(text))) == {(), *found.by_path}
+    assert {path: found.get(path) for path in LINES} == LINES
+    assert set(paths_of(tomllib.loads(text))) == {(), *found}
 
 
 def test_what_has_no_line_of_its_own_has_that_of_what_it_stands_in():
-    found = find_lines("a = 1\n[b]\nc = 2\n")
-    assert found.find(("b", "d", 3)) == 2
-    assert found.find(("z",)) == 1
+    document = TomlDocument(Path("m.toml"), {}, find_lines("a = 1\n[b]\nc = 2\n"))
+    assert document.find_line(("b", "d", 3)) == 2
+    assert document.find_line(("z",)) == 1
 
 
 KEYS = st.one_of(
@@ -166,7 +168,7 @@ def test_the_paths_that_are_found_are_those_that_tomllib_reads_each_where_it_was
         except tomllib.TOMLDecodeError:
             find_lines(longer)  # whatever it is, it ends
             continue
-        found, last = find_lines(longer).by_path, first + statement.count("\n")
+        found, last = find_lines(longer), first + statement.count("\n")
         assert {(), *found} == set(paths_of(read))
         assert {path: found[path] for path in before} == before
         assert all(first <= line <= last for path, line in found.items() if path not in before)
@@ -182,7 +184,7 @@ def test_whatever_the_text_is_looking_for_lines_ends(text):
 def test_the_line_of_a_key_is_where_it_stands_and_not_where_its_table_began():
     body = "\n".join(f"k{i} = {i}" for i in range(50))
     found = find_lines(f"[t]\n{body}")
-    assert [found.by_path["t", f"k{i}"] for i in range(50)] == [*range(2, 52)]
+    assert [found["t", f"k{i}"] for i in range(50)] == [*range(2, 52)]
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,11 @@ def _require_suffixes(save: Path | None, policy: Path | None) -> None:
 
 def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
     """What was written, and the text about it."""
-    from tessella.mdp.netcdf import count_entries
+    from tessella.mdp.netcdf import count_saved_probabilities
 
     messages = {}
     if save is not None:
-        with_model = count_entries(solution.mdp) <= SAVED_MODEL_MAX_ENTRIES
+        with_model = count_saved_probabilities(solution.mdp) <= SAVED_MODEL_MAX_ENTRIES
         solution.save(save, with_model=with_model)
         remark = "" if with_model else "; its model is too large for the file, name it instead"
         messages[str(save)] = f"wrote {save}{remark}"

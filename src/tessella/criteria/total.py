@@ -6,7 +6,7 @@ the end, from any state and for every policy that could be best, a residual of s
 
     |v - V*| <= r max w.
 
-That w is found by the solvers (``solvers.hitting_times``); until then nothing is proven.
+The solvers compute w (``solvers.hitting_times``); until then nothing is proven.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def as_policy(
             ``predict(observation, deterministic=True)``; a function of points (n, d), or of
             coordinates by name, that returns an action for each.
         labels: how to read its answers: ``"index"`` or ``"value"``. Tables and agents give indices
-            and CSV files values, unless said otherwise.
+            and CSV files values by default.
         chunk_states: states at which a rule is evaluated at once.
     """
     if labels not in (None, "index", "value"):
@@ -74,7 +74,10 @@ def as_policy(
 
 def _convert(mdp: MDP, source: Any, labels: Labels | None, chunk_states: int) -> Policy:
     if isinstance(source, str | Path):
-        return _from_file(mdp, Path(source), labels)
+        path = Path(source)
+        if path.suffix == ".json":
+            return Policy.load(path)
+        return _from_answers(mdp, read_table(mdp, path), labels or "value", path.stem)
     if isinstance(source, DecisionFunction) and isinstance(source.size, int):
         rule: Any = source
         name = str(getattr(source, "name", type(source).__name__))
@@ -86,12 +89,6 @@ def _convert(mdp: MDP, source: Any, labels: Labels | None, chunk_states: int) ->
         rule = replace(external, labels=labels)
         name = external.name
     return Policy(mdp.grid, mdp.actions, rule, name, mdp.action_name, chunk_states=chunk_states)
-
-
-def _from_file(mdp: MDP, path: Path, labels: Labels | None) -> Policy:
-    if path.suffix == ".json":
-        return Policy.load(path)
-    return _from_answers(mdp, read_table(mdp, path), labels or "value", path.stem)
 
 
 def _from_table(mdp: MDP, source: Any, labels: Labels | None) -> Policy:

@@ -132,7 +132,7 @@ class CompileOptions:
     """How JAX runs a model; an execution plan chooses it."""
 
     tiles: TileSizes | None = None  # kernels of an accelerator cut the grid so; None: plain forms
-    one_period_at_a_time: bool = False  # a horizon is swept so, to save memory
+    one_period_at_a_time: bool = False  # of a horizon, to save memory
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class Dynamics(ABC):
     def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem | None:
         """``I - discount P_pi``, factorised; None from dynamics that offer no direct solve.
 
-        It is asked for where iterations get nowhere.
+        Solvers use it where iterations make no progress.
         """
         return None
 
@@ -302,6 +302,19 @@ class ModelComponents:
     dynamics: Dynamics
     feasible: NDArray[np.bool_] | None = None  # (S, A)
     start: NDArray[np.float64] | None = None  # (S,)
+
+
+@dataclass(frozen=True)
+class SourceModel:
+    """The model that was saved, of whose tables a loaded model consists.
+
+    Its numbers are those of the tables up to the rounding that the file states, and bounds of
+    either hold for it, so a loaded model has its fingerprint as long as the tables are unchanged.
+    """
+
+    kind: str  # of dynamics: ``staged``
+    fingerprint: str
+    table_fingerprint: str  # of the tables in the file
 
 
 def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) -> Any:

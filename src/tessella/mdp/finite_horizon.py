@@ -59,11 +59,13 @@ class FiniteHorizonDynamics(Dynamics):
         context: with time as the first axis.
         periods: (T) dynamics of each period, one object where they are the same.
         final: (states of a period) what the end pays, as of the last period: discounted by one.
+        saved_rounding: ``rounding_as_saved``, as the file states it that this was read from.
     """
 
     context: EvaluationContext
     periods: tuple[Dynamics, ...]
     final: NDArray[np.float64]
+    saved_rounding: ModelRounding | None = None
 
     @property
     def kind(self) -> str:
@@ -98,11 +100,12 @@ class FiniteHorizonDynamics(Dynamics):
 
     @property
     def rounding_as_saved(self) -> ModelRounding:
-        # What is final is paid in expectation, a product that a file holds rounded.
+        if self.saved_rounding is not None:
+            return self.saved_rounding
+        # What is final is paid in expectation, over a row that a file holds rounded.
         worst = self._worst_rounding([period.rounding_as_saved for period in self.distinct_periods])
-        return replace(
-            worst, reward=worst.reward + EPS * (self.rounding_terms + 2) * self._final_scale
-        )
+        terms = max(self.rounding_terms, self.longest_row) + 2
+        return replace(worst, reward=worst.reward + EPS * terms * self._final_scale)
 
     def _worst_rounding(self, each: Sequence[ModelRounding]) -> ModelRounding:
         rows = max(rounding.rows for rounding in each)

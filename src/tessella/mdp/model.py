@@ -24,14 +24,14 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import ModelError, PolicyError
+from tessella.errors import FileError, ModelError, PolicyError
 from tessella.files import read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, components, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.checks import check_observation_noise
 from tessella.mdp.context import Feasible, feasible_mask, make_context, require_feasible_actions
-from tessella.mdp.dynamics import Dynamics, ModelComponents
+from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
@@ -81,6 +81,7 @@ class MDP:
         clock: how periods stand to time, for a model made from rates; else None.
         minimise: whether it was given in costs. Rewards and values are those less a sign, whatever
             is printed speaks of costs, and ``cost`` of a solution has them.
+        source: the model of which these are the tables, where a file says so.
     """
 
     grid: StateGrid
@@ -95,6 +96,7 @@ class MDP:
     observation_noise: float | Sequence[float] = 0.0
     clock: Clock | None = None
     minimise: bool = False
+    source: SourceModel | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
@@ -405,11 +407,14 @@ class MDP:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all that decides the model's numbers."""
+        """A hash of all that decides the model's numbers; see ``SourceModel`` for one of a file."""
         digest = hashlib.sha256()
         update_digest(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
         update_digest(digest, self.criterion.identity(), self.feasible, self.start, self.dynamics)
-        return digest.hexdigest()
+        own = digest.hexdigest()
+        if self.source is not None and self.source.table_fingerprint == own:
+            return self.source.fingerprint
+        return own
 
     @cached_property
     def content(self) -> str | None:
@@ -431,20 +436,20 @@ class MDP:
     def load(path: str | Path) -> MDP:
         """A model that ``save`` wrote, with tabular dynamics of the same expectations.
 
+        It has the fingerprint of the model that was saved, so that solutions, certificates and
+        rules of one are those of the other.
         Arrays are checked as in ``from_arrays``: anybody can write a file.
         """
         from tessella.mdp.netcdf import KIND, load
 
         with read_errors(path, KIND):
-            saved = load(path)
-            mdp = _build_mdp(saved.parts, saved.criterion, saved.name, saved.parameters)
+            fields, fingerprint = load(path)
+            mdp = MDP(**fields)
             if mdp.start is not None:
                 start_distribution(mdp, mdp.start.astype(float, casting="same_kind"))
-            saved.check(mdp.fingerprint)
-            noise = saved.observation_noise
-            clock = saved.clock
-            minimise = saved.minimise
-            return replace(mdp, observation_noise=noise, clock=clock, minimise=minimise)
+            if fingerprint not in (None, mdp.fingerprint):
+                raise FileError("the file has the fingerprint of another model")
+            return mdp
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
@@ -478,29 +483,23 @@ def assemble_model(
         if not isinstance(parts.dynamics, FiniteHorizonDynamics):
             parts = repeat_over_horizon(parts, _final_as_reward(criterion, minimise))
         criterion = replace(criterion, final=0.0)  # it is in the dynamics
-    return replace(_build_mdp(parts, criterion, name, parameters), minimise=minimise)
+    return MDP(
+        parts.context.grid,
+        parts.context.actions,
+        criterion,
+        parts.dynamics,
+        parts.feasible,
+        parts.context.action_name,
+        name,
+        dict(parameters or {}),
+        parts.start,
+        minimise=minimise,
+    )
 
 
 def _final_as_reward(horizon: FiniteHorizon, minimise: bool) -> FiniteHorizon:
     """A horizon whose final value is a reward; in a model given in costs it is a cost."""
     return replace(horizon, final=subtract_costs(None, horizon.final)) if minimise else horizon
-
-
-def _build_mdp(
-    parts: ModelComponents, criterion: Criterion, name: str, parameters: Mapping[str, Any] | None
-) -> MDP:
-    context = parts.context
-    return MDP(
-        context.grid,
-        context.actions,
-        criterion,
-        parts.dynamics,
-        parts.feasible,
-        context.action_name,
-        name,
-        dict(parameters or {}),
-        parts.start,
-    )
 
 
 def update_digest(digest, *values: Any) -> None:

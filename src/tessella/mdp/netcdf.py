@@ -2,13 +2,14 @@
 
 attributes   format, version, name, axes, action_name, actions (JSON; those of several components
              as objects with a value for each) and parameters (JSON), discount,
-             kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
-             far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
-             there is some), clock (JSON, rate and interest of a model made from rates), told ("in
-             costs", where rewards are costs less a sign), downward_axis (the axis that pictures
-             draw from the top down, when there is one), criterion (JSON, where it is no
-             discount), period_row_error and period_reward_error (of a single period, when there is
-             a horizon), content (hash of all else)
+             kind (of dynamics), fingerprint (of the model saved), table_fingerprint (of the
+             tables in the file, where the model was not given as tables), row_error and
+             reward_error (how far rows and rewards may be off, relative and absolute),
+             observation_noise (JSON, when there is some), clock (JSON, rate and interest of a
+             model made from rates), told ("in costs", where rewards are costs less a sign),
+             downward_axis (the axis that pictures draw from the top down, when there is one),
+             criterion (JSON, where it is no discount), period_row_error and period_reward_error
+             (of a single period, when there is a horizon), content (hash of all else)
 grid/<axis>  the values of each axis; state s has C-order position s in the grid
 indptr, indices, data    distinct rows of P in compressed sparse form, each row stored once
 row_of, reward, feasible (state, action): row of P, expected reward, 1 where feasible
@@ -21,6 +22,10 @@ end/         indptr, indices, data, row_of, reward of the last period and the va
 ``content`` is the SHA-256 of every other attribute and then every variable, each by name: a line
 ``name=text`` (numbers as float.hex), or a line ``path kind shape`` and the values as little-endian
 64-bit numbers (kind i or f), or as JSON (kind U).
+
+A model of stages is read back as tables with the fingerprint of the stages: the tables are those
+of ``table_fingerprint``, and within ``row_error`` and ``reward_error`` of the stages. These hashes
+show what has changed by mistake; they are no signatures.
 
 Text is written as strings of any length, and booleans as bytes that xarray reads as such. netCDF4
 alone is loaded for it, so a command that reads a saved solution answers at once.
@@ -40,23 +45,24 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.criteria import read_criterion
 from tessella.criteria.criterion import Criterion
-from tessella.criteria.discounted import Discounted
+from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
 from tessella.files import atomic_write, read_errors, require_regular
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
-from tessella.mdp.context import make_context
-from tessella.mdp.dynamics import Dynamics, ModelComponents
+from tessella.mdp.context import EvaluationContext, make_context
+from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.netcdf_tables import END, TableReader, arrays_of, arrays_of_outcomes
 from tessella.mdp.stages.events import Clock
@@ -212,25 +218,6 @@ def _labels(name: str, variable: Any, size: int) -> NDArray:
     return np.asarray(labels, dtype=str)
 
 
-@dataclass(frozen=True, eq=False)
-class SavedModel:
-    """What a file holds: the parts of a model, and what it is called."""
-
-    parts: ModelComponents
-    criterion: Criterion
-    name: str
-    parameters: dict[str, Any]
-    fingerprint: str | None  # of the rows in the file; None where it speaks of stages
-    observation_noise: float | list[float] = 0.0
-    clock: Clock | None = None
-    minimise: bool = False
-
-    def check(self, fingerprint: str) -> None:
-        """Refuse a file whose fingerprint is not that of the model that was made of it."""
-        if self.fingerprint not in (None, fingerprint):
-            raise FileError("the file has the fingerprint of another model")
-
-
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     contents = _contents(mdp)
@@ -258,13 +245,13 @@ def group_fingerprint(path: str | Path) -> str | None:
 
 def content_hash(mdp: MDP) -> str | None:
     """The hash in a file of ``mdp``; None where the model is too large to be written."""
-    if count_entries(mdp) > SAVED_MAX_ENTRIES:
+    if count_saved_probabilities(mdp) > SAVED_MAX_ENTRIES:
         return None
     return digest(*_contents(mdp))
 
 
-def count_entries(mdp: MDP) -> int:
-    """How many entries the rows of a file may have."""
+def count_saved_probabilities(mdp: MDP) -> int:
+    """How many probabilities a file of ``mdp`` holds, at most."""
     if isinstance(mdp.dynamics, Tabular):
         return int(mdp.dynamics.rows.nnz)
     return mdp.n_states * mdp.n_actions * mdp.dynamics.longest_row
@@ -272,7 +259,8 @@ def count_entries(mdp: MDP) -> int:
 
 def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    dynamics = as_tabular(mdp)
+    context = make_context(mdp.grid, mdp.actions, mdp.action_name)
+    dynamics = as_tabular(context, mdp.dynamics, mdp.feasible_mask)
     attributes = _attributes(mdp)
     outcomes = dynamics.outcomes
     shape = ("state", "action")
@@ -294,31 +282,54 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
         )
         attributes |= _rounding_attributes("period_", worst)
         variables |= arrays_of(last, END) | {f"{END}final": (final.ravel(), ("state",))}
+        reward = _add_final_reward(dynamics, last, final)
+        variables["reward"] = (np.where(mdp.feasible_mask, reward, 0.0), shape)
         outcomes = last.outcomes
     if outcomes is not None:
         variables |= arrays_of_outcomes(outcomes)
+    if not _holds_tables(attributes["kind"]):
+        fingerprint = _fingerprint_tables(mdp, dynamics, attributes, variables)
+        attributes["table_fingerprint"] = fingerprint
     return attributes, variables
+
+
+def _fingerprint_tables(
+    mdp: MDP, table: Tabular, attributes: dict[str, Any], variables: Variables
+) -> str:
+    """The fingerprint of the tables that ``load`` reads from a file of ``mdp``."""
+    tables: Dynamics = table
+    if mdp.criterion.has_horizon:
+        arrays = {name: values for name, (values, _) in variables.items()}
+        _, tables = _read_tables(attributes, arrays, table.context, mdp.criterion)
+    return replace(mdp, dynamics=tables, source=None).fingerprint
+
+
+def _holds_tables(kind: str) -> bool:
+    """Whether a model of this kind of dynamics is read back as it was: ``timed tabular``."""
+    return kind.endswith("tabular")
 
 
 def _build_last_period(mdp: MDP, dynamics: FiniteHorizonDynamics) -> Tabular:
     """The last period of a horizon as rows."""
-    period = dynamics.periods[-1]
-    n = dynamics.final.size
     axes = dict(zip(mdp.grid.axes[1:], mdp.grid.values[1:], strict=True))
-    single_period = replace(
-        mdp,
-        grid=StateGrid(axes),
-        dynamics=period,
-        criterion=Discounted(0.0),
-        feasible=mdp.feasible_mask[-n:],
-        start=None,
-        observation_noise=0.0,
-    )
-    return as_tabular(single_period)
+    context = make_context(StateGrid(axes), mdp.actions, mdp.action_name)
+    return as_tabular(context, dynamics.periods[-1], mdp.feasible_mask[-dynamics.final.size :])
 
 
-def load(path: str | Path) -> SavedModel:
-    """The model of ``save`` or ``write_model_group``; checked like arrays of a user."""
+def _add_final_reward(all_periods: Tabular, last: Tabular, final: NDArray) -> NDArray[np.float64]:
+    """Rewards of all times, with what is final added up by the rows of the file."""
+    if not final.any():
+        return all_periods.reward
+    expected = last.reward + (last.rows @ final.ravel())[last.row_of]
+    return np.concatenate([all_periods.reward[: -len(expected)], expected])
+
+
+def load(path: str | Path) -> tuple[dict[str, Any], str | None]:
+    """The fields of the MDP of ``save`` or ``write_model_group``, and the fingerprint it must have.
+
+    Tables are checked like arrays of a user. In old files of stages, no fingerprint is that of the
+    tables, and none is returned.
+    """
     with open_dataset(path, KIND) as dataset:
         file = dataset.groups.get(MODEL_GROUP, dataset)
         attributes = attributes_of(file)
@@ -327,7 +338,7 @@ def load(path: str | Path) -> SavedModel:
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
         arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
-        return _read_saved_model(attributes, arrays)
+        return _read_fields(attributes, arrays)
 
 
 def _variables(file: Any) -> Iterator[tuple[str, Any]]:
@@ -339,7 +350,9 @@ def _variables(file: Any) -> Iterator[tuple[str, Any]]:
                 yield f"{group}/{name}", variable
 
 
-def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) -> SavedModel:
+def _read_fields(
+    attributes: dict[str, Any], arrays: dict[str, NDArray]
+) -> tuple[dict[str, Any], str | None]:
     for name in TEXTS:
         if not isinstance(attributes.get(name), str):
             raise FileError(
@@ -352,16 +365,31 @@ def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) ->
     parameters = json.loads(attributes["parameters"])
     if not isinstance(parameters, dict):
         raise FileError("the attribute 'parameters' must be an object", value=f"got {parameters}")
-    return SavedModel(
-        _read_components(attributes, arrays, criterion),
-        criterion,
-        attributes["name"],
-        parameters,
-        attributes["fingerprint"] if attributes["kind"].endswith("tabular") else None,
-        json.loads(attributes.get("observation_noise", "0.0")),
-        _clock(json.loads(attributes["clock"]), criterion) if "clock" in attributes else None,
-        "told" in attributes,
-    )
+    parts = _read_components(attributes, arrays, criterion)
+    kind = attributes["kind"]
+    fingerprint = attributes["fingerprint"]
+    source = None
+    if not _holds_tables(kind) and "table_fingerprint" in attributes:
+        source = SourceModel(kind, fingerprint, attributes["table_fingerprint"])
+    elif not _holds_tables(kind):
+        fingerprint = None
+    fields = {
+        "grid": parts.context.grid,
+        "actions": parts.context.actions,
+        "criterion": criterion,
+        "dynamics": parts.dynamics,
+        "feasible": parts.feasible,
+        "action_name": parts.context.action_name,
+        "name": attributes["name"],
+        "parameters": parameters,
+        "start": parts.start,
+        "observation_noise": json.loads(attributes.get("observation_noise", "0.0")),
+        "minimise": "told" in attributes,
+        "source": source,
+    }
+    if "clock" in attributes:
+        fields["clock"] = _clock(json.loads(attributes["clock"]), criterion)
+    return fields, fingerprint
 
 
 def _clock(given: Any, criterion: Criterion) -> Clock:
@@ -389,17 +417,39 @@ def _read_components(
     context = make_context(
         grid, actions_from_json(json.loads(attributes["actions"])), attributes["action_name"]
     )
-    has_horizon = criterion.has_horizon
-    prefixes = ["", "period_"] if has_horizon else [""]
-    reader = TableReader(context, arrays, _read_rounding(attributes, prefixes[-1]))
-    mask = reader.mask()
-    dynamics = reader.periods(mask, criterion) if has_horizon else reader.table(mask)
+    mask, dynamics = _read_tables(attributes, arrays, context, criterion)
     max_error = REWARD_ERROR_LIMIT * max(1.0, float(np.abs(arrays["reward"]).max()))
-    for prefix in prefixes:
+    for prefix in _rounding_prefixes(criterion):
         if _read_rounding(attributes, prefix).reward > max_error:
             requirement = f"{prefix}reward_error must be at most {max_error:g}, by the rewards"
             raise FileError(requirement, value=f"got {attributes[f'{prefix}reward_error']:g}")
+    given = dynamics.rounding_as_given
+    saved = dynamics.rounding_as_saved
+    if saved.rows < given.rows or saved.reward < given.reward:
+        requirement = "row_error and reward_error must be no less than those of a period give"
+        raise FileError(requirement, value=f"got {saved.rows:g} and {saved.reward:g}")
     return ModelComponents(context, dynamics, mask, arrays.get("start"))
+
+
+def _read_tables(
+    attributes: dict[str, Any],
+    arrays: Mapping[str, NDArray],
+    context: EvaluationContext,
+    criterion: Criterion,
+) -> tuple[NDArray[np.bool_], Dynamics]:
+    """The mask of feasible pairs and the dynamics that a file holds."""
+    prefixes = _rounding_prefixes(criterion)
+    reader = TableReader(context, arrays, _read_rounding(attributes, prefixes[-1]))
+    mask = reader.mask()
+    if not isinstance(criterion, FiniteHorizon):
+        return mask, reader.table(mask)
+    dynamics = reader.periods(mask, criterion)
+    return mask, replace(dynamics, saved_rounding=_read_rounding(attributes, prefixes[0]))
+
+
+def _rounding_prefixes(criterion: Criterion) -> list[str]:
+    """Of the attributes that bound errors: of the whole and, with a horizon, of a period."""
+    return ["", "period_"] if criterion.has_horizon else [""]
 
 
 def _read_rounding(attributes: dict[str, Any], prefix: str) -> ModelRounding:
@@ -420,23 +470,26 @@ def _rounding_attributes(prefix: str, rounding: ModelRounding) -> dict[str, floa
     return {f"{prefix}row_error": rounding.rows, f"{prefix}reward_error": rounding.reward}
 
 
-def as_tabular(mdp: MDP) -> Tabular:
-    """The model's dynamics as rows."""
-    if isinstance(mdp.dynamics, Tabular):
-        return mdp.dynamics
-    pair_model = mdp.to_pairs()
-    context = make_context(mdp.grid, mdp.actions, mdp.action_name)
+def as_tabular(context: EvaluationContext, dynamics: Dynamics, mask: NDArray[np.bool_]) -> Tabular:
+    """``dynamics`` as rows of the pairs that ``mask`` (S, A) calls feasible."""
+    if isinstance(dynamics, Tabular):
+        return dynamics
+    states, choices = np.nonzero(mask)
+    stacked = sp.csr_array(sp.vstack(dynamics.to_sparse(), format="csr"))
+    rows = stacked[choices * len(mask) + states]
+    rows.eliminate_zeros()
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
-    pairs = Pairs(context, pair_model.states, pair_model.choices, pair_model.transition)
-    pairs.rows.eliminate_zeros()
-    dynamics = build_tabular(
-        pairs, pair_model.reward, None, mdp.dynamics.rounding_as_saved
-    ).dynamics
-    assert isinstance(dynamics, Tabular)
-    return dynamics
+    pairs = Pairs(context, states, choices, rows)
+    reward = dynamics.expected_reward()[mask]
+    table = build_tabular(pairs, reward, None, dynamics.rounding_as_saved).dynamics
+    assert isinstance(table, Tabular)
+    return table
 
 
 def _attributes(mdp: MDP) -> dict[str, Any]:
+    source = mdp.source
+    if source is not None and source.fingerprint != mdp.fingerprint:
+        source = None  # these are no longer its tables
     noise = np.asarray(mdp.observation_noise, dtype=float)
     optional = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
     if not mdp.criterion.is_discounted:
@@ -456,7 +509,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "actions": json.dumps(actions_to_json(mdp.actions)),
         "parameters": json.dumps(dict(mdp.parameters), default=_to_json),
         "discount": mdp.discount,
-        "kind": _kind(mdp.dynamics),
+        "kind": _kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
         **_rounding_attributes("", mdp.dynamics.rounding_as_saved),
     }

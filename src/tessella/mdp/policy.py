@@ -2,9 +2,9 @@
 
     pi: points -> actions
 
-A policy is a *rule* first: it is asked about points, in the axes' own values. Its table over the
-grid is computed when asked for, a chunk of states at a time, so that a rule for a billion states
-holds no more than its own numbers. ``size`` says how much it stores, as it counts that itself:
+A policy is a *rule* first: it is evaluated at points, in the axes' own values. Its table over the
+grid is computed on demand, a chunk of states at a time, so that a rule for a billion states holds
+no more than its own numbers. ``size`` says how much it stores, as it counts that itself:
 weights, entries of a table, observations, trees; of what others wrote, its file in numbers of eight
 bytes. Whatever a rule says is checked: it must be the index of an action.
 """
@@ -61,7 +61,7 @@ class TableRule:
 
     Attributes:
         actions: (grid shape) action indices.
-        stored: the size of the rule that the table was made from; None if the table is all.
+        source_size: the size of the rule that the table was computed from; None if it is all.
     """
 
     grid: StateGrid
@@ -87,8 +87,8 @@ class Policy:
         grid: the states.
         actions: what the action indices stand for.
         rule: what decides. Off the grid, a `TableRule` takes the action of the nearest grid state,
-            axis by axis; any other rule is asked about the point itself.
-        name: what made it.
+            axis by axis; any other rule is evaluated at the point itself.
+        name: what computed it.
         action_name: what an action is called: ``order``.
         chunk_states: states at which the rule is evaluated at once.
     """
@@ -127,7 +127,7 @@ class Policy:
         """(n, d) points in the axes' own values -> (n,) action indices; for ``decide`` values.
 
         Points may lie anywhere. Off the grid a `TableRule` takes the action of the nearest grid
-        state, axis by axis; any other rule is asked about the point itself, where no model says
+        state, axis by axis; any other rule is evaluated at the point itself, where no model says
         what is feasible.
         """
         points = np.atleast_2d(
@@ -146,7 +146,7 @@ class Policy:
     def at(self, states: NDArray[np.integer]) -> NDArray[np.int32]:
         """(n,) action indices of the states with these flat indices.
 
-        A rule for more states than a chunk is asked about these alone; of others the table is kept.
+        A rule for more states than a chunk is evaluated at these alone; else the table is kept.
         """
         if (
             isinstance(self.rule, TableRule)
@@ -186,7 +186,7 @@ class Policy:
         return table
 
     def renamed(self: Own, name: str) -> Own:
-        """The same under another name; its table, where there is one, need not be made again."""
+        """The same under another name; its table is not computed again."""
         policy = replace(self, name=name)
         if "table" in vars(self):
             vars(policy)["table"] = self.table
@@ -329,7 +329,7 @@ def _function_size(function: FunctionType, seen: set[FunctionType]) -> int:
 
 
 def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
-    """Numbers in a part of a function; what it uses of other modules is no part of it."""
+    """Numbers in a part of a function, functions of other modules left out."""
     if isinstance(part, CodeType):
         constants = _part_size(part.co_consts, module, seen)
         return _eight_byte_numbers(len(part.co_code)) + constants

@@ -113,7 +113,10 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
 
 def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
     """The columns of the action; every axis has a column as well, and no name stands twice."""
-    _refuse_repeated_columns(file, header)
+    for name in filter(None, header):
+        if header.count(name) > 1:
+            value = f"it has {name!r} {header.count(name)} times"
+            raise FileError(f"{file} must have each column once", value=value)
     parts = components(mdp.actions)
     for name in (*mdp.grid.axes, *parts):
         _require_column(file, header, (name,))
@@ -126,13 +129,6 @@ def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
         raise FileError(f"{file} must have one column for the action", value=value)
     _require_column(file, header, named)
     return (actions[0],)
-
-
-def _refuse_repeated_columns(file: str, header: list[str]) -> None:
-    for name in filter(None, header):
-        if header.count(name) > 1:
-            value = f"it has {name!r} {header.count(name)} times"
-            raise FileError(f"{file} must have each column once", value=value)
 
 
 def _require_column(file: str, header: list[str], names: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
 from tessella.modelfiles.expressions import NUMBER
 from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula, make_signature
-from tessella.modelfiles.symbols import QuantityReader, SymbolTable, infer_kind
+from tessella.modelfiles.symbols import SymbolTable, infer_kind
 from tessella.modelfiles.tables import (
     CsvColumns,
     CsvFiles,
@@ -168,7 +168,6 @@ class RandomSections:
     """Distributions and tables, as they are read."""
 
     document: TomlDocument
-    quantities: QuantityReader
     symbols: SymbolTable
     values: dict[str, list] = field(default_factory=dict)  # of each distribution
     laws: dict[str, Law] = field(default_factory=dict)  # its probabilities
@@ -208,7 +207,7 @@ class RandomSections:
             entry = self.document.section("distributions")[name]
             key_path = ("distributions", name)
             formulas = {
-                key: self.quantities.read_formula(formula_path, text, self.symbols.state_names)
+                key: self.symbols.read_formula(formula_path, text, self.symbols.state_names)
                 for key, formula_path, text in _probability_formulas(key_path, entry)
             }
             valid = {key: formula for key, formula in formulas.items() if formula is not None}
@@ -286,14 +285,14 @@ class RandomSections:
         """Values from 0 to the number of trials, or to the largest."""
         key = "trials" if entry["kind"] == "binomial" else "largest"
         limit = DISTRIBUTION_MAX_VALUES - 1
-        largest = self.quantities.read_integer((*key_path, key), entry.get(key), 0, limit)
+        largest = self.symbols.read_integer((*key_path, key), entry.get(key), 0, limit)
         return None if largest is None else [*range(largest + 1)]
 
     def _read_range(self, key_path: KeyPath, entry: dict) -> list[int] | None:
         """Values from the smallest to the largest."""
         limit = DISTRIBUTION_MAX_MAGNITUDE
         low, high = (
-            self.quantities.read_integer((*key_path, key), entry.get(key), -limit, limit)
+            self.symbols.read_integer((*key_path, key), entry.get(key), -limit, limit)
             for key in ("smallest", "largest")
         )
         if low is None or high is None:
@@ -321,7 +320,7 @@ class RandomSections:
 
     def _read_explicit(self, key_path: KeyPath, entry: dict) -> tuple[list, Law] | None:
         """Values listed one by one."""
-        values = self.quantities.read_values((*key_path, "values"), entry.get("values"))
+        values = self.symbols.read_values((*key_path, "values"), entry.get("values"))
         probabilities = entry.get("probabilities")
         if values is None or not isinstance(probabilities, list):
             return None

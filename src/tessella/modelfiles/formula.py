@@ -1,6 +1,6 @@
 """A checked expression as a function of named arrays, like those that users of Python write.
 
-A stage asks a function for the names of its arguments; a formula asks for the axes, the action and
+A stage reads the names of a function's arguments; those of a formula are the axes, the action and
 the noise that its expression names. Parameters and tables are part of it.
 """
 

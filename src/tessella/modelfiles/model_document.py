@@ -31,7 +31,7 @@ from tessella.modelfiles.formula import (
     VisibleNames,
     make_signature,
 )
-from tessella.modelfiles.symbols import NEXT_NAME, QuantityReader, SymbolTable, infer_kind
+from tessella.modelfiles.symbols import NEXT_NAME, SymbolTable, infer_kind
 from tessella.modelfiles.toml_document import (
     KeyPath,
     TomlDocument,
@@ -40,7 +40,7 @@ from tessella.modelfiles.toml_document import (
     suggest_name,
 )
 
-HORIZON_MAX_PERIODS = 10_000
+MODEL_FILE_MAX_PERIODS = 10_000  # periods of a horizon
 # The noise of a jump without a distribution, as in the problems of the package.
 CERTAIN_NOISE = "end"
 
@@ -61,9 +61,7 @@ class ModelDocument:
     values_by_name: dict[str, list | None] = field(default_factory=dict)  # of all that has some
 
     def __post_init__(self) -> None:
-        parameters = read_parameters(self.document, self.settings)
-        self.symbols = SymbolTable(self.document, parameters)
-        self.quantities = QuantityReader(self.document, parameters, self.symbols.definitions)
+        self.symbols = SymbolTable(self.document, read_parameters(self.document, self.settings))
 
     @property
     def data(self) -> dict[str, Any]:
@@ -77,7 +75,7 @@ class ModelDocument:
         self._read_axes("scratch", self.scratch, self.symbols.scratch, "a scratch axis")
         self._read_actions()
         self._read_criterion()
-        random_sections = RandomSections(self.document, self.quantities, self.symbols)
+        random_sections = RandomSections(self.document, self.symbols)
         random_sections.read_values()
         self.values_by_name = {
             **self.axes,
@@ -95,7 +93,7 @@ class ModelDocument:
     ) -> None:
         for name, given in self.document.section(key).items():
             key_path = (key, name)
-            values = self.quantities.read_values(key_path, given)
+            values = self.symbols.read_values(key_path, given)
             if self.symbols.define(name, subject, key_path):
                 kinds[name] = infer_kind(given, values)
                 values_by_axis[name] = self._check_axis(key_path, name, values)
@@ -116,7 +114,7 @@ class ModelDocument:
         elif isinstance(section.get("components"), dict):
             self._read_components(section["components"])
         else:
-            self.actions = self.quantities.read_values(("actions", "values"), section.get("values"))
+            self.actions = self.symbols.read_values(("actions", "values"), section.get("values"))
             kind = infer_kind(section.get("values"), self.actions)
             self.symbols.action = {self.action_name: kind} if is_defined else {}
             if section and "values" not in section and not self.document.has_mistake(("actions",)):
@@ -126,7 +124,7 @@ class ModelDocument:
         values_by_component: dict[str, list] = {}
         for name, given in components.items():
             key_path = ("actions", "components", name)
-            values = self.quantities.read_values(key_path, given)
+            values = self.symbols.read_values(key_path, given)
             if self.symbols.define(name, "a component", key_path):
                 self.symbols.action[name] = infer_kind(given, values)
                 values_by_component |= {} if values is None else {name: values}
@@ -141,7 +139,7 @@ class ModelDocument:
         section = self.document.section("criterion")
         kind = section.get("kind")
         numbers = {
-            key: self.quantities.read_number(("criterion", key), section[key])
+            key: self.symbols.read_number(("criterion", key), section[key])
             for key in ("discount", "interest")
             if key in section
         }
@@ -172,12 +170,12 @@ class ModelDocument:
     def make_finite_horizon(self, discount: float = 1.0) -> Criterion | None:
         section = self.document.section("criterion")
         given = section.get("periods")
-        periods = self.quantities.read_integer(
-            ("criterion", "periods"), given, 1, HORIZON_MAX_PERIODS
+        periods = self.symbols.read_integer(
+            ("criterion", "periods"), given, 1, MODEL_FILE_MAX_PERIODS
         )
         names = self.symbols.visible_names(self.symbols.axes)
         final = section.get("final", 0.0)
-        final_value = self.quantities.read_formula(("criterion", "final"), final, names)
+        final_value = self.symbols.read_formula(("criterion", "final"), final, names)
         if periods is None or final_value is None:
             return None
         return FiniteHorizon(periods, discount, final_value)
@@ -187,7 +185,7 @@ class ModelDocument:
             key_path = ("terms", name)
             if not self.symbols.define(name, "a term", key_path):
                 continue
-            formula = self.quantities.read_formula(key_path, given, self.symbols.all_names, None)
+            formula = self.symbols.read_formula(key_path, given, self.symbols.all_names, None)
             if formula is not None:
                 self.symbols.terms[name] = formula
             else:
@@ -198,7 +196,7 @@ class ModelDocument:
         if isinstance(self.data.get("feasible"), str):
             names = symbols.visible_names(symbols.axes, symbols.action, symbols.time)
             given = self.data["feasible"]
-            self.feasible = self.quantities.read_formula(("feasible",), given, names, CONDITION)
+            self.feasible = self.symbols.read_formula(("feasible",), given, names, CONDITION)
         for name in self.document.section("start"):
             if name not in symbols.time:
                 symbols.refuse_unknown("axis", name, symbols.axes, ("start", name))
@@ -290,7 +288,6 @@ class PeriodReader:
     def __post_init__(self) -> None:
         self.document = self.model.document
         self.symbols = self.model.symbols
-        self.quantities = self.model.quantities
 
     def read_stages(self) -> None:
         """All stages that have no mistakes."""
@@ -338,7 +335,7 @@ class PeriodReader:
     ) -> Formula | None:
         if key not in entry:
             return None
-        return self.quantities.read_formula((*key_path, key), entry[key], names)
+        return self.symbols.read_formula((*key_path, key), entry[key], names)
 
     def _read_payments(
         self, key_path: KeyPath, entry: Mapping, names: VisibleNames
@@ -379,7 +376,7 @@ class PeriodReader:
     ) -> Formula | None:
         """The value that an axis takes: text on an axis of text."""
         kind = self.symbols.all_axes.get(axis or "", NUMBER)
-        return self.quantities.read_formula(key_path, given, names, kind)
+        return self.symbols.read_formula(key_path, given, names, kind)
 
     def _read_targets(
         self, key_path: KeyPath, entry: dict, names: VisibleNames
@@ -446,12 +443,12 @@ class PeriodReader:
             return None
         next_kind = {NEXT_NAME: self.symbols.all_axes[axis]}
         names = self.symbols.visible_names(*self.symbols.state_groups, next_kind)
-        formula = self.quantities.read_formula(key_path, given, names)
+        formula = self.symbols.read_formula(key_path, given, names)
         return None if formula is None else ChainMatrix(axis, np.asarray(values), formula)
 
     def _read_rows(self, key_path: KeyPath, given: list) -> list | None:
         rows = [
-            [self.quantities.read_number((*key_path, i, j), x) for j, x in enumerate(row)]
+            [self.symbols.read_number((*key_path, i, j), x) for j, x in enumerate(row)]
             for i, row in enumerate(given)
             if isinstance(row, list)
         ]

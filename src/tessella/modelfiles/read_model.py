@@ -11,7 +11,7 @@ at once, and so are states, actions and pairs of both.
 The stages of a model are checked by the model itself, which raises for the first that is wrong.
 Then each is tried alone, so that every mistake gets its line: a stage sees the state that it is
 given, whatever came before, and the mask of feasible actions up to the first that moves. Events are
-tried likewise, each beside another that moves nothing.
+tried likewise, each together with another that moves nothing.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _event_trials(period: PeriodReader) -> Iterator[Trial]:
     pays = {"pays_rate": period.read_rate("pays_rate")}
     costs = {"costs_rate": period.read_rate("costs_rate")}
     clock = model.data.get("clock")
-    clock = None if clock is None else model.quantities.read_number(("clock",), clock)
+    clock = None if clock is None else model.symbols.read_number(("clock",), clock)
 
     def build(events: list[Event], criterion: Any, feasible: Any, **rates: Any) -> MDP:
         return MDP.from_rates(
@@ -247,7 +247,7 @@ def _formula_entries(
         for name, values in model.values_by_name.items()
         if values
     }
-    for key_path, formula in model.quantities.formulas:
+    for key_path, formula in model.symbols.formulas:
         own_lengths = lengths
         own_widths = widths
         if NEXT_NAME in formula.free_names:  # which has the values of the axis of its stage
@@ -285,7 +285,7 @@ def _depends_on_action(model: ModelDocument, key_path: KeyPath, entry: dict) -> 
     return any(
         path[: len(prefix)] == prefix
         and not model.symbols.action.keys().isdisjoint(formula.free_names)
-        for path, formula in model.quantities.formulas
+        for path, formula in model.symbols.formulas
         for prefix in deciding_paths
     )
 

@@ -2,7 +2,7 @@
 
 The same schema is published (docs/model.schema.json), so that editors complete and check a file as
 it is written. ``check_schema`` reads it and words the mistakes; its titles are words of messages.
-Limits on the number of entries stand before what is said of each: keywords are read in their order.
+Limits on the number of entries precede the schema of an entry: keywords are read in their order.
 
 ``jsonschema`` finds the mistakes and their key paths; the words are ours. Of several tables the one
 that ``kind`` names is meant, of several types the one that the value has; what is unknown gets the
@@ -41,8 +41,8 @@ def _reference(name: str, about: str = "") -> Schema:
     return {"$ref": f"#/$defs/{name}"} | ({"description": about} if about else {})
 
 
-def _text_schema(description: str) -> Schema:
-    return {"type": "string", "title": "text", "description": description}
+def _text_schema(description: str, title: str = "text") -> Schema:
+    return {"type": "string", "title": title, "description": description}
 
 
 def _choice_schema(title: str, *options: str) -> Schema:
@@ -76,10 +76,17 @@ def _mapping_schema(
     }
 
 
-def _list_schema(title: str, item_schema: Schema | None, max_count: int | None = None) -> Schema:
+def _axes_schema(item_schema: Schema, about: str) -> Schema:
+    return _mapping_schema("a table of axes", item_schema, about, 1, AXES_MAX_COUNT)
+
+
+def _list_schema(
+    title: str, item_schema: Schema | None, max_count: int | None = None, about: str = ""
+) -> Schema:
     limits = {} if max_count is None else {"maxItems": max_count}
     items = {} if item_schema is None else {"items": item_schema}
-    return {"type": "array", "title": title, "minItems": 1, **limits, **items}
+    description = {"description": about} if about else {}
+    return {"type": "array", "title": title, "minItems": 1, **limits, **items, **description}
 
 
 def _kind_schema(
@@ -111,9 +118,7 @@ VALUES_SCHEMA = {
     "title": "a list of values, a range { from = .., to = .. }, or the name of a list parameter",
     "oneOf": [_list_schema("a list of values", SCALAR_SCHEMA), RANGE_SCHEMA, {"type": "string"}],
 }
-TARGETS_SCHEMA = _mapping_schema(
-    "a table of axes", EXPRESSION_REF, "axis to the value that it takes", 1, AXES_MAX_COUNT
-)
+TARGETS_SCHEMA = _axes_schema(EXPRESSION_REF, "axis to the value that it takes")
 MATRIX_SCHEMA = {
     "title": "rows of numbers, or an expression of the axis and next",
     "oneOf": [
@@ -268,30 +273,16 @@ PARAMETER_SCHEMA = {
 NAME_SCHEMA = {**_text_schema("what the model is called"), **PRINTABLE_TEXT}
 MODEL_KEYS = {
     "name": NAME_SCHEMA,
-    "feasible": {
-        "type": "string",
-        "title": "an expression",
-        "description": "where an action may be taken",
-    },
-    "start": _mapping_schema(
-        "a table of axes", SCALAR_SCHEMA, "coordinates of the first state", 1, AXES_MAX_COUNT
-    ),
+    "feasible": _text_schema("where an action may be taken", "an expression"),
+    "start": _axes_schema(SCALAR_SCHEMA, "coordinates of the first state"),
     "parameters": _mapping_schema(
         "a table of parameters", PARAMETER_SCHEMA, "numbers that expressions may name"
     ),
     "terms": _mapping_schema(
         "a table of expressions", EXPRESSION_REF, "expressions that later ones may name"
     ),
-    "axes": _mapping_schema(
-        "a table of axes", _reference("values"), "the coordinates of a state", 1, AXES_MAX_COUNT
-    ),
-    "scratch": _mapping_schema(
-        "a table of axes",
-        _reference("values"),
-        "that exist within a period only",
-        1,
-        AXES_MAX_COUNT,
-    ),
+    "axes": _axes_schema(_reference("values"), "the coordinates of a state"),
+    "scratch": _axes_schema(_reference("values"), "that exist within a period only"),
     "actions": _reference("actions"),
     "criterion": _reference("criterion"),
     "distributions": _mapping_schema(
@@ -300,16 +291,17 @@ MODEL_KEYS = {
     "tables": _mapping_schema("a table of tables", _reference("table"), "numbers by coordinate"),
 }
 STAGES_KEY = {
-    "stages": {
-        **_list_schema("a list of stages", _reference("stage"), STAGES_MAX_COUNT),
-        "description": "the events of a period",
-    }
+    "stages": _list_schema(
+        "a list of stages", _reference("stage"), STAGES_MAX_COUNT, "the events of a period"
+    )
 }
 EVENTS_KEYS = {
-    "events": {
-        **_list_schema("a list of events", _reference("event"), STAGES_MAX_COUNT),
-        "description": "what happens, in continuous time",
-    },
+    "events": _list_schema(
+        "a list of events",
+        _reference("event"),
+        STAGES_MAX_COUNT,
+        "what happens, in continuous time",
+    ),
     "pays_rate": _reference("expression", "what is paid per unit of time"),
     "costs_rate": _reference("expression", "what it costs per unit of time"),
     "clock": _reference("expression", "periods per unit of time"),

@@ -8,7 +8,7 @@ wrong there already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ RESERVED_NAMES = RESERVED_WORDS | {NEXT_NAME}
 
 @dataclass(eq=False)
 class SymbolTable:
-    """What expressions may name, as far as the document was read."""
+    """What expressions may name, as far as the document was read, and what reads them."""
 
     document: TomlDocument
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -51,8 +51,9 @@ class SymbolTable:
     time: dict[str, str] = field(default_factory=dict)
     tables: dict[str, LookupSource] = field(default_factory=dict)
     terms: dict[str, Formula] = field(default_factory=dict)
-    definitions: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, str] = field(default_factory=dict)  # every name, to what has it
     invalid_names: set[str] = field(default_factory=set)  # names of what has mistakes of its own
+    formulas: list[tuple[KeyPath, Formula]] = field(default_factory=list)  # that were read
 
     def define(self, name: str, subject: str, key_path: KeyPath) -> bool:
         """Give a name to something; a mistake where it cannot be that."""
@@ -120,16 +121,6 @@ class SymbolTable:
         is_known = isinstance(noise, str) and noise in self.noises
         return {noise: self.noises[noise]} if is_known else self.noises  # type: ignore[dict-item]
 
-
-@dataclass(frozen=True, eq=False)
-class QuantityReader:
-    """What reads them: the document, and its parameters."""
-
-    document: TomlDocument
-    parameters: Mapping[str, Any]
-    known_names: Mapping[str, str] = field(default_factory=dict)  # every name of the model
-    formulas: list[tuple[KeyPath, Formula]] = field(default_factory=list)  # that were made
-
     def read_formula(
         self, key_path: KeyPath, given: Any, names: VisibleNames, wanted: str | None = NUMBER
     ) -> Formula | None:
@@ -149,7 +140,7 @@ class QuantityReader:
 
     def read_number(self, key_path: KeyPath, given: Any) -> float | None:
         """A finite number, or an expression of parameters."""
-        hidden = frozenset(self.known_names) - set(self.parameters)
+        hidden = frozenset(self.definitions) - set(self.parameters)
         formula = self.read_formula(
             key_path, given, VisibleNames(constants=self.parameters, hidden=hidden)
         )

@@ -18,7 +18,7 @@ import difflib
 import re
 import tomllib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,26 +151,13 @@ class _SyntaxLostError(Exception):
     """Not a valid TOML file."""
 
 
-@dataclass
-class LineNumbers:
-    """The line of every key path that was found."""
-
-    by_path: dict[KeyPath, int] = field(default_factory=dict)
-
-    def find(self, path: KeyPath) -> int:
-        """The line of ``path``, or of what it stands in."""
-        while path and path not in self.by_path:
-            path = path[:-1]
-        return self.by_path.get(path, 1)
-
-
 @dataclass(frozen=True, eq=False)
 class TomlDocument:
     """A TOML document, and the mistakes that were found in it so far."""
 
     path: Path
     data: dict[str, Any]
-    line_numbers: LineNumbers
+    lines: Mapping[KeyPath, int]  # of every key path
     limits: ReadLimits = ReadLimits()
     mistakes: list[Mistake] = field(default_factory=list)
     mistake_paths: list[KeyPath] = field(default_factory=list)  # of the mistakes
@@ -179,10 +166,16 @@ class TomlDocument:
         """Note that something is wrong at ``key_path``."""
         if self.is_full:
             return
-        mistake = Mistake(str(self.path), self.line_numbers.find(key_path), to_one_line(text))
+        mistake = Mistake(str(self.path), self.find_line(key_path), to_one_line(text))
         if mistake not in self.mistakes:
             self.mistakes.append(mistake)
             self.mistake_paths.append(key_path)
+
+    def find_line(self, key_path: KeyPath) -> int:
+        """The line of ``key_path``, or of what it stands in."""
+        while key_path and key_path not in self.lines:
+            key_path = key_path[:-1]
+        return self.lines.get(key_path, 1)
 
     @property
     def is_full(self) -> bool:
@@ -233,7 +226,7 @@ def read_document(path: str | Path, limits: ReadLimits) -> TomlDocument:
         line = content.count(b"\n", 0, error.start) + 1
         raise _single_mistake(path, line, "the file is not text in UTF-8") from None
     try:
-        lines = find_lines(text)
+        lines = find_lines(text)  # first: it keeps from tomllib what that would fail on
         return TomlDocument(path, tomllib.loads(text), lines, limits)
     except LimitError as error:
         raise _single_mistake(path, error.line, error.text) from None
@@ -257,7 +250,7 @@ def _single_mistake(path: Path, line: int, text: str) -> ModelFileError:
     return ModelFileError([Mistake(str(path), line, to_one_line(text))])
 
 
-def find_lines(text: str) -> LineNumbers:
+def find_lines(text: str) -> dict[KeyPath, int]:
     """The lines of all key paths of a TOML document; ``LimitError`` where it goes too far."""
     return _Scanner(text.replace("\r\n", "\n")).scan()
 
@@ -269,10 +262,10 @@ class _Scanner:
         self.text = text
         self.position = 0
         self.line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
-        self.line_numbers = LineNumbers()
+        self.lines: dict[KeyPath, int] = {}
         self.table_counts: dict[KeyPath, int] = {}  # how many [[tables]] of a name there are so far
 
-    def scan(self) -> LineNumbers:
+    def scan(self) -> dict[KeyPath, int]:
         table: KeyPath = ()
         try:
             while not self._is_at_end():
@@ -282,7 +275,7 @@ class _Scanner:
                     self._read_pair(table, 0)
         except _SyntaxLostError:
             pass
-        return self.line_numbers
+        return self.lines
 
     @property
     def line(self) -> int:
@@ -307,8 +300,8 @@ class _Scanner:
         if len(path) > KEY_PATH_MAX_PARTS:
             limit = f"at most {KEY_PATH_MAX_PARTS} keys deep"
             raise LimitError(line, f"tables and lists stand within one another, {limit}")
-        while path and path not in self.line_numbers.by_path:
-            self.line_numbers.by_path[path] = line
+        while path and path not in self.lines:
+            self.lines[path] = line
             path = path[:-1]
 
     def _read_header(self) -> KeyPath:

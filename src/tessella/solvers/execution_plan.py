@@ -190,7 +190,8 @@ def require_plan(mdp: MDP, plan: object) -> ExecutionPlan:
         raise ArgumentError("plan must be what tessella.plan returns", value=f"got {plan!r:.60}")
     if plan.mdp is mdp:
         return plan
-    if plan.mdp.fingerprint != mdp.fingerprint:
+    has_same_form = plan.mdp.source == mdp.source  # a loaded model consists of tables
+    if not has_same_form or plan.mdp.fingerprint != mdp.fingerprint:
         raise ArgumentError(
             "a plan serves the model that it was made for",
             value=f"got one for {plan.mdp.name or 'another model'} of {plan.mdp.n_states:,} states",

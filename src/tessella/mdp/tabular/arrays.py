@@ -184,12 +184,7 @@ def _dense_by_action(transition: Any, layout: Layout) -> NDArray[np.float64]:
         raise ModelError(
             f"transition must have three axes ({layout})", value=f"has shape {dense.shape}"
         )
-    _check_layout(dense.shape, layout)
-    return dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
-
-
-def _check_layout(shape: tuple[int, ...], layout: Layout) -> None:
-    """Reject a transition array that is not square in its states; name the layout that it has."""
+    shape = dense.shape
     fits: dict[Layout, bool] = {"ASS": shape[1] == shape[2], "SAS": shape[0] == shape[2]}
     if not fits[layout]:
         other = [f", which is layout={name!r}" for name in fits if fits[name]]
@@ -197,6 +192,7 @@ def _check_layout(shape: tuple[int, ...], layout: Layout) -> None:
             f"with layout={layout!r}, transition must have shape ({', '.join(layout)})",
             value=f"has shape {shape}{''.join(other)}",
         )
+    return dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
 
 
 def _any_sparse(arrays: Any) -> bool:

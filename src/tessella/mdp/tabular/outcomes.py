@@ -107,7 +107,7 @@ def _require_memory(context: EvaluationContext, outcomes: int) -> None:
     if needed > STEP_MAX_BYTES:
         raise ModelError(
             f"from_step writes out every outcome, in at most {STEP_MAX_BYTES:,} bytes; "
-            "larger models are told as MDP.staged, whose Jump takes such a function",
+            "larger models are given as MDP.staged, whose Jump takes such a function",
             value=f"{pairs} x {outcomes:,} values of the noise need {needed:,}",
         )
 
@@ -165,7 +165,7 @@ def name_of(env: Any) -> str:
 
 
 def start_of(env: Any) -> NDArray[np.float64] | None:
-    """The distribution of the first state, where the environment tells it."""
+    """The distribution of the first state, where the environment states it."""
     start = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
     return None if start is None else as_numbers(start, "initial_state_distrib")
 

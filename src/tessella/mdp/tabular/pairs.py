@@ -152,12 +152,12 @@ def require_distinct_pairs(pairs: Pairs) -> None:
     if np.bincount(pairs.keys).max() == 1:
         return
     _, first, counts = np.unique(pairs.keys, return_index=True, return_counts=True)
-    stands = np.ones(len(pairs.states), dtype=np.int64)
-    stands[first] = counts
+    repeats = np.ones(len(pairs.states), dtype=np.int64)
+    repeats[first] = counts
     pairs.raise_for_pairs(
         "state-action pairs must differ from one another",
-        stands > 1,
-        lambda i: f"occurs {stands[i]} times",
+        repeats > 1,
+        lambda i: f"occurs {repeats[i]} times",
     )
 
 

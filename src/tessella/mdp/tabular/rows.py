@@ -62,10 +62,10 @@ def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Gene
 
 
 def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
-    """Distinct rows in the order in which they first stand, and for each row its equal's place.
+    """Distinct rows in the order of their first occurrence, and which of them each row equals.
 
-    Equal rows have equal products with any vector, to the last bit, so that a random one tells
-    nearly all others apart at the cost of one product; those it does not are found by comparing.
+    Equal rows have equal products with any vector, to the last bit, so that a random vector
+    distinguishes nearly all others at the cost of one product; a comparison finds the rest.
     """
     rows.sum_duplicates()
     keys = rows @ np.random.default_rng(0).random(int(np.asarray(rows.shape)[1]))
@@ -245,7 +245,7 @@ class RowArrays:
 
 
 def _regular_slices(row_of: NDArray) -> tuple[slice, ...] | None:
-    """Where the rows of each action stand, if all pairs stand in order; None if they do not."""
+    """The slices of each action's rows, if all pairs are in order; None if they are not."""
     n, n_actions = row_of.shape
     pair_index = np.arange(row_of.size)
     if (row_of.ravel() == pair_index).all():

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class Outcomes:
     """Single outcomes of each (state, action), for models that pay by outcome or can end.
 
-    Those of pair ``s * A + a`` stand at ``start[pair]:start[pair + 1]``.
+    Those of pair ``s * A + a`` are ``start[pair]:start[pair + 1]``.
     """
 
     start: NDArray[np.int64]
@@ -136,7 +136,7 @@ class Tabular(Dynamics):
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible.
 
-        Rows stand in the order in which pairs first use them, whatever order they came in.
+        Rows are in the order in which pairs first use them, whatever order they came in.
         """
         distinct, index = unique_rows(rows)
         used = index[row_of[row_of >= 0]]
