@@ -392,7 +392,7 @@ def _grow_tree(
 
 
 def _minimise_stacked(least: NDArray, pairs: list) -> None:
-    """Lower (most, boxes) costs to those of the best cut, all cuts in one array."""
+    """Lower (max_leaves, boxes) costs to those of the best cut, all cuts in one array."""
     max_leaves = len(least)
     below, above = (
         np.stack([half[np.minimum(np.arange(max_leaves), len(half) - 1)] for half in halves])

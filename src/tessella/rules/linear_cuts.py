@@ -187,21 +187,21 @@ class LinearCuts(RuleClass):
             return "there are too many directions to try all, so weights are searched for"
         return ""
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
         for k in costs.numeric_axes:
-            results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], most)
+            results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], max_size)
         for pair in combinations(costs.numeric_axes, 2):
-            if most >= 2 and time.perf_counter() < costs.deadline:
+            if max_size >= 2 and time.perf_counter() < costs.deadline:
                 is_inexact = bool(self._why_not_all_directions(costs, pair))
                 projection = Projection(costs, pair)
                 weights = (
                     _search_weights(costs, pair) if is_inexact else projection.list_directions()
                 )
-                results += _fit_indexes(projection, weights, most, all_orders=not is_inexact)
-        if len(costs.numeric_axes) > 2 and most >= len(costs.numeric_axes):
+                results += _fit_indexes(projection, weights, max_size, all_orders=not is_inexact)
+        if len(costs.numeric_axes) > 2 and max_size >= len(costs.numeric_axes):
             full = Projection(costs, costs.numeric_axes)
-            results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), most)
+            results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), max_size)
         return pareto_front(results)
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
@@ -419,13 +419,13 @@ class Staircase(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return max(costs.grid.shape) * len(costs.actions) - 1
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
         for across, along in permutations(range(costs.grid.ndim), 2):
             numbers = costs.grid.values[along].dtype.kind != "U"  # one number is enough
             is_usable = numbers and costs.grid.shape[across] > 1
             if is_usable and time.perf_counter() < costs.deadline:
-                results += self._fit_axes(costs, across, along, most)
+                results += self._fit_axes(costs, across, along, max_size)
         return pareto_front(results)
 
     def _fit_axes(self, costs: Costs, across: int, along: int, max_size: int) -> list[Candidate]:

@@ -84,9 +84,9 @@ class MonotoneSurface(RuleClass):
     def _is_affordable(self, table: NDArray) -> bool:
         return table.size <= self.nodes
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
-        if most < SURFACE_MIN_SIZE:
+        if max_size < SURFACE_MIN_SIZE:
             return results
         grids = self._list_grids(costs)
         directions = _choose_directions(
@@ -100,7 +100,7 @@ class MonotoneSurface(RuleClass):
                 cheapest = find_cheapest_table(_flip_axes(table, signs)).table
                 surface = Surface(positions, signs, cheapest)
                 prune = positions is grids[-1] and signs is directions[0]
-                results += _fit_corners(costs, table, surface, most, prune)
+                results += _fit_corners(costs, table, surface, max_size, prune)
         return pareto_front(results)
 
     def _list_grids(self, costs: Costs) -> list[list[NDArray[np.int64]]]:

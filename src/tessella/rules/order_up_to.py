@@ -74,13 +74,13 @@ class OrderUpTo(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 4 if len(costs.numeric_axes) > 1 else 3
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        forms = _pick_cheapest(self._list_forms(costs, most))
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+        forms = _pick_cheapest(self._list_forms(costs, max_size))
         return pareto_front(form.build() for form in forms)
 
-    def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
+    def near_ties(self, costs: Costs, max_size: int) -> list[Candidate]:
         """Of each size some that cost little more, with other slopes."""
-        forms = sorted(self._list_forms(costs, most), key=lambda form: (form.size, form.cost))
+        forms = sorted(self._list_forms(costs, max_size), key=lambda form: (form.size, form.cost))
         sizes = [list(same) for _, same in groupby(forms, key=lambda form: form.size)]
         return [form.build() for same in sizes for form in same[1:NEAR_TIES_PER_SIZE]]
 
@@ -233,7 +233,7 @@ class OrderLevel:
         return max(1e-11 * spread if summed else 0.0, 8 * np.finfo(float).eps * size)
 
     def list_lots(self, limit: int | None) -> list[float]:
-        """Actions of which some, but not all, are multiples: the first ``most``."""
+        """Actions of which some, but not all, are multiples: the first ``limit``."""
         positive = self.order_sizes[self.order_sizes > 0]
         lots = [
             float(q)

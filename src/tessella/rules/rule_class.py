@@ -189,18 +189,18 @@ class RuleClass(ABC):
         return False
 
     @abstractmethod
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        """Rules of at most ``most`` numbers, each cheaper than all smaller ones.
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+        """Rules of at most ``max_size`` numbers, each cheaper than all smaller ones.
 
         None need cost less than ``target``. An exact class has the smallest rule within the target
-        among them, if there is one within ``most``.
+        among them, if there is one within ``max_size``.
         """
 
-    def imitations(self, costs: Costs, most: int) -> list[Candidate]:
-        """More rules of at most ``most`` numbers for a frontier to evaluate, whatever they cost."""
+    def imitations(self, costs: Costs, max_size: int) -> list[Candidate]:
+        """More rules of at most ``max_size`` numbers for a frontier, whatever they cost."""
         return []
 
-    def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
+    def near_ties(self, costs: Costs, max_size: int) -> list[Candidate]:
         """More rules that cost little more than those of ``fit``, to be evaluated in small models.
 
         Where costs tie, rounding picks one of them, and it need not be the one that loses least.
@@ -216,15 +216,15 @@ class RuleClass(ABC):
         yield from ()
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
+        self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
     ) -> int:
-        """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
+        """No rule of fewer numbers costs ``target`` or less; at most ``max_size + 1``.
 
         ``candidates`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
         """
         return min(
             (candidate.size for candidate in candidates if candidate.cost <= target),
-            default=most + 1,
+            default=max_size + 1,
         )
 
 

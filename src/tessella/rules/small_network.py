@@ -71,16 +71,19 @@ class SmallNetwork(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return _compute_size(len(costs.numeric_axes), self.units, len(costs.actions) - 1)
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
         axes = costs.numeric_axes
         coarse = Projection(costs, axes, use_blocks=True)
         full = Projection(costs, axes)
         for units, start in product(range(1, self.units + 1), range(self.starts)):
-            if _compute_size(len(axes), units, 1) > most or time.perf_counter() > costs.deadline:
+            if (
+                _compute_size(len(axes), units, 1) > max_size
+                or time.perf_counter() > costs.deadline
+            ):
                 break
             trained = _train_index(coarse, units, np.random.default_rng(start), costs.deadline)
-            results += _fit_cuts(costs, full, trained, most)
+            results += _fit_cuts(costs, full, trained, max_size)
         return pareto_front(results)
 
 

@@ -73,8 +73,8 @@ class AxisTree(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return compute_tree_size(costs.grid.size)
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        leaves = compute_max_leaves(most)
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+        leaves = compute_max_leaves(max_size)
         if leaves < 1:
             return []
         positions = self._choose_positions(costs)
@@ -104,11 +104,11 @@ class AxisTree(RuleClass):
             results += boxes.solve_by_count(n_counted)
         return boxes.prune_trees([tree for _, tree in results], leaves)
 
-    def imitations(self, costs: Costs, most: int) -> list[Candidate]:
+    def imitations(self, costs: Costs, max_size: int) -> list[Candidate]:
         """A greedy tree as it grows, and as it is cut back."""
         all_positions = [np.arange(n) for n in costs.grid.shape]
         trees = grow_nested_trees(
-            *_flatten_costs(costs), min(compute_max_leaves(most), IMITATION_MAX_LEAVES)
+            *_flatten_costs(costs), min(compute_max_leaves(max_size), IMITATION_MAX_LEAVES)
         )
         return [_make_candidate(costs, tree, np.inf, all_positions) for tree in trees]
 
@@ -120,13 +120,13 @@ class AxisTree(RuleClass):
         return [_make_candidate(costs, tree, cost, all_positions) for cost, tree in pruned]
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
+        self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
     ) -> int:
-        leaves = compute_max_leaves(most)
+        leaves = compute_max_leaves(max_size)
         boxes = BoxTreeSolver(costs.by_rank)
         must_cost_nothing = target < 1 and _is_integral(costs.by_state)
         if leaves <= self._max_counted_leaves(boxes) or must_cost_nothing:
-            return super().size_lower_bound(costs, target, most, candidates)
+            return super().size_lower_bound(costs, target, max_size, candidates)
         bound = _bound_leaves_below(boxes, target, costs.deadline)
         return compute_tree_size(min(bound, leaves + 1))
 
@@ -336,10 +336,10 @@ class LinearTree(RuleClass):
     """Trees with cuts along single axes and along sums of two.
 
     Attributes:
-        most: the largest p and q of a sum.
+        max_weight: the largest p and q of a sum.
     """
 
-    most: int = 3
+    max_weight: int = 3
     name: ClassVar[str] = "linear tree"
 
     def why_not_applicable(self, costs: Costs) -> str:
@@ -357,8 +357,8 @@ class LinearTree(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         return "trees with slanting cuts are grown greedily"
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        leaves = compute_max_leaves(most)
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+        leaves = compute_max_leaves(max_size)
         if leaves < 2:
             return []
         features = [*self._list_axis_features(costs), *self._list_sum_features(costs)]
@@ -383,7 +383,7 @@ class LinearTree(RuleClass):
 
     def _list_weight_pairs(self) -> list[tuple[int, int]]:
         """(p, q) without a common factor, q of either sign."""
-        numbers = range(1, self.most + 1)
+        numbers = range(1, self.max_weight + 1)
         positive = [(p, q) for p in numbers for q in numbers if math.gcd(p, q) == 1]
         return [(p, sign * q) for p, q in positive for sign in (1, -1)]
 

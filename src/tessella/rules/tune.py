@@ -4,7 +4,7 @@ A form is a function of axes and parameters that gives the action, as ``certify`
 axes: ``form(stock, S)``. All candidates are compared in one batch. In a small model their losses
 are first bounded from below, by sweeps of all of them together,
 
-    L_0 = gap_pi,   L_{n+1} = gap_pi + discount P_pi L_n  <=  L,
+    L_0 = l_pi,   L_{n+1} = l_pi + discount P_pi L_n  <=  L,   l = V* - Q*,
 
 and then found exactly in the order of these bounds, until the next bound exceeds the best loss: so
 the best is the best of all, though few are evaluated to the end.
@@ -36,7 +36,6 @@ from tessella.rules.loss_target import require_flag
 from tessella.solvers.solution import Solution
 
 TUNE_MAX_CANDIDATES = 100_000  # candidates
-LOWER_BOUND_BATCH_CANDIDATES = 64  # candidates bounded at once
 FORM_RESULT_REQUIREMENT = "a form must give numbers or names"
 
 
@@ -97,7 +96,7 @@ def tune(
     distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
     tables = [_tabulate_form(solution, form, setting) for setting in settings]
-    admissible = [i for i, table in enumerate(tables) if evaluator.is_admissible(table)]
+    admissible = [i for i, table in enumerate(tables) if evaluator.is_feasible(table)]
     if not admissible:
         raise ArgumentError("every candidate takes an infeasible action in some state")
     best = _find_best(evaluator, [tables[i] for i in admissible], worst)
@@ -212,32 +211,16 @@ def _find_actions(actions: tuple, answers: NDArray) -> NDArray[np.int32]:
 
 def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -> int:
     """Which table loses least."""
-    lower_bounds = _bound_losses_below(evaluator, tables, worst)
+    lower_bounds = evaluator.bound_losses_below(tables)
     best = 0
     lowest_loss = np.inf
     for i in np.argsort(lower_bounds, kind="stable"):
         if lower_bounds[i] > lowest_loss:
             break
-        policy_loss = evaluator(tables[i])
+        policy_loss = evaluator.evaluate(tables[i])
+        assert policy_loss is not None, "only averages and totals have policies without a loss"
         loss = policy_loss.worst if worst else policy_loss.mean
         if loss < lowest_loss:
             best = int(i)
             lowest_loss = loss
     return best
-
-
-def _bound_losses_below(
-    evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool
-) -> NDArray[np.float64]:
-    """(B,) lower bounds on the losses; of a large model, the first terms."""
-    if not evaluator.is_small:
-        all_states = np.arange(evaluator.mdp.n_states)
-        gaps = [evaluator.gap[all_states, table] for table in tables]
-        return np.array([g.max() if worst else evaluator.start @ g for g in gaps])
-    batches = [
-        tables[i : i + LOWER_BOUND_BATCH_CANDIDATES]
-        for i in range(0, len(tables), LOWER_BOUND_BATCH_CANDIDATES)
-    ]
-    return np.concatenate(
-        [evaluator.bound_losses_below(np.stack(batch), worst) for batch in batches]
-    )
