@@ -59,7 +59,7 @@ class CodePrinter(ABC):
     assign_total: ClassVar[str]  # assigns a weighted sum to ``total``
     if_block: ClassVar[str]  # begins a block
     block_end: ClassVar[str]  # or empty
-    if_return: ClassVar[str]  # before a single return
+    if_return: ClassVar[str] = ""  # before a single return without a block; or empty
     label_condition: ClassVar[str] = "{}"  # a test of labels among others
     conjunction: ClassVar[str] = " && "
     true: ClassVar[str] = "true"
@@ -125,14 +125,14 @@ class CodePrinter(ABC):
         if isinstance(node, Split) and single_axis(node.weights) is None:
             terms = (f"{format_number(w)} * {self.axis_names[name]}" for name, w in node.weights)
             yield pad + self.assign_total.format(" + ".join(terms))
-        if_template = self.if_return if isinstance(node, Exceptions) else self.if_block
-        block_end = "" if isinstance(node, Exceptions) else self.block_end
+        has_block = not (isinstance(node, Exceptions) and self.if_return)
+        if_template = self.if_block if has_block else self.if_return
         for test, child in self._list_steps(node):
             if test:
                 yield pad + if_template.format(test)
             yield from self._node_lines(child, depth + bool(test))
-            if test and block_end:
-                yield pad + block_end
+            if test and has_block and self.block_end:
+                yield pad + self.block_end
 
     def _list_steps(self, node: Node) -> list[tuple[str, Node]]:
         """Tests and the nodes that apply where they hold, in order; the last has no test."""

@@ -67,7 +67,6 @@ class PythonPrinter(CodePrinter):
     assign_total = "total = {}"
     if_block = "if {}:"
     block_end = ""
-    if_return = "if {}:"
     conjunction = " and "
     true = "True"
 
