@@ -41,6 +41,7 @@ from tessella.mdp.rule_tree import (
     Leaf,
     Node,
     Split,
+    is_text_axis,
     leaf_or_split,
     short_number_between,
 )
@@ -422,8 +423,7 @@ class Staircase(RuleClass):
     def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
         for across, along in permutations(range(costs.grid.ndim), 2):
-            numbers = costs.grid.values[along].dtype.kind != "U"  # one number is enough
-            is_usable = numbers and costs.grid.shape[across] > 1
+            is_usable = costs.grid.shape[across] > 1 and not is_text_axis(costs.grid, along)
             if is_usable and time.perf_counter() < costs.deadline:
                 results += self._fit_axes(costs, across, along, max_size)
         return pareto_front(results)
@@ -498,7 +498,7 @@ def _build_band_split(
     band_starts = [int(starts[end]) for end in ends[:-1]]
     labels = costs.grid.values[across]
     name = costs.grid.axes[across]
-    if labels.dtype.kind == "U":
+    if is_text_axis(costs.grid, across):
         node = branches[-1]
         for start, branch in zip(reversed(band_starts), reversed(branches[:-1]), strict=True):
             node = LabelSplit(name, tuple(labels[:start].tolist()), branch, node)

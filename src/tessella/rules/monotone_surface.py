@@ -27,8 +27,8 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.rule_tree import Leaf, Lookup, Node
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
+from tessella.mdp.rule_tree import Leaf, is_text_axis, lookup_of_table
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, compute_stakes, pareto_front
 from tessella.rules.trees import choose_positions, compute_boundary_losses, sum_blocks
 
 RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is computed again
@@ -344,18 +344,14 @@ def _make_candidate(
         part_of_value = np.empty_like(part)
         part_of_value[order] = part  # from rising order to the order in which values are listed
         table = np.take(table, part_of_value, axis)
+    root = lookup_of_table(costs.grid.axes, table.ravel())
     text = _CornerText(costs, positions, signs, from_above)
     return Candidate(
-        _build_node(costs, table), corners.size, costs.of_table(table), text.describe(corners)
+        Leaf(root.actions[0]) if len(root.starts) == 1 else root,
+        corners.size,
+        costs.of_table(table),
+        text.describe(corners),
     )
-
-
-def _build_node(costs: Costs, table: NDArray[np.int64]) -> Node:
-    flat = table.ravel()
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1])
-    if len(starts) == 1:
-        return Leaf(int(flat[0]))
-    return Lookup(costs.grid.axes, tuple(starts.tolist()), tuple(flat[starts].tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,7 +393,7 @@ class _CornerText:
         rising = self.signs[axis] > 0
         rank = int(starts[part]) if rising else int([*starts, n][len(starts) - part]) - 1
         value = grid.values[axis][order[rank]]
-        text = str(value) if grid.values[axis].dtype.kind == "U" else format_value(float(value))
+        text = str(value) if is_text_axis(grid, axis) else format_value(float(value))
         return f"{grid.axes[axis]} is {'at least' if rising else 'at most'} {text}"
 
 
@@ -426,8 +422,7 @@ def _list_directions(axes: int) -> Iterator[tuple[int, ...]]:
 
 def _guess_directions(table: NDArray) -> list[tuple[int, ...]]:
     """The direction in which the cheapest actions rise, by what is at stake; and its opposite."""
-    lowest = np.partition(table, 1, axis=-1)
-    stake = lowest[..., 1] - lowest[..., 0]
+    stake = compute_stakes(table)
     best = table.argmin(axis=-1)
     total = max(float(stake.sum()), 1e-300)
     deviation = stake * (best - (stake * best).sum() / total)

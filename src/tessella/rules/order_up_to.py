@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from tessella.errors import format_value
 from tessella.grid import AXIS_MAX_SIZE
 from tessella.mdp.actions import format_action
-from tessella.mdp.rule_tree import Split, short_number_between
+from tessella.mdp.rule_tree import Split, is_text_axis, short_number_between
 from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, iterate_roundings, pareto_front
 
@@ -61,7 +61,7 @@ class OrderUpTo(RuleClass):
         return costs.unsummable
 
     def why_not_exact(self, costs: Costs) -> str:
-        if sum(values.dtype.kind != "U" for values in costs.grid.values) > 1:
+        if sum(not is_text_axis(costs.grid, k) for k in range(costs.grid.ndim)) > 1:
             return "slopes and sums of axes are searched for"
         level = OrderLevel(costs, costs.numeric_axes)
         targets = level.targets(level.projection.values[0], level.order_sizes)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tessella.errors import format_value
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
-from tessella.mdp.rule_tree import Node, RuleTree
+from tessella.mdp.rule_tree import Node, RuleTree, is_text_axis
 
 AnyRule = TypeVar("AnyRule")  # a candidate, or a point of a frontier
 SUMMABLE_MAX_STEPS = 1e100  # values in finest steps of an axis, up to which axes are added
@@ -65,8 +65,8 @@ class Costs:
     @property
     def numeric_axes(self) -> tuple[int, ...]:
         """Positions of the axes that have numbers and more than one of them."""
-        pairs = enumerate(self.grid.values)
-        return tuple(k for k, v in pairs if v.dtype.kind != "U" and len(v) > 1)
+        grid = self.grid
+        return tuple(k for k, n in enumerate(grid.shape) if n > 1 and not is_text_axis(grid, k))
 
     @property
     def unsummable(self) -> str:
@@ -226,6 +226,14 @@ class RuleClass(ABC):
             (candidate.size for candidate in candidates if candidate.cost <= target),
             default=max_size + 1,
         )
+
+
+def compute_stakes(costs: NDArray) -> NDArray[np.float64]:
+    """(...) second-lowest less lowest of (..., A) costs: what is at stake in each state."""
+    if costs.shape[-1] < 2:
+        return np.zeros(costs.shape[:-1])
+    lowest = np.partition(costs, 1, axis=-1)
+    return lowest[..., 1] - lowest[..., 0]
 
 
 def iterate_roundings(number: float) -> Iterator[float]:

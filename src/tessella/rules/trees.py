@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, short_number_between
+from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, is_text_axis, short_number_between
 from tessella.rules.boxes import (
     BoxCut,
     BoxLeaf,
@@ -311,7 +311,7 @@ def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[
     name = costs.grid.axes[cut.axis]
     position = int(positions[cut.axis][cut.position])
     values = costs.grid.values[cut.axis]
-    if values.dtype.kind == "U":
+    if is_text_axis(costs.grid, cut.axis):
         return LabelSplit(name, tuple(values[:position].tolist()), *children)
     numbers = costs.sorted_values[cut.axis]
     limit = short_number_between(numbers[position - 1], numbers[position])
@@ -392,7 +392,7 @@ class LinearTree(RuleClass):
         points = costs.grid.points
         features = []
         for k, name in enumerate(grid.axes):
-            if grid.values[k].dtype.kind == "U":
+            if is_text_axis(grid, k):
                 labels = tuple(map(str, grid.values[k]))
                 features.append(CutFeature((name,), points[:, k].astype(int), labels))
             else:

@@ -40,6 +40,8 @@ from tessella.mdp.rule_tree import (
     RuleTree,
     Split,
     children,
+    is_text_axis,
+    lookup_of_table,
 )
 from tessella.rounding import round_up
 from tessella.rules.loss_target import describe_loss_reference
@@ -77,10 +79,8 @@ def to_rule_tree(policy: Policy) -> RuleTree:
     """The tree of a rule; of any other policy, its table as runs."""
     if isinstance(policy.rule, RuleTree):
         return policy.rule
-    flat = policy.table.ravel()
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1])
-    runs = tuple(map(int, starts)), tuple(map(int, flat[starts]))
-    return RuleTree(policy.grid, Lookup(policy.grid.axes, *runs), policy.size)
+    root = lookup_of_table(policy.grid.axes, policy.table.ravel())
+    return RuleTree(policy.grid, root, policy.size)
 
 
 def to_comparisons(grid: StateGrid, node: Node) -> Node:
@@ -112,7 +112,7 @@ def _split_table(grid: StateGrid, axes: tuple[str, ...], table: NDArray, shape: 
     rows = table.reshape(shape[0], -1)
     axis = grid.axis(axes[0])
     below = (axes[1:], shape[1:])
-    if grid.values[axis].dtype.kind == "U":
+    if is_text_axis(grid, axis):
         return _split_labels(grid, axes[0], rows, *below)
     numbers = grid.numbers[axis]
     order = np.argsort(numbers)
@@ -183,10 +183,6 @@ def midpoint(low: float, high: float) -> float:
     """Halfway between two numbers, never as high as the higher."""
     middle = low / 2 + high / 2
     return middle if low <= middle < high else low
-
-
-def is_text_axis(grid: StateGrid, name: str) -> bool:
-    return grid.values[grid.axis(name)].dtype.kind == "U"
 
 
 def list_finite_ends(condition: SumRange) -> list[tuple[str, float]]:
