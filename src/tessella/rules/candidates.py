@@ -77,26 +77,33 @@ def mixtures(task: ClassSearch) -> Iterator[Candidate]:
     effort = search.effort
     weights = evaluator.optimal.visits
     stalled_rounds = 0
-    target = 0.0 if search.wants_frontier else search.loss_target.limit
-    n_rounds = effort.fit_rounds if evaluator.is_small else effort.fit_rounds_large_model
-    for n in range(n_rounds):
-        if task.is_finished() and not (search.wants_frontier and n == 0):
-            return
+    if task.is_finished() and not search.wants_frontier:
+        return
+    for n in range(effort.count_fit_rounds(evaluator.is_small)):
         size_limit = task.size_limit
         n_evaluated = evaluator.n_evaluated
         costs = search.make_costs(weight_losses(evaluator, weights / (n + 1)))
-        visits = []
-        for candidate in task.choose(task.rule_class.fit(costs, size_limit, target)):
-            yield candidate
-            if candidate in search.losses:
-                visits.append(search.losses[candidate].visits)
+        fitted = task.choose(task.rule_class.fit(costs, size_limit, task.fit_target))
+        visits = yield from _collect_visits(task, fitted)
         if evaluator.is_small:
             yield from task.rule_class.near_ties(costs, size_limit)
         stalled_rounds = stalled_rounds + 1 if task.size_limit == size_limit else 0
-        is_stalled = stalled_rounds > effort.stall_rounds and not search.wants_frontier
-        if is_stalled or not visits or evaluator.n_evaluated == n_evaluated:
+        is_idle = not visits or evaluator.n_evaluated == n_evaluated
+        if is_idle or task.is_stalled(stalled_rounds) or task.is_finished():
             return
         weights = weights + np.mean(visits, axis=0)
+
+
+def _collect_visits(
+    task: ClassSearch, candidates: Iterator[Candidate]
+) -> Generator[Candidate, None, list[NDArray]]:
+    """Yield candidates; the visits of those that were evaluated."""
+    visits = []
+    for candidate in candidates:
+        yield candidate
+        if candidate in task.search.losses:
+            visits.append(task.search.losses[candidate].visits)
+    return visits
 
 
 def perturbations(task: ClassSearch) -> Iterator[Candidate]:

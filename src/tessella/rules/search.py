@@ -42,6 +42,9 @@ class SearchEffort:
     local_search_smaller_rules: int = 3  # rules just too small to meet the loss target
     imitation_min_relative_weight: float = 1e-9  # of the mean weight, for states to imitate
 
+    def count_fit_rounds(self, is_small: bool) -> int:
+        return self.fit_rounds if is_small else self.fit_rounds_large_model
+
 
 @dataclass(eq=False)
 class Search:
@@ -183,6 +186,15 @@ class ClassSearch:
         if best is None or self.search.wants_frontier:
             return self.max_size
         return min(self.max_size, best.size)
+
+    @property
+    def fit_target(self) -> float:
+        """The cost at which a fit need not become cheaper."""
+        return 0.0 if self.search.wants_frontier else self.search.loss_target.limit
+
+    def is_stalled(self, rounds: int) -> bool:
+        """Whether so many rounds without a smaller rule are enough; a frontier needs all rounds."""
+        return rounds > self.search.effort.stall_rounds and not self.search.wants_frontier
 
     def is_finished(self) -> bool:
         """Whether the time is up, or the best rule is proven to be the smallest."""

@@ -125,14 +125,14 @@ class CodePrinter(ABC):
         if isinstance(node, Split) and single_axis(node.weights) is None:
             terms = (f"{format_number(w)} * {self.axis_names[name]}" for name, w in node.weights)
             yield pad + self.assign_total.format(" + ".join(terms))
+        *steps, (_, last) = self._list_steps(node)
         has_block = not (isinstance(node, Exceptions) and self.if_return)
-        if_template = self.if_block if has_block else self.if_return
-        for test, child in self._list_steps(node):
-            if test:
-                yield pad + if_template.format(test)
-            yield from self._node_lines(child, depth + bool(test))
-            if test and has_block and self.block_end:
+        for test, child in steps:
+            yield pad + (self.if_block if has_block else self.if_return).format(test)
+            yield from self._node_lines(child, depth + 1)
+            if has_block and self.block_end:
                 yield pad + self.block_end
+        yield from self._node_lines(last, depth)
 
     def _list_steps(self, node: Node) -> list[tuple[str, Node]]:
         """Tests and the nodes that apply where they hold, in order; the last has no test."""
