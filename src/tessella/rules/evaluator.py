@@ -41,7 +41,7 @@ from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
 from tessella.solvers.engine import Engine
-from tessella.solvers.evaluate import evaluate
+from tessella.solvers.evaluate import Evaluation, evaluate
 from tessella.solvers.occupancy import compute_visits
 from tessella.solvers.solution import Solution
 
@@ -338,11 +338,23 @@ class PolicyEvaluator:
         mean = float(policy_visits @ immediate)
         worst = np.nan
         if self.worst:
-            value = self.solution.value
-            plan = self.solution.policy_plan
-            evaluation = evaluate(self.mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
-            worst = float(np.maximum(value - evaluation.value, 0.0).max())
+            value = self._evaluate_policy(policy, tol).value
+            worst = float(np.maximum(self.solution.value - value, 0.0).max())
         return PolicyLoss(table, None, policy_visits.astype(np.float32), mean, worst)
+
+    def _evaluate_policy(self, policy: Policy, tol: float | None) -> Evaluation:
+        best = self.solution
+        return evaluate(
+            self.mdp, policy, tol=tol, guess=best.value, partial=True, plan=best.policy_plan
+        )
+
+    def _compute_shares(
+        self, policy: Policy, tol: float, guess: NDArray | None = None
+    ) -> NDArray[np.float64]:
+        """(grid) shares of time from the start."""
+        start = self.start.reshape(self.mdp.grid.shape)
+        plan = self.solution.policy_plan
+        return compute_visits(self.mdp, policy, start, tol=tol, guess=guess, plan=plan).share
 
     def _compute_visits(
         self, policy: Policy, guess: NDArray | None, tol: float, largest_loss: float
@@ -355,45 +367,22 @@ class PolicyEvaluator:
             visits_tolerance = float(
                 np.clip(tol / max_loss, VISITS_MIN_TOLERANCE, VISITS_MAX_TOLERANCE)
             )
-        start = self.start.reshape(self.mdp.grid.shape)
         initial_shares = None
         if guess is not None:
             initial_shares = criterion.equivalent_constant_reward(guess.astype(float))
-        result = compute_visits(
-            self.mdp,
-            policy,
-            start,
-            tol=visits_tolerance,
-            guess=initial_shares,
-            plan=self.solution.policy_plan,
-        )
-        return np.asarray(criterion.value_of_constant_reward(result.share)).ravel()
+        shares = self._compute_shares(policy, visits_tolerance, initial_shares)
+        return np.asarray(criterion.value_of_constant_reward(shares)).ravel()
 
     def _evaluate_average(
         self, policy: Policy, tol: float, chain: csr_array | None = None
     ) -> PolicyLoss | None:
         """By the gains; where those are not known well, what a rule loses at most."""
         best = self.solution
-        start = self.start.reshape(self.mdp.grid.shape)
         try:
-            evaluation = evaluate(
-                self.mdp,
-                policy,
-                tol=tol or None,
-                guess=best.value,
-                partial=True,
-                plan=best.policy_plan,
-            )
+            evaluation = self._evaluate_policy(policy, tol or None)
             factors = None if chain is None else EliminationFactors.of(chain, np.inf)
             if factors is None:
-                visits = compute_visits(
-                    self.mdp,
-                    policy,
-                    start,
-                    tol=AVERAGE_SHARES_TOLERANCE,
-                    plan=best.policy_plan,
-                )
-                share = visits.share.ravel()
+                share = self._compute_shares(policy, AVERAGE_SHARES_TOLERANCE).ravel()
             else:
                 share = factors.stationary_distribution()
         except (ModelError, NotConverged):

@@ -33,17 +33,17 @@ from tessella.mdp.rule_tree import (
     node_to_json,
 )
 from tessella.rounding import round_up, round_up_percent
-from tessella.rules.export.export import ExportedFile, export
-from tessella.rules.export.export_context import (
+from tessella.rules.comparisons import (
     Condition,
     LabelSet,
-    OffGrid,
     SumRange,
     add_condition,
     is_possible,
     iterate_branches,
     single_axis,
 )
+from tessella.rules.export.export import ExportedFile, export
+from tessella.rules.export.export_context import OffGrid
 from tessella.rules.loss_target import PER_PERIOD, describe_loss_reference
 from tessella.rules.rule_class import Candidate, format_weighted_sum, pareto_front
 

@@ -18,15 +18,11 @@ from support.exports import CASES, FACTS, states
 import tessella as ts
 from tessella.cli.group import main
 from tessella.mdp.rule_tree import Leaf, Lookup, RuleTree, Split
+from tessella.rules.comparisons import list_branch_tests, to_comparisons, to_rule_tree
 from tessella.rules.export import export as verb
 from tessella.rules.export.c99 import C99
 from tessella.rules.export.export import TARGETS
-from tessella.rules.export.export_context import (
-    ExportContext,
-    list_branch_tests,
-    to_comparisons,
-    to_rule_tree,
-)
+from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.python_code import BarePython
 from tessella.rules.export.sql import Sql
 

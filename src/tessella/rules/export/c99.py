@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from tessella.mdp.rule_tree import is_text_axis
 from tessella.rules.export.code import CompiledPrinter, CompiledTarget
 from tessella.rules.export.export_context import (
     ExportContext,
     derive_identifier,
     format_number,
-    is_text_axis,
     make_identifiers,
     require_no_nul,
 )

@@ -21,23 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree, Split, is_text_axis
+from tessella.rules.comparisons import (
+    Condition,
+    SumRange,
+    axis_ends,
+    list_branch_tests,
+    list_finite_ends,
+    nearest_cell,
+    single_axis,
+)
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
-    Condition,
     ExportContext,
     ExportTarget,
     InputRows,
-    SumRange,
     ToolMissing,
-    axis_ends,
     format_number,
-    is_text_axis,
-    list_branch_tests,
-    list_finite_ends,
     make_identifiers,
-    nearest_cell,
-    single_axis,
     to_comment_text,
 )
 

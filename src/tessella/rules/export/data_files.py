@@ -29,13 +29,13 @@ from tessella.files import TEXT_MAX_BYTES, read_errors, read_whole
 from tessella.grid import StateGrid
 from tessella.mdp.actions import components
 from tessella.mdp.policy import Policy
+from tessella.mdp.rule_tree import is_text_axis
 from tessella.rules.export.export_context import (
     REFUSED_INDEX,
     UNKNOWN_ACTION_INDEX,
     ExportContext,
     ExportTarget,
     InputRows,
-    is_text_axis,
 )
 
 

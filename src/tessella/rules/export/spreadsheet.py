@@ -31,21 +31,22 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError, require_extra
 from tessella.grid import StateGrid
-from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree, Split
-from tessella.rules.export.export_context import (
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree, Split, is_text_axis
+from tessella.rules.comparisons import (
     Condition,
+    SumRange,
+    axis_ends,
+    list_finite_ends,
+    nearest_cell,
+    single_axis,
+)
+from tessella.rules.export.export_context import (
     ExportContext,
     ExportTarget,
     InputRows,
-    SumRange,
     ToolMissing,
-    axis_ends,
     format_number,
-    is_text_axis,
-    list_finite_ends,
-    nearest_cell,
     require_no_nul,
-    single_axis,
     to_comment_text,
 )
 

@@ -18,19 +18,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.export.export_context import (
+from tessella.mdp.rule_tree import is_text_axis
+from tessella.rules.comparisons import (
     Condition,
+    SumRange,
+    axis_ends,
+    iterate_clauses,
+    list_finite_ends,
+    single_axis,
+)
+from tessella.rules.export.export_context import (
     ExportContext,
     ExportTarget,
     InputRows,
-    SumRange,
-    axis_ends,
     format_number,
-    is_text_axis,
-    iterate_clauses,
-    list_finite_ends,
     require_no_nul,
-    single_axis,
     to_comment_text,
 )
 
