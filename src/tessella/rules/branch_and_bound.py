@@ -346,6 +346,7 @@ class BranchAndBound:
         return [(forbidden, node.minimum.table), (fixed, fixed_table)]
 
     def _minimise_loss(self, allowed: NDArray, table: NDArray) -> MinimumLoss:
+        """The least losses within the allowed actions."""
         return self._solve_restricted(np.where(allowed, self._action_loss, np.inf), table)
 
     def _solve_restricted(self, costs: NDArray, table: NDArray) -> MinimumLoss:

@@ -66,9 +66,10 @@ class MonotoneSurface(RuleClass):
 
     def is_infeasible(self, costs: Costs, target: float) -> bool:
         """Whether every surface costs more than the target: the flow, rounded down, says so."""
-        if not self._is_complete(costs) or self.why_not_applicable(costs):
-            return False
         table = costs.by_rank
+        is_complete = table.size <= self.nodes and costs.grid.ndim <= ALL_DIRECTIONS_MAX_AXES
+        if not is_complete or self.why_not_applicable(costs):
+            return False
         likely = _guess_directions(table)
         for signs in (*likely, *(s for s in _list_directions(table.ndim - 1) if s not in likely)):
             if time.perf_counter() > costs.deadline:
@@ -76,13 +77,6 @@ class MonotoneSurface(RuleClass):
             if find_cheapest_table(_flip_axes(table, signs)).lower_bound <= target:
                 return False
         return True
-
-    def _is_complete(self, costs: Costs) -> bool:
-        """Whether cuts consider all states, and all directions."""
-        return self._is_affordable(costs.by_rank) and costs.grid.ndim <= ALL_DIRECTIONS_MAX_AXES
-
-    def _is_affordable(self, table: NDArray) -> bool:
-        return table.size <= self.nodes
 
     def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
@@ -114,15 +108,11 @@ class MonotoneSurface(RuleClass):
             grids.append([np.arange(n) for n in shape])
         chosen = grids[:1]
         for coarser, finer in itertools.pairwise(grids):
-            n_cells = _count_cells(finer)
+            n_cells = math.prod(map(len, finer))
             is_affordable = n_cells * len(costs.actions) <= self.nodes
-            if is_affordable and n_cells > _count_cells(coarser):
+            if is_affordable and n_cells > math.prod(map(len, coarser)):
                 chosen.append(finer)
         return chosen
-
-
-def _count_cells(positions: list[NDArray]) -> int:
-    return math.prod(map(len, positions))
 
 
 @dataclass(frozen=True, eq=False)
