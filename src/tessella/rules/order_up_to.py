@@ -287,7 +287,9 @@ class _FormFitter:
         forms = []
         for i, u, cost in choices:
             level = _shorten(all_targets, float(targets[i]), self.rounds_up)
-            forms.append(self._make_form(level, ends[i], u, cost))
+            size = self.size + int(u < len(values))
+            build = partial(self._build, level, ends[i], u, size, max(cost, 0.0))
+            forms.append(OrderForm(size, max(cost, 0.0), build))
         return forms
 
     def _find_action_ends(
@@ -302,19 +304,14 @@ class _FormFitter:
         whole = np.full((len(targets), 1), len(values))
         return np.hstack([whole, ends, np.zeros_like(whole)])
 
-    def _make_form(self, target: float, ends: NDArray, u: int, cost: float) -> OrderForm:
-        size = self.size + int(u < len(self.states.values))
-        return OrderForm(size, max(cost, 0.0), partial(self._build, target, ends, u, cost))
-
-    def _build(self, target: float, ends: NDArray, u: int, cost: float) -> Candidate:
+    def _build(self, target: float, ends: NDArray, u: int, size: int, cost: float) -> Candidate:
         """The form with this S, for the first ``u`` levels."""
         values = self.states.values
         actions = self.level.action_order[self.allowed]
         taken = np.repeat(actions[::-1], -np.diff(ends)[::-1])
         taken[u:] = actions[0]
-        size = self.size + int(u < len(values))
         root = build_split_from_actions(self.named_weights, values, taken)
-        return Candidate(root, size, max(cost, 0.0), self._describe(target, taken, u))
+        return Candidate(root, size, cost, self._describe(target, taken, u))
 
     def _describe(self, target: float, taken: NDArray, u: int) -> str:
         """The form in one sentence, that of a threshold where it has two actions to choose from."""

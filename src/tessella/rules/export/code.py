@@ -106,15 +106,20 @@ class CodePrinter(ABC):
         yield from self._node_lines(self.context.root, 1)
 
     def _format_guard(self, axis: str) -> str:
-        fields = {"name": self.axis_names[axis], "axis": self.format_text(axis)}
+        fields: dict[str, object] = {"name": self.axis_names[axis]}
         if is_text_axis(self.grid, axis):
-            test = self.format_label_test(axis, self.context.axis_labels(axis))
-            return self.label_guard.format(**fields, test=test)
-        if self.context.off_grid == "clamp":
-            low, high = map(format_number, axis_ends(self.grid, axis))
-            return self.clamp_guard.format(**fields, low=low, high=high)
-        values = [format_number(value) for value in self.context.axis_values(axis)]
-        return self.grid_guard.format(**fields, values=", ".join(values), count=len(values))
+            template = self.label_guard
+            fields["test"] = self.format_label_test(axis, self.context.axis_labels(axis))
+        elif self.context.off_grid == "clamp":
+            template = self.clamp_guard
+            fields["low"], fields["high"] = map(format_number, axis_ends(self.grid, axis))
+        else:
+            template = self.grid_guard
+            values = [format_number(value) for value in self.context.axis_values(axis)]
+            fields |= {"values": ", ".join(values), "count": len(values)}
+        if "{axis}" in template:  # not every text has a literal in every language
+            fields["axis"] = self.format_text(axis)
+        return template.format(**fields)
 
     def _node_lines(self, node: Node, depth: int) -> Iterator[str]:
         """The lines of a node; every path through them ends in a return."""

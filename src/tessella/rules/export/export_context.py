@@ -40,15 +40,20 @@ def make_identifiers(
     names: Sequence[str], reserved: Iterable[str] = (), subject: str = "axis"
 ) -> dict[str, str]:
     """Each name to an ASCII identifier, all different, none ``reserved``, whatever the case."""
-    used = {word.lower() for word in reserved}
+    used = {word.casefold() for word in reserved}
     result = {}
     for position, name in enumerate(names, 1):
         safe = name if PLAIN_IDENTIFIER.fullmatch(name) else f"{subject}{position}"
-        while safe.lower() in used:
-            safe += "_"
-        used.add(safe.lower())
-        result[name] = safe
+        result[name] = make_unique(safe, used)
     return result
+
+
+def make_unique(name: str, used: set[str]) -> str:
+    """``name`` with "_" added until it differs from all ``used``, whatever the case."""
+    while name.casefold() in used:
+        name += "_"
+    used.add(name.casefold())
+    return name
 
 
 def derive_identifier(stem: str, reserved: Iterable[str] = ()) -> str:
@@ -58,10 +63,7 @@ def derive_identifier(stem: str, reserved: Iterable[str] = ()) -> str:
     """
     safe = "".join(c if c.isascii() and c.isalnum() else _spell_character(c) for c in stem)
     safe = safe if safe[:1].isalpha() else f"rule_{safe}".rstrip("_")
-    used = {word.lower() for word in reserved}
-    while safe.lower() in used:
-        safe += "_"
-    return safe
+    return make_unique(safe, {word.casefold() for word in reserved})
 
 
 def _spell_character(character: str) -> str:

@@ -32,6 +32,7 @@ from tessella.rules.export.export_context import (
     ExportTarget,
     InputRows,
     format_number,
+    make_unique,
     require_no_nul,
     to_comment_text,
 )
@@ -72,14 +73,7 @@ class Sql(ExportTarget):
 def _name_columns(context: ExportContext) -> dict[str, str]:
     """Axis to column: the same name, unless two differ in nothing but case."""
     used: set[str] = set()
-    result = {}
-    for axis in context.grid.axes:
-        column = axis
-        while column.casefold() in used:
-            column += "_"
-        used.add(column.casefold())
-        result[axis] = column
-    return result
+    return {axis: make_unique(axis, used) for axis in context.grid.axes}
 
 
 def _format_case(context: ExportContext, name: str) -> str:
