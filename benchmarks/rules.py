@@ -87,7 +87,7 @@ def carts(judge: PolicyEvaluator) -> Iterator[tuple[int, np.ndarray]]:
     points, best = judge.mdp.grid.points, judge.solution.policy.table.ravel()
     visits = judge.optimal.visits
     large = judge.mdp.n_states > LARGE
-    told = [np.ones(len(points)), visits, visits * judge.second_best_gap]
+    told = [np.ones(len(points)), visits, visits * judge.second_best_loss]
     for weights in (one for one in told if one.any()):
         weights = np.maximum(weights / weights.mean(), 1e-9)
         trees = [{"max_leaf_nodes": k} for k in ((2, 8, 32) if large else range(2, LEAVES + 1))]
@@ -108,8 +108,9 @@ def beside_cart(solution: ts.Solution, _: float) -> list[str]:
     judge = PolicyEvaluator(solution, start_distribution(solution.mdp, None, solution.policy))
     rival: dict[int, float] = {}
     for leaves, table in carts(judge):
-        if leaves <= LEAVES and judge.is_admissible(table):
-            rival[leaves] = min(judge(table).mean, rival.get(leaves, np.inf))
+        lost = judge.evaluate(table) if leaves <= LEAVES and judge.is_feasible(table) else None
+        if lost is not None:
+            rival[leaves] = min(lost.mean, rival.get(leaves, np.inf))
     theirs, begun = time.perf_counter() - begun, time.perf_counter()
     most = 3 * max(rival) - 2
     trees, limit = [ts.AxisTree()], FRONTIER

@@ -34,8 +34,9 @@ import tessella as ts
 from soak.studies import killed_study
 from tessella.checker import check
 from tessella.mdp.rule_tree import RuleTree
-from tessella.rules.export.code import C99, BarePython
+from tessella.rules.export.c99 import C99
 from tessella.rules.export.export_context import ExportContext, ToolMissing
+from tessella.rules.export.python_code import BarePython
 from tessella.rules.export.sql import Sql
 
 

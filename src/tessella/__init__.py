@@ -12,7 +12,7 @@ The way of the data::
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
-    least_size(solution, loss, kind) -> Outcome
+    least_size(solution, loss, rule_class) -> Outcome
     tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
     scaling(build, scales, loss)     -> Scaling
     export(rule, "reorder.c")        -> Exported

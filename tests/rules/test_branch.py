@@ -70,7 +70,7 @@ def test_visits_that_are_sure_are_those_of_every_policy_that_keeps_the_promise(c
     for loss in LOSSES:
         judge = PolicyEvaluator(solution, start_distribution(solution.mdp, start))
         asked = make_loss_target(solution, judge, loss, False, True, "optimal")
-        sure = BranchAndBound(judge, asked)._unavoidable_visits
+        sure = BranchAndBound(judge, asked, {})._unavoidable_visits
         kept = tables[lost @ start <= asked.limit]
         systems = np.eye(STATES) - DISCOUNT * rows[kept, everyone]
         seen = np.linalg.solve(np.swapaxes(systems, 1, 2), start[:, None])[..., 0]
@@ -81,13 +81,9 @@ def test_visits_that_are_sure_are_those_of_every_policy_that_keeps_the_promise(c
 
 def rule_out(solver: BranchAndBound, kind: ts.RuleClass, most: int) -> int:
     """The sizes ruled out where no rule is evaluated."""
-    batches = solver.rule_out_sizes(kind, 0, most)
-    try:
-        next(batches)
-        while True:
-            batches.send([])
-    except StopIteration as stop:
-        return stop.value
+    for _ in solver.branches(kind, most):
+        pass
+    return solver.size_needed
 
 
 def test_a_node_holds_every_rule_that_keeps_the_promise(case):
@@ -95,7 +91,7 @@ def test_a_node_holds_every_rule_that_keeps_the_promise(case):
     judge = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[1]))
     for loss in LOSSES:
         asked = make_loss_target(solution, judge, loss, False, True, "optimal")
-        first = BranchAndBound(judge, asked)._root
+        first = BranchAndBound(judge, asked, {})._root
         assert first is not None
         kept = tables[lost @ judge.start <= asked.limit]
         everyone = np.arange(STATES)
@@ -107,10 +103,10 @@ def test_no_nodes_and_no_time_prove_nothing_more(case):
     solution = case[0]
     judge = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[0]))
     asked = make_loss_target(solution, judge, 0.01, False, True, "optimal")
-    made = BranchAndBound(judge, asked)
+    made = BranchAndBound(judge, asked, {})
     made.nodes_left = 0
     by_the_first_bound = rule_out(made, ts.AxisTree(), 16)
-    late = BranchAndBound(judge, asked, deadline=0.0)
+    late = BranchAndBound(judge, asked, {}, deadline=0.0)
     assert rule_out(late, ts.AxisTree(), 16) == 0
     assert by_the_first_bound <= ts.least_size(solution, 0.01, ts.AxisTree(), start=1).size_needed
 
@@ -137,4 +133,4 @@ def test_a_class_that_is_exact_for_some_costs_only_proves_nothing_by_others():
     mdp = ts.MDP.from_arrays(np.full((2, 3, 3), 1 / 3), reward, 0.5, grid={"x": range(3)})
     judge = PolicyEvaluator(ts.solve(mdp), np.full(3, 1 / 3))
     asked = make_loss_target(judge.solution, judge, 0.4, False, False, "optimal")
-    assert rule_out(BranchAndBound(judge, asked), ts.RunLength(), 6) <= 2
+    assert rule_out(BranchAndBound(judge, asked, {}), ts.RunLength(), 6) <= 2

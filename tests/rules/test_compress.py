@@ -221,7 +221,7 @@ class Empty(ts.RuleClass):
 
     name = "empty"
 
-    def fit(self, costs, most, target):
+    def fit(self, costs, max_size, target):
         return []
 
 
@@ -230,8 +230,8 @@ class Poor(Empty):
 
     name = "poor"
 
-    def fit(self, costs, most, target):
-        return ts.OneAction().fit(costs, most, target)
+    def fit(self, costs, max_size, target):
+        return ts.OneAction().fit(costs, max_size, target)
 
 
 class Refused(Empty):
@@ -251,7 +251,7 @@ def test_where_a_class_has_no_rule_it_says_what_was_tried_and_what_may_help(smal
     )
     assert str(refused) == "refused: none found (the class does not apply: no model will do)"
     (whole,) = ts.frontier(small, 20, classes=[Empty()]).outcomes
-    assert whole.explanation == "the class has no exact solver; a larger `most` may allow one"
+    assert whole.explanation == "the class has no exact solver; a larger `max_size` may allow one"
     with pytest.raises(ts.ArgumentError, match="a larger loss may allow one"):
         ts.compress(small, 0.0, classes=[Empty()])
 
@@ -264,9 +264,9 @@ def test_rules_that_were_tried_are_counted(small):
 
 def test_a_least_size_that_is_not_found_says_what_is_known_and_what_may_help(small):
     unknown = ts.least_size(small, 0.0, Empty())
-    assert unknown.explanation == "nothing is proven; a larger loss or `most` may allow one"
+    assert unknown.explanation == "nothing is proven; a larger loss or `max_size` may allow one"
     assert "no model will do" in ts.least_size(small, 0.0, Refused()).explanation
-    none = ts.least_size(small, 0.0, ts.OneAction(), most=1)
+    none = ts.least_size(small, 0.0, ts.OneAction(), max_size=1)
     assert none.explanation.startswith(
         "none with 1 number or fewer meets the loss target; a larger loss"
     )
@@ -292,7 +292,7 @@ class Diagonal(ts.RuleClass):
 
     name = "diagonal"
 
-    def fit(self, costs, most, target):
+    def fit(self, costs, max_size, target):
         made = []
         for cut in (0.5, 1.5, 2.5):
             root = Split((("stock", 1.0), ("mode", 1.0)), (cut,), (Leaf(0), Leaf(1)))
@@ -319,7 +319,7 @@ class Interrupted(ts.RuleClass):
 
     name = "interrupted"
 
-    def fit(self, costs, most, target):
+    def fit(self, costs, max_size, target):
         raise KeyboardInterrupt
 
 
@@ -383,10 +383,11 @@ def test_what_cannot_be_asked_is_refused(small, arguments, said):
         ts.compress(small, **arguments)
 
 
-@pytest.mark.parametrize("most", [2.5, "a", -3, 0, True])
-def test_a_frontier_of_no_whole_number_of_numbers_is_refused(small, most):
-    with pytest.raises(ts.ArgumentError, match=f"most is a whole number, at least 1; got {most!r}"):
-        ts.frontier(small, most)
+@pytest.mark.parametrize("max_size", [2.5, "a", -3, 0, True])
+def test_a_frontier_of_no_whole_number_of_numbers_is_refused(small, max_size):
+    said = f"max_size is a whole number, at least 1; got {max_size!r}"
+    with pytest.raises(ts.ArgumentError, match=said):
+        ts.frontier(small, max_size)
 
 
 def test_the_size_that_is_found_does_not_hang_on_the_last_digits_of_a_solution():

@@ -95,7 +95,7 @@ def test_a_rule_that_never_ends_is_never_taken():
     mdp, *_ = total(0)
     solution = ts.solve(mdp)
     judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
-    assert not judge.is_admissible(np.ones(STATES, dtype=int))
+    assert judge.evaluate(np.ones(STATES, dtype=int)) is None
     rule = ts.compress(solution, 1e9, relative=False)
     assert rule.table[4] == 0
 
@@ -150,7 +150,7 @@ def test_what_a_rule_of_an_average_loses_is_the_difference_of_the_gains(average)
     solution, rows, reward = average
     judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
     for table in itertools.product(range(ACTIONS), repeat=STATES):
-        judged, gain = judge(np.array(table)), gain_of(rows, reward, table)
+        judged, gain = judge.evaluate(np.array(table)), gain_of(rows, reward, table)
         assert judged.mean == judged.worst == pytest.approx(solution.gain - gain, abs=1e-9)
         assert judged.visits.sum() == pytest.approx(1.0)
 
@@ -161,7 +161,7 @@ def test_a_rule_with_two_averages_has_no_loss_and_is_not_taken():
     reward[0] = 1.0, 0.9
     solution = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Average(), grid=GRID))
     judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
-    assert not judge.is_admissible(np.zeros(STATES, dtype=int))
+    assert judge.evaluate(np.zeros(STATES, dtype=int)) is None
     rule = ts.compress(solution, 10.0, relative=False)
     assert rule.table.any()
 

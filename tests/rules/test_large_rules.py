@@ -44,13 +44,13 @@ def test_a_rule_is_judged_as_near_as_asked_by_its_visits_alone(solution, model):
     for level in LEVELS:
         table = base_stock(mdp, level)
         lost = solution.value.ravel() - worth(mdp, model, table)
-        told = mean(table)
+        told = mean.evaluate(table)
         assert told.mean == pytest.approx(start @ lost, abs=1e-4)
         assert np.isnan(told.worst)
-        assert worst(table).worst == pytest.approx(lost.max(), abs=2e-4)
+        assert worst.evaluate(table).worst == pytest.approx(lost.max(), abs=2e-4)
         assert told.visits.sum() == pytest.approx(1 / (1 - mdp.discount), rel=1e-3)
-        assert mean.bound_loss_below(table) <= start @ lost
-        assert worst.bound_loss_below(table) <= lost.max()
+        assert mean.bound_losses_below([table])[0] <= start @ lost
+        assert worst.bound_losses_below([table])[0] <= lost.max()
 
 
 def test_what_is_as_good_as_optimal_loses_nothing_and_is_not_evaluated(solution, monkeypatch):
@@ -59,9 +59,9 @@ def test_what_is_as_good_as_optimal_loses_nothing_and_is_not_evaluated(solution,
     assert judge.optimal.mean == pytest.approx(0.0, abs=1e-6)
     monkeypatch.setattr(judge, "_compute_visits", lambda *_: pytest.fail("it was evaluated"))
     table = solution.policy.table.ravel().copy()
-    judge.gap[7, :] = 0.0  # two actions that nobody can tell apart
+    judge.action_loss[7, :] = 0.0  # two actions that nobody can tell apart
     table[7] = (table[7] + 1) % 5
-    assert judge(table).mean == 0.0
+    assert judge.evaluate(table).mean == 0.0
 
 
 def test_a_promise_is_kept_within_a_time_limit_and_what_surely_breaks_it_is_not_evaluated(
@@ -81,6 +81,6 @@ def test_a_start_late_in_a_horizon_counts_only_what_is_left():
     start = (mdp.grid.points[:, mdp.grid.axis("time")] == 20).astype(float)
     start /= start.sum()
     table = np.zeros(mdp.n_states, dtype=np.int32)
-    told = PolicyEvaluator(solution, start)(table)
+    told = PolicyEvaluator(solution, start).evaluate(table)
     assert solution.plan.rules == "iterative"
     assert told.mean == pytest.approx(ts.loss(solution, table, start).mean, rel=1e-6)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.rules.export.code import BarePython
 from tessella.rules.export.export_context import ExportContext
+from tessella.rules.export.python_code import BarePython
 from tessella.rules.export.sql import Sql
 from tessella.rules.small_network import KinkedIndex, build_network_node
 

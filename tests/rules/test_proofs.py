@@ -70,7 +70,7 @@ class Slow(ts.RuleClass):
     def max_size(self, costs):
         return 1
 
-    def fit(self, costs, most, target):
+    def fit(self, costs, max_size, target):
         while time.perf_counter() < costs.deadline < np.inf:
             pass
         return []
@@ -96,7 +96,7 @@ class Mistaken(ts.RuleClass):
     def why_not_exact(self, costs):
         return ""
 
-    def fit(self, costs, most, target):
+    def fit(self, costs, max_size, target):
         return [ts.Candidate(Leaf(0), 1, float(costs.by_state[:, 0].sum()))]
 
     def size_lower_bound(self, costs, target, most, fits):

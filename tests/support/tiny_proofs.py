@@ -218,7 +218,7 @@ def checked(seed: int) -> tuple[Tiny, list[str], list[str]]:
     maybe = tiny.tables[lost <= most * (1 + 1e-7) + NEAR * scale]
     found, proven = [], []
     asked = {"loss": most, "start": tiny.start, "worst": worst, "relative": False}
-    told = [ts.least_size(solution, kind=kind, **asked) for kind in KINDS]
+    told = [ts.least_size(solution, rule_class=kind, **asked) for kind in KINDS]
     if seed // len(CRITERIA) % 10 == 0:
         kinds = None if seed // len(CRITERIA) % 50 == 0 else KINDS
         rule = ts.compress(solution, classes=kinds, **asked)

@@ -109,14 +109,19 @@ class RuleTree:
         """(n, d) points in the axes' own values -> (n,) action indices."""
         points = np.asarray(points, dtype=float)
         actions = np.empty(len(points), dtype=np.int32)
+        for _ in self._walk(points, actions):
+            pass
+        return actions
+
+    def _walk(self, points: NDArray, actions: NDArray) -> Iterator[tuple[Node, NDArray]]:
+        """Nodes that points reach, each with the rows of these points; ``actions`` is filled."""
         waiting: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
         while waiting:
             node, rows = waiting.pop()
+            yield node, rows
             branch = self._route(node, points, rows, actions)
-            parts = [rows[branch == j] for j in range(len(children(node)))]
-            below = zip(children(node), parts, strict=True)
-            waiting += [(child, part) for child, part in below if part.size]
-        return actions
+            parts = ((child, rows[branch == j]) for j, child in enumerate(children(node)))
+            waiting += [(child, part) for child, part in parts if part.size]
 
     def _route(self, node: Node, points: NDArray, rows: NDArray, actions: NDArray) -> NDArray:
         """(n,) which child each point in ``rows`` goes to; -1 where ``actions`` has the answer."""
@@ -169,15 +174,8 @@ class RuleTree:
     def cut_clearance(self) -> float:
         """How clear every cut is of the states that come to it, in shares of their index's size."""
         points = self.grid.points
-        nearest = math.inf
-        waiting: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
-        while waiting:
-            node, rows = waiting.pop()
-            nearest = min(nearest, self._node_clearance(node, points[rows]))
-            branch = self._route(node, points, rows, np.empty(len(points), dtype=np.int32))
-            parts = ((child, rows[branch == j]) for j, child in enumerate(children(node)))
-            waiting += [(child, part) for child, part in parts if part.size]
-        return nearest
+        walk = self._walk(points, np.empty(len(points), dtype=np.int32))
+        return min(self._node_clearance(node, points[rows]) for node, rows in walk)
 
     def _node_clearance(self, node: Node, points: NDArray) -> float:
         if not isinstance(node, Split) or not node.cuts:
@@ -200,13 +198,12 @@ class RuleTree:
     @property
     def depth(self) -> int:
         """The most nodes on the way to an answer."""
-        deepest = 0
-        waiting = [(self.root, 1)]
-        while waiting:
-            node, level = waiting.pop()
-            deepest = max(deepest, level)
-            waiting += [(child, level + 1) for child in children(node)]
-        return deepest
+        level = [self.root]
+        depth = 0
+        while level:
+            depth += 1
+            level = [child for node in level for child in children(node)]
+        return depth
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -229,6 +226,18 @@ def children(node: Node) -> tuple[Node, ...]:
     if isinstance(node, LabelSplit):
         return node.inside, node.outside
     return (node.otherwise,) if isinstance(node, Exceptions) else ()
+
+
+def is_text_axis(grid: StateGrid, axis: int | str) -> bool:
+    """Whether an axis, by position or name, has labels instead of numbers."""
+    position = grid.axis(axis) if isinstance(axis, str) else axis
+    return grid.values[position].dtype.kind == "U"
+
+
+def lookup_of_table(axes: tuple[str, ...], table: NDArray) -> Lookup:
+    """The runs of a flat table of actions."""
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(table)) + 1])
+    return Lookup(axes, tuple(starts.tolist()), tuple(table[starts].tolist()))
 
 
 def node_to_json(node: Node) -> dict[str, Any]:
@@ -330,7 +339,7 @@ class _NodeChecker:
     def _is_axis(self, name: object, text: bool | None = None) -> bool:
         if not isinstance(name, str) or name not in self.grid.axes:
             return False
-        return text is None or text == _is_text_axis(self.grid, self.grid.axis(name))
+        return text is None or text == is_text_axis(self.grid, name)
 
 
 def _require(node: Node, holds: bool, requirement: str, value: object) -> None:
@@ -347,17 +356,13 @@ def _is_node(given: object) -> bool:
     return isinstance(given, Node)
 
 
-def _is_text_axis(grid: StateGrid, axis: int) -> bool:
-    return grid.values[axis].dtype.kind == "U"
-
-
 def _are_states(places: Any, grid: StateGrid) -> bool:
     """Whether ``places`` are some states of the grid by their values, each once."""
     if not _is_tuple_of(places, lambda p: isinstance(p, tuple) and len(p) == grid.ndim):
         return False
     positions = []
     for axis, column in enumerate(zip(*places, strict=True)):
-        is_value = _is_text if _is_text_axis(grid, axis) else is_finite
+        is_value = _is_text if is_text_axis(grid, axis) else is_finite
         if not all(map(is_value, column)):
             return False
         positions.append(grid.locate(axis, np.asarray(column)))

@@ -53,17 +53,15 @@ def count_boxes(shape: Shape) -> int:
 
 
 def count_leaves(tree: BoxTree) -> int:
-    return sum(isinstance(node, BoxLeaf) for node in iterate_nodes(tree))
-
-
-def iterate_nodes(tree: BoxTree) -> Iterator[BoxTree]:
-    """A tree and all that is below, parents first."""
+    count = 0
     stack = [tree]
     while stack:
         node = stack.pop()
-        yield node
         if isinstance(node, BoxCut):
             stack += [node.above, node.below]
+        else:
+            count += 1
+    return count
 
 
 def fold_tree(root: Any, get_children: Callable[[Any], tuple | None], combine: Callable) -> Any:
@@ -109,6 +107,7 @@ class BoxTreeSolver:
             4 * np.finfo(float).eps * float(np.abs(sums).max()) * 2 ** len(self.shape)
         )
 
+    @property
     def shapes(self) -> Iterator[Shape]:
         """Shapes of boxes, parts before wholes."""
         return itertools.product(*(range(1, n + 1) for n in self.shape))
@@ -144,7 +143,7 @@ class BoxTreeSolver:
     def solve_for_price(self, price: float) -> tuple[float, BoxTree]:
         """The least cost plus price for each leaf, and a tree that has it."""
         best: dict[Shape, NDArray] = {}
-        for shape in self.shapes():
+        for shape in self.shapes:
             least = self.compute_action_costs(shape).min(axis=-1) + price
             for axis, offset in self.list_cuts(shape):
                 below, above = self.get_halves(best, shape, axis, offset)
@@ -172,7 +171,7 @@ class BoxTreeSolver:
         There are ``max_leaves`` of them, or fewer where the last costs nothing.
         """
         best: dict[Shape, NDArray] = {}
-        for shape in self.shapes():
+        for shape in self.shapes:
             best[shape] = self._solve_shape(best, shape, max_leaves)
         start = (0,) * len(self.shape)
 
@@ -392,7 +391,7 @@ def _grow_tree(
 
 
 def _minimise_stacked(least: NDArray, pairs: list) -> None:
-    """Lower (most, boxes) costs to those of the best cut, all cuts in one array."""
+    """Lower (max_leaves, boxes) costs to those of the best cut, all cuts in one array."""
     max_leaves = len(least)
     below, above = (
         np.stack([half[np.minimum(np.arange(max_leaves), len(half) - 1)] for half in halves])

@@ -4,9 +4,10 @@ Some visits are unavoidable. With A(s) the actions that a rule may take,
 
     m(s') = mu(s') + discount sum_s m(s) min_{a in A(s)} P(s' | s, a)
 
-bounds its visits d from below. A rule with mean loss sum_s d(s) gap(s, rule(s)) <= limit takes no
-action with m(s) gap(s, a) > limit: A(s) shrinks, m grows, and again. From the worst state, every
-action must have gap(s, a) <= limit. The long-run shares d = d P^n of an average are at least
+bounds its visits d from below. With l(s, a) = V*(s) - Q*(s, a), a rule whose mean loss is
+sum_s d(s) l(s, rule(s)) <= limit takes no action with m(s) l(s, a) > limit: A(s) shrinks, m grows,
+and again. From the worst state, every action must have l(s, a) <= limit. The long-run shares
+d = d P^n of an average are at least
 
     m(s') = max_n min_s K^n(s, s'),    K(s, s') = min_{a in A(s)} P(s' | s, a),
 
@@ -15,8 +16,8 @@ and the loss is the same from every state.
 Branch and bound decides whether a class has a rule of some size that meets a loss target. A node
 allows actions A(s) in each state. With the least losses of any policy within A,
 
-    L(s) = min_{a in A(s)} gap(s, a) + discount sum P(s' | s, a) L(s'),
-    excess(s, a) = gap(s, a) + discount sum P(s' | s, a) L(s') - L(s) >= 0,
+    L(s) = min_{a in A(s)} l(s, a) + discount sum P(s' | s, a) L(s'),
+    excess(s, a) = l(s, a) + discount sum P(s' | s, a) L(s') - L(s) >= 0,
 
 a rule within A loses mu L + sum_s d(s) excess(s, rule(s)) from the start, and at least
 L(s) + excess(s, rule(s)) from every state s. With m <= d for all rules of the node that meet the
@@ -38,10 +39,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,11 +61,7 @@ VISIT_BOUND_STATE_TARGETS = 40_000  # states x states whose least visits are com
 VISIT_BOUND_MAX_TARGETS = 100  # states whose least visits are computed
 NODE_TIGHTENING_MAX_ROUNDS = 4  # rounds for a node: least losses, and what they forbid
 POLICY_ITERATION_MAX_STEPS = 50  # steps of policy iteration
-IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest gap: smaller improvements are ignored
-
-Result = TypeVar("Result")
-# Batches of rules to be evaluated; the generator receives the losses of each batch.
-CandidateBatches = Generator[list[Candidate], list[PolicyLoss], Result]
+IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest cost: smaller improvements are ignored
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,38 +83,30 @@ def derive_necessary_conditions(
     evaluator: PolicyEvaluator, loss_target: LossTarget
 ) -> list[NecessaryCondition]:
     """What every rule that meets the loss target fulfils; the worst state has two conditions."""
-    gap_bounds = bound_gaps_below(evaluator)
+    limit = loss_target.effective_limit
+    loss_bounds = bound_action_losses_below(evaluator)
+    conditions = []
     if loss_target.worst and not evaluator.is_average:
-        limit = max(loss_target.limit, loss_target.resolution)
-        return [
-            NecessaryCondition((gap_bounds > limit).astype(float), 0.5, True),
-            _make_mean_condition(evaluator, loss_target, gap_bounds),
-        ]
-    return [_make_mean_condition(evaluator, loss_target, gap_bounds)]
-
-
-def bound_gaps_below(evaluator: PolicyEvaluator) -> NDArray[np.float64]:
-    """(S, A) what every action surely loses, infinite where infeasible."""
-    gap_bounds = np.where(evaluator.feasible, 0.0, np.inf)
-    if np.isfinite(evaluator.solution.tie_tolerance):  # else nothing is known of any gap
-        gap_bounds = np.maximum(evaluator.gap - evaluator.solution.tie_tolerance, 0.0)
-    return gap_bounds
-
-
-def _make_mean_condition(
-    evaluator: PolicyEvaluator, loss_target: LossTarget, gap_bounds: NDArray
-) -> NecessaryCondition:
-    limit = max(loss_target.limit, loss_target.resolution)
-    visits = bound_unavoidable_visits(evaluator, gap_bounds, limit)
-    costs = _multiply_visits(visits, gap_bounds)
+        conditions.append(NecessaryCondition((loss_bounds > limit).astype(float), 0.5, True))
+    visits = bound_unavoidable_visits(evaluator, loss_bounds, limit)
+    costs = _multiply_visits(visits, loss_bounds)
     costs[~evaluator.feasible] = np.inf
     if loss_target.is_zero:
-        return NecessaryCondition((costs > limit).astype(float), 0.5, True)
-    return NecessaryCondition(np.minimum(costs, 2 * limit), limit * (1 + 1e-9))
+        conditions.append(NecessaryCondition((costs > limit).astype(float), 0.5, True))
+    else:
+        conditions.append(NecessaryCondition(np.minimum(costs, 2 * limit), limit * (1 + 1e-9)))
+    return conditions
+
+
+def bound_action_losses_below(evaluator: PolicyEvaluator) -> NDArray[np.float64]:
+    """(S, A) what every action surely loses, infinite where infeasible."""
+    if np.isfinite(evaluator.solution.tie_tolerance):
+        return np.maximum(evaluator.action_loss - evaluator.solution.tie_tolerance, 0.0)
+    return np.where(evaluator.feasible, 0.0, np.inf)  # nothing is known of any loss
 
 
 def bound_unavoidable_visits(
-    evaluator: PolicyEvaluator, gap_bounds: NDArray, limit: float
+    evaluator: PolicyEvaluator, loss_bounds: NDArray, limit: float
 ) -> NDArray[np.float64]:
     """(S,) m of the smallest sets A; of a large model only the start itself."""
     visits = np.zeros_like(evaluator.start)
@@ -125,10 +114,10 @@ def bound_unavoidable_visits(
         visits = evaluator.start * ROUNDING_SAFETY_FACTOR
     if not evaluator.is_small:
         return visits
-    allowed = evaluator.feasible & ~(_multiply_visits(visits, gap_bounds) > limit)
+    allowed = evaluator.feasible & ~(_multiply_visits(visits, loss_bounds) > limit)
     for _ in range(VISIT_TIGHTENING_MAX_ROUNDS):
         visits = bound_visits_below(evaluator, allowed)
-        remaining = allowed & ~(_multiply_visits(visits, gap_bounds) > limit)
+        remaining = allowed & ~(_multiply_visits(visits, loss_bounds) > limit)
         if (remaining == allowed).all() or not remaining.any(axis=1).all():
             break
         allowed = remaining
@@ -184,7 +173,11 @@ class BranchNode:
 class BranchAndBound:
     """Proves that no small rule of a class meets a loss target, in a small discounted model.
 
+    Args:
+        losses: where the losses of the rules that ``branches`` yields are found.
+
     Attributes:
+        size_needed: no rule of fewer numbers meets the loss target; ``branches`` raises it.
         nodes_left: how many nodes may still be examined.
     """
 
@@ -192,14 +185,18 @@ class BranchAndBound:
         self,
         evaluator: PolicyEvaluator,
         loss_target: LossTarget,
+        losses: Mapping[Candidate, PolicyLoss],
+        size_needed: int = 0,
         deadline: float = math.inf,
         max_nodes: float = math.inf,
     ) -> None:
         self.evaluator = evaluator
         self.loss_target = loss_target
+        self.losses = losses
+        self.size_needed = size_needed
         self.deadline = deadline
         self.nodes_left = max_nodes
-        self._gap = bound_gaps_below(evaluator)
+        self._action_loss = bound_action_losses_below(evaluator)
 
     @staticmethod
     def compute_node_budget(evaluator: PolicyEvaluator) -> int:
@@ -216,28 +213,31 @@ class BranchAndBound:
             evaluator.is_small and evaluator.mdp.criterion.is_discounted and not loss_target.is_zero
         )
 
-    def rule_out_sizes(
-        self, rule_class: RuleClass, known_bound: int, max_size: int
-    ) -> CandidateBatches[int]:
-        """No rule of fewer numbers meets the loss target; from ``known_bound`` to ``max_size + 1``.
+    def branches(self, rule_class: RuleClass, max_size: int) -> Iterator[Candidate]:
+        """The cheapest rules of nodes, while sizes are ruled out one after the other.
 
-        It yields rules to be evaluated, and ends with the first size of which one meets the target,
-        or when no nodes or no time are left.
+        It ends with ``max_size``, with the first size of which a rule meets the target, or when no
+        nodes or no time are left.
         """
-        size = max(known_bound, 1)
+        size = max(self.size_needed, 1)
         node = self._root
         if node is not None and not self._is_time_up():
             size = max(size, self._fits(rule_class, max_size, node)[1])
         if self._is_time_up():
-            return known_bound
+            return
         while size <= max_size:
+            self._raise_size_needed(size)
             is_ruled_out = yield from self._rule_out_size(rule_class, size)
             if not is_ruled_out:
-                break
+                return
             size += rule_class.step
-        return size if size > max(known_bound, 1) else known_bound
+        self._raise_size_needed(size)
 
-    def _rule_out_size(self, rule_class: RuleClass, size: int) -> CandidateBatches[bool]:
+    def _raise_size_needed(self, size: int) -> None:
+        if size > 1:
+            self.size_needed = max(self.size_needed, size)
+
+    def _rule_out_size(self, rule_class: RuleClass, size: int) -> Generator[Candidate, None, bool]:
         """Whether it is certain that no rule of at most so many numbers meets the loss target."""
         stack: list[BranchNode | None] = [self._root]
         while stack:
@@ -248,8 +248,11 @@ class BranchAndBound:
             self.nodes_left -= 1
             if node is None or needed > size:
                 continue
-            losses = yield sorted(fits, key=lambda candidate: candidate.cost)[:1]
-            branches = self._branch(node, losses[0]) if losses else []
+            if not fits:
+                return False
+            cheapest = min(fits, key=attrgetter("cost"))
+            yield cheapest
+            branches = self._branch(node, self.losses.get(cheapest))
             if not branches:
                 return False
             stack += [self._tighten(*branch) for branch in branches]
@@ -314,12 +317,15 @@ class BranchAndBound:
         )
         return BranchNode(allowed, minimum, min_visits, costs, slack)
 
-    def _branch(self, node: BranchNode, policy_loss: PolicyLoss) -> list[tuple[NDArray, NDArray]]:
-        """Two nodes, the second to be examined first; none where the rule meets the loss target.
+    def _branch(
+        self, node: BranchNode, policy_loss: PolicyLoss | None
+    ) -> list[tuple[NDArray, NDArray]]:
+        """Two nodes, the second to be examined first.
 
-        Nor are there any where no state separates them.
+        None where the rule was not evaluated or meets the loss target, and where no state separates
+        the nodes.
         """
-        if self.loss_target.is_met_by(policy_loss):
+        if policy_loss is None or self.loss_target.is_met_by(policy_loss):
             return []
         all_states = np.arange(len(policy_loss.table))
         excess = np.where(node.allowed, node.minimum.excess, 0.0)[all_states, policy_loss.table]
@@ -337,7 +343,8 @@ class BranchAndBound:
         return [(forbidden, node.minimum.table), (fixed, fixed_table)]
 
     def _minimise_loss(self, allowed: NDArray, table: NDArray) -> MinimumLoss:
-        return self._solve_restricted(np.where(allowed, self._gap, np.inf), table)
+        """The least losses within the allowed actions."""
+        return self._solve_restricted(np.where(allowed, self._action_loss, np.inf), table)
 
     def _solve_restricted(self, costs: NDArray, table: NDArray) -> MinimumLoss:
         """Policy iteration for least discounted costs (S, A), infinite for what is not allowed."""
@@ -369,11 +376,13 @@ class BranchAndBound:
     @cached_property
     def _unavoidable_visits(self) -> NDArray[np.float64]:
         """(S,) lower bounds on the visits of every policy that meets the loss target on average."""
-        visits = np.zeros(len(self._gap))
+        visits = np.zeros(len(self._action_loss))
         if self.loss_target.worst:
             return visits
         optimal_visits = self.evaluator.optimal.visits
-        stakes = optimal_visits * np.where(np.isfinite(self._gap), self._gap, 0.0).max(axis=1)
+        stakes = optimal_visits * np.where(
+            np.isfinite(self._action_loss), self._action_loss, 0.0
+        ).max(axis=1)
         for s in np.argsort(-stakes)[
             : min(VISIT_BOUND_STATE_TARGETS // len(stakes), VISIT_BOUND_MAX_TARGETS)
         ]:
@@ -387,7 +396,7 @@ class BranchAndBound:
     def _bound_visits(self, s: int, price_share: float, optimal_visits: float) -> float:
         """The bound on the visits of one state by one price."""
         price = price_share * optimal_visits / self.loss_target.limit
-        costs = price * self._gap
+        costs = price * self._action_loss
         costs[s] += 1.0
         minimum = self._solve_restricted(
             costs, self.evaluator.solution.policy.table.ravel().astype(np.int64)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, fold_tree
+from tessella.rules.rule_class import compute_stakes
 
 MIN_RELATIVE_WEIGHT = 1e-9  # of the usual stake: states with nothing at stake still count
 PRUNING_PATH_MAX_STATES = 5_000  # states, up to which trees are pruned by prices
@@ -29,7 +30,7 @@ def grow_cart_trees(
 
     A cut's ``axis`` is a column of ``positions``.
     """
-    stakes = _compute_stakes(costs)
+    stakes = compute_stakes(costs)
     if stakes.any() and max_leaves > 1:
         for weights in (stakes, (stakes > 0).astype(float)):
             yield _truncate_tree(_fit_cart(positions, costs, weights, max_leaves), 2 * max_leaves)
@@ -42,28 +43,18 @@ def grow_nested_trees(
 
     Then those of its cost-complexity path: grown to the end, and cut back more and more.
     """
-    stakes = _compute_stakes(costs)
+    stakes = compute_stakes(costs)
     if not stakes.any() or max_leaves < 2:
         return
     classifier = _fit_cart(positions, costs, stakes, max_leaves)
     for k in range(1, classifier.get_n_leaves() + 1):
         yield _truncate_tree(classifier, 2 * k - 1)
-    for alpha in (
-        _list_pruning_prices(positions, costs, stakes)
-        if len(positions) <= PRUNING_PATH_MAX_STATES
-        else ()
-    ):
+    if len(positions) > PRUNING_PATH_MAX_STATES:
+        return
+    for alpha in _list_pruning_prices(positions, costs, stakes):
         pruned = _fit_cart(positions, costs, stakes, None, alpha)
         if pruned.get_n_leaves() <= max_leaves:
             yield _truncate_tree(pruned, pruned.tree_.node_count)
-
-
-def _compute_stakes(costs: NDArray) -> NDArray[np.float64]:
-    """(S,) what is at stake in each state."""
-    if costs.shape[1] < 2:
-        return np.zeros(len(costs))
-    lowest = np.partition(costs, 1, axis=1)
-    return lowest[:, 1] - lowest[:, 0]
 
 
 def _fit_cart(
@@ -83,10 +74,8 @@ def _list_pruning_prices(
     """Prices of a leaf at which CART cuts its tree back."""
     from sklearn.tree import DecisionTreeClassifier
 
-    classifier = DecisionTreeClassifier(random_state=0)
-    best = costs.argmin(axis=1)
-    path = classifier.cost_complexity_pruning_path(
-        positions, best, sample_weight=_normalise_weights(weights)
+    path = DecisionTreeClassifier(random_state=0).cost_complexity_pruning_path(
+        positions, costs.argmin(axis=1), sample_weight=_normalise_weights(weights)
     )
     alphas = np.unique(np.maximum(path.ccp_alphas, 0.0))
     return alphas[:: max(1, len(alphas) // PRUNING_PATH_MAX_PRICES)]

@@ -1,6 +1,6 @@
 """compress(solution, loss) -> Rule: the smallest rule within a loss, and how small it could be.
 
-Classes are looked at in turn, the quick ones first, each for rules no larger than the best so far;
+Classes are searched in turn, the quick ones first, each for rules no larger than the best so far;
 the table of runs, which is always possible, comes before them all. What is returned has a proven
 loss whose upper bound meets the loss target, rounding included.
 """
@@ -13,14 +13,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from tessella.errors import ArgumentError, counted, is_count, is_positive, require_type
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
-from tessella.rules.candidates import shorten_numbers
+from tessella.rules.candidates import shorter_rules
+from tessella.rules.class_search import (
+    describe_effort,
+    describe_ending,
+    explain_inapplicable,
+    make_outcome,
+    prove_size_lower_bound,
+    raise_size_lower_bound,
+    search_class,
+    tighten_outcome,
+)
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.linear_cuts import LinearCuts, Staircase
 from tessella.rules.loss_target import LossReference, ProvenLoss, make_loss_target, prove
@@ -28,19 +38,7 @@ from tessella.rules.monotone_surface import MonotoneSurface
 from tessella.rules.order_up_to import OrderUpTo
 from tessella.rules.rule import ClassOutcome, Frontier, FrontierPoint, Rule
 from tessella.rules.rule_class import RuleClass, pareto_front
-from tessella.rules.search import (
-    ClassSearch,
-    Search,
-    SearchEffort,
-    add_exact_table,
-    describe_effort,
-    describe_ending,
-    explain_inapplicable,
-    prove_size_lower_bound,
-    raise_size_lower_bound,
-    search_class,
-    tighten_outcome,
-)
+from tessella.rules.search import ClassSearch, Search, SearchEffort
 from tessella.rules.small_network import SmallNetwork
 from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
 from tessella.rules.trees import AxisTree, LinearTree
@@ -62,6 +60,23 @@ DEFAULT_CLASSES: tuple[RuleClass, ...] = (
     LinearTree(),
     AxisTree(),
 )
+
+
+class LossOptions(TypedDict, total=False):
+    """How a loss is measured, and for how long rules are searched: see ``compress``."""
+
+    start: Start
+    worst: bool
+    relative: bool
+    relative_to: LossReference
+    time_limit: float | None
+
+
+class SearchOptions(LossOptions, total=False):
+    """The options of ``compress``."""
+
+    classes: Sequence[RuleClass] | None
+    progress: Callable[[str], None] | None
 
 
 def compress(
@@ -99,32 +114,18 @@ def compress(
     return replace(rule, seconds=time.perf_counter() - started)
 
 
-def frontier(
-    solution: Solution,
-    most: int = 60,
-    *,
-    start: Start = None,
-    worst: bool = False,
-    relative: bool = True,
-    relative_to: LossReference = "optimal",
-    classes: Sequence[RuleClass] | None = None,
-    time_limit: float | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Frontier:
-    """Size against loss for all rules of up to ``most`` numbers; arguments as in ``compress``."""
-    search = prepare_search(
-        solution, 0.0, start, worst, relative, relative_to, classes, time_limit, progress
-    )
-    return find_frontier(search, most)
+def frontier(solution: Solution, max_size: int = 60, **options: Unpack[SearchOptions]) -> Frontier:
+    """Size against loss for all rules of up to ``max_size`` numbers; options as in ``compress``."""
+    return find_frontier(prepare_search(solution, 0.0, **options), max_size)
 
 
-def find_frontier(search: Search, most: int) -> Frontier:
+def find_frontier(search: Search, max_size: int) -> Frontier:
     """Size against loss for the classes of a search."""
-    _require_count(most)
-    search.want_frontier = True
+    _require_max_size(max_size)
+    search.wants_frontier = True
     try:
         for rule_class in search.rule_classes:
-            search_class(search, rule_class, most)
+            search_class(search, rule_class, max_size)
     except KeyboardInterrupt:
         if not search.points:
             raise
@@ -134,45 +135,41 @@ def find_frontier(search: Search, most: int) -> Frontier:
 def least_size(
     solution: Solution,
     loss: float,
-    kind: RuleClass,
+    rule_class: RuleClass,
     *,
-    start: Start = None,
-    worst: bool = False,
-    relative: bool = True,
-    relative_to: LossReference = "optimal",
-    most: int = 400,
-    time_limit: float | None = None,
+    max_size: int = 400,
+    **options: Unpack[LossOptions],
 ) -> ClassOutcome:
     """How small a rule of one class can be: what is proven, and found on the way.
 
-    Arguments as in ``compress``. Sizes up to ``most`` are ruled out by branch and bound, one after
-    the other, for as long as the time limit allows. Where no rule is found, ``explanation`` says
-    what was tried and what may help.
+    Options as in ``compress``. Sizes up to ``max_size`` are ruled out by branch and bound, one
+    after the other, for as long as the time limit allows. Where no rule is found, ``explanation``
+    says what was tried and what may help.
     """
-    search = prepare_search(solution, loss, start, worst, relative, relative_to, [kind], time_limit)
-    _require_count(most)
-    why_not = explain_inapplicable(search, kind)
+    search = prepare_search(solution, loss, classes=[rule_class], **options)
+    _require_max_size(max_size)
+    why_not = explain_inapplicable(search, rule_class)
     if why_not:
-        return ClassOutcome(kind.name, None, 0, why_not)
-    size_needed = prove_size_lower_bound(search, kind, most)
-    if size_needed:
-        size_needed = raise_size_lower_bound(search, kind, size_needed, most, math.inf)
-    best = search.find_smallest(kind.name)
-    size = None if best is None else best.size
+        return ClassOutcome(rule_class.name, None, 0, why_not)
+    task = ClassSearch(search, rule_class, max_size)
+    prove_size_lower_bound(task)
+    if task.size_needed:
+        raise_size_lower_bound(task, math.inf)
+    best = task.best
     remarks = []
-    if best is None and size_needed > 1:
+    if best is None and task.size_needed > 1:
         remarks.append(
-            f"none with {counted(size_needed - 1, 'number')} or fewer meets the loss target"
+            f"none with {counted(task.size_needed - 1, 'number')} or fewer meets the loss target"
         )
     elif best is None:
         remarks += ["nothing is proven", describe_effort(search, "rules")]
-    remarks.append(describe_ending(search, best is not None, "a larger loss or `most`"))
-    return ClassOutcome(kind.name, size, size_needed, "; ".join(filter(None, remarks)))
+    remarks.append(describe_ending(task, "a larger loss or `max_size`"))
+    return make_outcome(task, task.size_needed, remarks)
 
 
-def _require_count(most: object) -> None:
-    if not is_count(most):
-        raise ArgumentError("most is a whole number, at least 1", value=f"got {most!r}")
+def _require_max_size(max_size: object) -> None:
+    if not is_count(max_size):
+        raise ArgumentError("max_size is a whole number, at least 1", value=f"got {max_size!r}")
 
 
 def _refuse_equal_numbers(grid: StateGrid) -> None:
@@ -231,7 +228,7 @@ def _search_classes(search: Search) -> None:
         for rule_class in search.rule_classes:
             if isinstance(rule_class, RunLength):
                 # Always possible, so that there is a rule whatever the time limit.
-                add_exact_table(search, rule_class)
+                _add_exact_table(search, rule_class)
         for i, rule_class in enumerate(search.rule_classes):
             now = time.perf_counter()
             share = max(CLASS_TIME_SHARE, 1 / (len(search.rule_classes) - i))
@@ -243,10 +240,18 @@ def _search_classes(search: Search) -> None:
         for rule_class in search.rule_classes:
             best = search.find_smallest()
             if best is not None and best.kind == rule_class.name:
-                tighten_outcome(search, rule_class)
+                tighten_outcome(search, rule_class, best)
     except KeyboardInterrupt:
         if search.find_smallest() is None:
             raise
+
+
+def _add_exact_table(search: Search, rule_class: RuleClass) -> None:
+    """Add the smallest rule of a class that takes optimal actions only, if there is one."""
+    costs = search.make_costs((search.evaluator.action_loss > 0).astype(float))
+    if not rule_class.why_not_applicable(costs):
+        fitted = rule_class.fit(costs, search.max_size(rule_class), 0.5)
+        search.select(rule_class, [rule for rule in fitted if rule.cost < 0.5][:1])
 
 
 def _reserve_proof_time(search: Search, started: float) -> None:
@@ -267,11 +272,10 @@ def _certify_smallest(solution: Solution, search: Search) -> Rule:
     """The smallest rule whose certificate meets the loss target, with as few digits as possible."""
     classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
     target = search.loss_target
-    promising = (p for p in search.points.values() if target.is_met_by(search.evaluator(p.table)))
+    promising = filter(search.is_met_by, search.points.values())
     for original in sorted(promising, key=attrgetter("size", "loss")):
         task = ClassSearch(search, classes_by_name[original.kind], original.size)
-        shorter = shorten_numbers(task, original)
-        for point in chain(shorter, [original]):
+        for point in chain(shorter_rules(task, original), [original]):
             policy = solution.mdp.policy(point.build_tree(solution.mdp.grid), name=point.kind)
             proof = prove(solution, policy, target.start)
             if target.is_proven_by(proof):

@@ -1,21 +1,21 @@
 """Quick evaluation of many candidate rules: the losses that a search compares.
 
-    loss L = A_pi^-1 gap_pi,   visits d = mu A_pi^-1,   A_pi = I - discount P_pi,
+    loss L = A_pi^-1 l_pi,   visits d = mu A_pi^-1,   A_pi = I - discount P_pi,
 
-with gap(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = A_*^-1 of the optimal
-policy is computed once; a rule that differs from it in k states, with rows that differ by
-D = discount (P_pi - P_*), costs one system of order k (Woodbury):
+with the action loss l(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = A_*^-1 of
+the optimal policy is computed once; a rule that differs from it in k states, with rows that differ
+by D = discount (P_pi - P_*), costs one system of order k (Woodbury):
 
-    L = M_k (I - D M_k)^-1 gap_k,   d = mu M + z D M,   z = mu M_k (I - D M_k)^-1,
+    L = M_k (I - D M_k)^-1 l_k,   d = mu M + z D M,   z = mu M_k (I - D M_k)^-1,
 
 and the rows of D M, one for each state and action, are computed when a rule first needs them.
 
-For an average, gap(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
-all states, and d the long-run shares: d gap_pi = g* - g_pi, the same from every start. A rule must
+For an average, l(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
+all states, and d the long-run shares: d l_pi = g* - g_pi, the same from every start. A rule must
 have one recurrent class then; with a total reward it must end, and where the process has ended the
 rows of P are 0. A large model goes through the package's own loops, only as far as losses must be
-distinguished: its mean loss is d gap_pi, so that the visits are all that is computed, beginning
-with those of the optimal policy. Before that, d >= mu makes mu gap_pi a bound from below. The loss
+distinguished: its mean loss is d l_pi, so that the visits are all that is computed, beginning
+with those of the optimal policy. Before that, d >= mu makes mu l_pi a bound from below. The loss
 that is stated in the end rests on a certificate, or on bounds that residuals prove, never on these.
 """
 
@@ -35,17 +35,19 @@ from scipy.sparse.linalg import splu, spsolve
 from tessella.criteria.average import ENDING_MIN_DEFICIT
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
+from tessella.mdp.tabular.pairs import SparseModel
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
 from tessella.solvers.engine import Engine
-from tessella.solvers.evaluate import evaluate
+from tessella.solvers.evaluate import Evaluation, evaluate
 from tessella.solvers.occupancy import compute_visits
 from tessella.solvers.solution import Solution
 
-TIE_ERROR_MULTIPLE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
+TIE_ERROR_MULTIPLE = 8  # errors of the gain: a tie where the values have no bound
 SPARSE_MAX_DENSITY = 0.1  # share of entries that are not 0, up to which rows are kept as sparse
-LOWER_BOUND_SWEEPS = 40  # sweeps of many rules at once, which bound their losses from below
+LOWER_BOUND_SWEEPS = 40  # sweeps of many tables at once, which bound their losses from below
+LOWER_BOUND_BATCH_TABLES = 64  # tables bounded at once
 VISITS_MIN_TOLERANCE = 1e-9  # total error of the visits in a large model, at the finest
 VISITS_MAX_TOLERANCE = 1e-3  # total error of the visits in a large model, at the coarsest
 AVERAGE_SHARES_TOLERANCE = 1e-4  # total error of the long-run shares of an average
@@ -93,19 +95,19 @@ class PolicyEvaluator:
         self._cache: dict[bytes, PolicyLoss | None] = {}
 
     @cached_property
-    def gap(self) -> NDArray[np.float64]:
+    def action_loss(self) -> NDArray[np.float64]:
         """(S, A) V* - Q*, 0 where that is a tie, inf where infeasible."""
         if self.is_average and self.tie_tolerance > self._average_loss_tolerance:
-            gap = self._compute_extended_gap()
-            if gap is not None:
-                return gap
+            extended = self._compute_extended_action_loss()
+            if extended is not None:
+                return extended
         q = self.solution.q.reshape(self.mdp.n_states, -1)
         best = q.max(axis=1) if self.is_average else self.solution.value.ravel()
-        gap = best[:, None] - q
-        return np.where(gap <= self.tie_tolerance, 0.0, gap)
+        action_loss = best[:, None] - q
+        return np.where(action_loss <= self.tie_tolerance, 0.0, action_loss)
 
-    def _compute_extended_gap(self) -> NDArray[np.float64] | None:
-        """The same from double-double relative values, where float64 rounding hides the gaps."""
+    def _compute_extended_action_loss(self) -> NDArray[np.float64] | None:
+        """The same from double-double relative values, where float64 rounding hides the losses."""
         deviation = Engine(self.solution.policy_plan).row_sum_bounds.deviation
         extended = compute_extended_residuals(self.mdp, deviation, self.solution.policy.table)
         if extended is None:
@@ -116,8 +118,9 @@ class PolicyEvaluator:
         residuals[entries] = extended.residuals
         error[entries] = extended.error
         best = residuals.argmax(axis=1)[:, None]
-        gap = np.take_along_axis(residuals, best, axis=1) - residuals
-        return np.where(gap <= 2 * (error + np.take_along_axis(error, best, axis=1)), 0.0, gap)
+        action_loss = np.take_along_axis(residuals, best, axis=1) - residuals
+        is_tie = action_loss <= 2 * (error + np.take_along_axis(error, best, axis=1))
+        return np.where(is_tie, 0.0, action_loss)
 
     @property
     def _average_loss_tolerance(self) -> float:
@@ -125,14 +128,14 @@ class PolicyEvaluator:
         return LOSS_RELATIVE_TOLERANCE * self.mdp.dynamics.reward_scale
 
     @property
-    def second_best_gap(self) -> NDArray[np.float64]:
+    def second_best_loss(self) -> NDArray[np.float64]:
         """(S,) what the second-best action loses; 0 where there is none."""
-        second = np.sort(self.gap, axis=1)[:, min(1, self.mdp.n_actions - 1)]
+        second = np.sort(self.action_loss, axis=1)[:, min(1, self.mdp.n_actions - 1)]
         return np.where(np.isfinite(second), second, 0.0)
 
     @property
     def tie_tolerance(self) -> float:
-        """Gaps up to this are taken for 0; where nothing bounds the values, what rounding makes."""
+        """Losses up to this are ties; where nothing bounds the values, what rounding makes."""
         tolerance = self.solution.tie_tolerance
         if np.isfinite(tolerance):
             return tolerance
@@ -156,9 +159,13 @@ class PolicyEvaluator:
         return find_absorbing_states(Engine(self.solution.policy_plan)).ravel()
 
     @cached_property
+    def _sparse_model(self) -> SparseModel:
+        return self.mdp.to_sparse()
+
+    @cached_property
     def rows(self) -> NDArray[np.float64]:
         """(A, S, S) transition probabilities of a small model, 0 where it has ended."""
-        dense = np.stack([matrix.toarray() for matrix in self.mdp.to_sparse().transition])
+        dense = np.stack([matrix.toarray() for matrix in self._sparse_model.transition])
         dense[:, self._absorbing_mask] = 0.0
         return dense
 
@@ -166,7 +173,7 @@ class PolicyEvaluator:
         """(S, S) the rows of a table, 0 where the process has ended."""
         if self.is_small:
             return csr_array(self.rows[table, np.arange(len(table))])
-        matrices = self.mdp.to_sparse().transition
+        matrices = self._sparse_model.transition
         selectors = [
             diags_array(((table == a) & ~self._absorbing_mask).astype(float))
             for a in range(len(matrices))
@@ -178,13 +185,23 @@ class PolicyEvaluator:
         """How many rules have been evaluated."""
         return len(self._cache)
 
-    def is_admissible(self, table: NDArray) -> bool:
-        """Whether a table takes feasible actions, and its chains are such that it has a loss."""
-        if not self.feasible[np.arange(len(table)), table].all():
-            return False
-        return not (self.is_average or self.is_total) or self._get_loss(table) is not None
+    def is_feasible(self, table: NDArray) -> bool:
+        """Whether a table takes feasible actions."""
+        return bool(self.feasible[np.arange(len(table)), table].all())
 
-    def _count_closed_classes(self, chain: csr_array) -> int:
+    def evaluate(self, table: NDArray) -> PolicyLoss | None:
+        """What a feasible table of actions loses; None if its chains are such that it has no loss.
+
+        An average needs one recurrent class, and a total reward an end.
+        """
+        table = np.ascontiguousarray(table.ravel(), dtype=np.int32)
+        key = blake2b(table.tobytes()).digest()
+        if key not in self._cache:
+            self._cache[key] = self._evaluate(table)
+        return self._cache[key]
+
+    @staticmethod
+    def _count_closed_classes(chain: csr_array) -> int:
         """How many sets of states a chain never leaves, once there, and does not end in."""
         chain.eliminate_zeros()
         n_classes, class_of = connected_components(chain, directed=True, connection="strong")
@@ -194,22 +211,7 @@ class PolicyEvaluator:
         can_leave[class_of[np.asarray(chain.sum(axis=1)).ravel() < 1 - ENDING_MIN_DEFICIT]] = True
         return int((~can_leave).sum())
 
-    def __call__(self, table: NDArray) -> PolicyLoss:
-        """What an admissible table of actions loses."""
-        policy_loss = self._get_loss(table)
-        if policy_loss is None:
-            raise ModelError("a rule that is evaluated must have a loss")
-        return policy_loss
-
-    def _get_loss(self, table: NDArray) -> PolicyLoss | None:
-        table = np.ascontiguousarray(table.ravel(), dtype=np.int32)
-        key = blake2b(table.tobytes()).digest()
-        if key not in self._cache:
-            self._cache[key] = self._evaluate(table)
-        return self._cache[key]
-
     def _evaluate(self, table: NDArray) -> PolicyLoss | None:
-        """What a feasible table loses; None if it has no loss."""
         if self.is_total or (self.is_average and self.is_small):
             chain = self._build_policy_matrix(table)
             if self._count_closed_classes(chain) != int(self.is_average):
@@ -223,14 +225,14 @@ class PolicyEvaluator:
         return self._evaluate_iteratively(table)
 
     def _evaluate_chain(self, table: NDArray, chain: csr_array) -> PolicyLoss | None:
-        """What a rule loses per period: by its gain, where gaps are not exact enough."""
+        """What a rule loses per period: by its gain, where action losses are not exact enough."""
         tolerance = self._average_loss_tolerance
         if self.tie_tolerance <= tolerance and np.isfinite(self.solution.tie_tolerance):
             policy_loss = self._evaluate_by_update(table)
             loss = policy_loss.loss
             assert loss is not None
             # The residuals enclose the loss.
-            residuals = self.gap[np.arange(len(table)), table] + chain @ loss - loss
+            residuals = self.action_loss[np.arange(len(table)), table] + chain @ loss - loss
             error = np.ptp(residuals) + EPS * (len(table) + 8) * np.abs(loss).max()
             if error <= tolerance and np.isfinite(error):
                 return policy_loss
@@ -253,7 +255,8 @@ class PolicyEvaluator:
         visit_changes = self._compute_visit_changes(changed, table[changed])
         columns = self._inverse[:, changed]
         factors = lu_factor(np.eye(len(changed)) - visit_changes[:, changed], check_finite=False)
-        loss = columns @ lu_solve(factors, self.gap[changed, table[changed]], check_finite=False)
+        action_loss = self.action_loss[changed, table[changed]]
+        loss = columns @ lu_solve(factors, action_loss, check_finite=False)
         start = self._choose_visit_origin(loss)
         z = lu_solve(factors, start @ columns, trans=1, check_finite=False)
         return self._make_loss(table, loss, start @ self._inverse + z @ visit_changes)
@@ -304,98 +307,81 @@ class PolicyEvaluator:
         mean = float(self.start @ loss)
         return PolicyLoss(table, loss, visits, mean, mean if self.is_average else float(loss.max()))
 
-    def compute_policy_gaps(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
+    def compute_policy_gains(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
         assert policy_loss.loss is not None, "only small models have the loss of every state"
         expected_loss = self.expected_next(policy_loss.loss)
-        q = -np.where(self.feasible, self.gap, 0.0) - self.mdp.discount * expected_loss  # less V*
+        action_loss = np.where(self.feasible, self.action_loss, 0.0)
+        q = -action_loss - self.mdp.discount * expected_loss  # less V*
         q[~self.feasible] = -np.inf
         return q.max(axis=1, keepdims=True) - q
 
     @cached_property
     def _value_scale(self) -> float:
-        """How large values and gaps are."""
-        gaps = self.gap[np.isfinite(self.gap)]
-        return max(float(np.abs(self.solution.value).max()), float(gaps.max())) or 1.0
-
-    def bound_loss_below(self, table: NDArray) -> float:
-        """What a table surely loses at least: in the first period, or in the state itself."""
-        gaps = self.gap[np.arange(len(table)), table.ravel()]
-        if self.is_average:
-            return 0.0
-        return float(gaps.max() if self.worst else self.start @ gaps)
+        """How large values and losses are."""
+        largest_loss = float(self.action_loss[np.isfinite(self.action_loss)].max())
+        return max(float(np.abs(self.solution.value).max()), largest_loss) or 1.0
 
     def _evaluate_iteratively(self, table: NDArray) -> PolicyLoss | None:
         """A rule of a large model, as far as losses must be distinguished."""
-        gaps = self.gap[np.arange(len(table)), table]
+        immediate = self.action_loss[np.arange(len(table)), table]
         is_optimal = np.array_equal(table, self.solution.policy.table.ravel())
-        if not (is_optimal or self.is_average or gaps.any()):
+        if not (is_optimal or self.is_average or immediate.any()):
             return PolicyLoss(table, None, self.optimal.visits, 0.0, 0.0)
         policy = Policy.from_table(self.mdp.grid, self.mdp.actions, table)
         tol = max(LOSS_RELATIVE_TOLERANCE * self._value_scale, self.loss_tolerance)
         if self.is_average:
             return self._evaluate_average(policy, tol)
         guess = None if is_optimal else self.optimal.visits
-        policy_visits = self._compute_visits(policy, guess, tol, float(gaps.max()))
-        mean = float(policy_visits @ gaps)
+        policy_visits = self._compute_visits(policy, guess, tol, float(immediate.max()))
+        mean = float(policy_visits @ immediate)
         worst = np.nan
         if self.worst:
-            value = self.solution.value
-            plan = self.solution.policy_plan
-            evaluation = evaluate(self.mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
-            worst = float(np.maximum(value - evaluation.value, 0.0).max())
+            value = self._evaluate_policy(policy, tol).value
+            worst = float(np.maximum(self.solution.value - value, 0.0).max())
         return PolicyLoss(table, None, policy_visits.astype(np.float32), mean, worst)
 
-    def _compute_visits(
-        self, policy: Policy, guess: NDArray | None, tol: float, largest_gap: float
+    def _evaluate_policy(self, policy: Policy, tol: float | None) -> Evaluation:
+        best = self.solution
+        return evaluate(
+            self.mdp, policy, tol=tol, guess=best.value, partial=True, plan=best.policy_plan
+        )
+
+    def _compute_shares(
+        self, policy: Policy, tol: float, guess: NDArray | None = None
     ) -> NDArray[np.float64]:
-        """(S,) visits from the start, so exact that ``largest_gap`` in each is off by ``tol``."""
+        """(grid) shares of time from the start."""
+        start = self.start.reshape(self.mdp.grid.shape)
+        plan = self.solution.policy_plan
+        return compute_visits(self.mdp, policy, start, tol=tol, guess=guess, plan=plan).share
+
+    def _compute_visits(
+        self, policy: Policy, guess: NDArray | None, tol: float, largest_loss: float
+    ) -> NDArray[np.float64]:
+        """(S,) visits from the start, so exact that ``largest_loss`` in each is off by ``tol``."""
         criterion = self.mdp.criterion
-        max_loss = criterion.value_of_constant_reward(largest_gap)
+        max_loss = criterion.value_of_constant_reward(largest_loss)
         visits_tolerance = VISITS_MAX_TOLERANCE
         if max_loss and not self.worst:
             visits_tolerance = float(
                 np.clip(tol / max_loss, VISITS_MIN_TOLERANCE, VISITS_MAX_TOLERANCE)
             )
-        start = self.start.reshape(self.mdp.grid.shape)
         initial_shares = None
         if guess is not None:
             initial_shares = criterion.equivalent_constant_reward(guess.astype(float))
-        result = compute_visits(
-            self.mdp,
-            policy,
-            start,
-            tol=visits_tolerance,
-            guess=initial_shares,
-            plan=self.solution.policy_plan,
-        )
-        return np.asarray(criterion.value_of_constant_reward(result.share)).ravel()
+        shares = self._compute_shares(policy, visits_tolerance, initial_shares)
+        return np.asarray(criterion.value_of_constant_reward(shares)).ravel()
 
     def _evaluate_average(
         self, policy: Policy, tol: float, chain: csr_array | None = None
     ) -> PolicyLoss | None:
         """By the gains; where those are not known well, what a rule loses at most."""
         best = self.solution
-        start = self.start.reshape(self.mdp.grid.shape)
         try:
-            evaluation = evaluate(
-                self.mdp,
-                policy,
-                tol=tol or None,
-                guess=best.value,
-                partial=True,
-                plan=best.policy_plan,
-            )
+            evaluation = self._evaluate_policy(policy, tol or None)
             factors = None if chain is None else EliminationFactors.of(chain, np.inf)
             if factors is None:
-                visits = compute_visits(
-                    self.mdp,
-                    policy,
-                    start,
-                    tol=AVERAGE_SHARES_TOLERANCE,
-                    plan=best.policy_plan,
-                )
-                share = visits.share.ravel()
+                share = self._compute_shares(policy, AVERAGE_SHARES_TOLERANCE).ravel()
             else:
                 share = factors.stationary_distribution()
         except (ModelError, NotConverged):
@@ -411,13 +397,16 @@ class PolicyEvaluator:
     def _evaluate_by_factorisation(self, table: NDArray) -> PolicyLoss:
         """A large model that ends, by the factors of I - P_pi."""
         factors = splu((eye_array(len(table)) - self._build_policy_matrix(table)).tocsc())
-        loss = factors.solve(self.gap[np.arange(len(table)), table])
+        loss = factors.solve(self.action_loss[np.arange(len(table)), table])
         return self._make_loss(table, np.maximum(loss, 0.0), factors.solve(self.start, trans="T"))
 
     @cached_property
     def optimal(self) -> PolicyLoss:
         """The optimal policy: its visits are where a search begins."""
-        return self(self.solution.policy.table)
+        policy_loss = self.evaluate(self.solution.policy.table)
+        if policy_loss is None:
+            raise ModelError("the optimal policy must have one recurrent class, or end")
+        return policy_loss
 
     def sum_unit_loss(self) -> float:
         """What a loss of 1 in every period adds up to under the optimal policy, about."""
@@ -437,7 +426,7 @@ class PolicyEvaluator:
     def compute_random_value(self) -> float:
         """The value from the start of taking every feasible action as often."""
         share = self.feasible / self.feasible.sum(axis=1, keepdims=True)
-        model = self.mdp.to_sparse()
+        model = self._sparse_model
         continuing = np.where(self._absorbing_mask[:, None], 0.0, share)
         rows = sum(p.multiply(continuing[:, a : a + 1]) for a, p in enumerate(model.transition))
         reward = (share * np.where(self.feasible, model.reward, 0.0)).sum(axis=1)
@@ -447,11 +436,26 @@ class PolicyEvaluator:
         bordered = block_array([[system, np.ones((len(reward), 1))], [self.start[None], None]])
         return float(np.asarray(spsolve(bordered.tocsc(), np.append(reward, 0.0)))[-1])
 
-    def bound_losses_below(self, tables: NDArray, worst: bool) -> NDArray[np.float64]:
-        """(B,) lower bounds on the losses of (B, S) tables of a small model, by sweeps from 0."""
-        all_states = np.arange(tables.shape[1])
-        gaps = self.gap[all_states, tables].T  # (S, B)
-        loss = gaps.copy()
+    def bound_losses_below(self, tables: list[NDArray]) -> NDArray[np.float64]:
+        """(B,) lower bounds on the losses of tables of actions (S,).
+
+        By sweeps from 0 in a small model; in a large one by the loss of the first period.
+        """
+        if self.is_small:
+            batches = range(0, len(tables), LOWER_BOUND_BATCH_TABLES)
+            return np.concatenate(
+                [self._sweep_from_zero(tables[i : i + LOWER_BOUND_BATCH_TABLES]) for i in batches]
+            )
+        if self.is_average:
+            return np.zeros(len(tables))
+        first = [self.action_loss[np.arange(len(table)), table.ravel()] for table in tables]
+        return np.array([loss.max() if self.worst else self.start @ loss for loss in first])
+
+    def _sweep_from_zero(self, batch: list[NDArray]) -> NDArray[np.float64]:
+        """(B,) L_0 = l_pi, L_{n+1} = l_pi + discount P_pi L_n <= L of all tables at once."""
+        tables = np.stack(batch)
+        immediate = self.action_loss[np.arange(tables.shape[1]), tables].T  # (S, B)
+        loss = immediate.copy()
         for _ in range(LOWER_BOUND_SWEEPS):
             expected_loss = np.zeros_like(loss)
             for a, rows in enumerate(self.rows):
@@ -460,5 +464,5 @@ class PolicyEvaluator:
                 expected_loss[states] = np.where(
                     is_taken[states], rows[states] @ loss, expected_loss[states]
                 )
-            loss = gaps + self.mdp.discount * expected_loss
-        return loss.max(axis=0) if worst else self.start @ loss
+            loss = immediate + self.mdp.discount * expected_loss
+        return loss.max(axis=0) if self.worst else self.start @ loss

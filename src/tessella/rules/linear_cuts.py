@@ -26,11 +26,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise, permutations
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
@@ -41,6 +42,7 @@ from tessella.mdp.rule_tree import (
     Leaf,
     Node,
     Split,
+    is_text_axis,
     leaf_or_split,
     short_number_between,
 )
@@ -187,27 +189,37 @@ class LinearCuts(RuleClass):
             return "there are too many directions to try all, so weights are searched for"
         return ""
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
         for k in costs.numeric_axes:
-            results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], most)
+            results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], max_size)
         for pair in combinations(costs.numeric_axes, 2):
-            if most >= 2 and time.perf_counter() < costs.deadline:
+            if max_size >= 2 and time.perf_counter() < costs.deadline:
                 is_inexact = bool(self._why_not_all_directions(costs, pair))
                 projection = Projection(costs, pair)
                 weights = (
                     _search_weights(costs, pair) if is_inexact else projection.list_directions()
                 )
-                results += _fit_indexes(projection, weights, most, all_orders=not is_inexact)
-        if len(costs.numeric_axes) > 2 and most >= len(costs.numeric_axes):
+                results += _fit_indexes(projection, weights, max_size, all_orders=not is_inexact)
+        if len(costs.numeric_axes) > 2 and max_size >= len(costs.numeric_axes):
             full = Projection(costs, costs.numeric_axes)
-            results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), most)
+            results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), max_size)
         return pareto_front(results)
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best with as many cuts and weights of fewer digits."""
-        if isinstance(candidate.root, Split):
-            yield from _iterate_fewer_digits(costs, candidate.root)
+        if not isinstance(candidate.root, Split):
+            return
+        names, weights = zip(*candidate.root.weights, strict=True)
+        projection = Projection(costs, tuple(map(costs.grid.axis, names)))
+        for rounded in _round_weights(weights):
+            if rounded.tolist() == [*weights]:
+                return
+            fits = [
+                _fit_index(projection, rounded, is_reversed, len(candidate.root.cuts))
+                for is_reversed in (False, True)
+            ]
+            yield min(fits, key=attrgetter("cost"))
 
 
 class Projection:
@@ -278,23 +290,6 @@ def _sort_for_slopes(n: int, m: int) -> NDArray[np.int32]:
     return np.stack([np.argsort(i + w * j).astype(np.int32) for w in _list_slopes(n, m)])
 
 
-def _iterate_fewer_digits(costs: Costs, root: Split) -> Iterator[Candidate]:
-    """Indexes with as many cuts and all weights of fewer digits, each at its cheapest."""
-    axes = tuple(costs.grid.axis(name) for name, _ in root.weights)
-    projection = Projection(costs, axes)
-    weights = [weight for _, weight in root.weights]
-    for digits in range(WEIGHT_MAX_DECIMALS):
-        rounded = np.array([1.0, *(_round_significant(w, digits) for w in weights[1:])])
-        if rounded.tolist() == weights:
-            return
-        if rounded.all():
-            candidates = [
-                _fit_index(projection, rounded, is_reversed, len(root.cuts))
-                for is_reversed in (False, True)
-            ]
-            yield min(candidates, key=lambda candidate: candidate.cost)
-
-
 def _fit_indexes(
     projection: Projection, weights: list[NDArray], max_size: int, all_orders: bool = False
 ) -> list[Candidate]:
@@ -319,13 +314,19 @@ def _fit_rounded(
     exact = _fit_index(projection, weights, is_reversed, cuts)
     if len(weights) == 1:
         return exact
+    for rounded in _round_weights(weights):
+        candidate = _fit_index(projection, rounded, is_reversed, cuts)
+        if candidate.cost <= exact.cost * (1 + 1e-9):
+            return candidate
+    return exact
+
+
+def _round_weights(weights: Sequence[float] | NDArray) -> Iterator[NDArray[np.float64]]:
+    """Weights with more and more digits, the first being 1; without those that become 0."""
     for digits in range(WEIGHT_MAX_DECIMALS):
         rounded = np.array([1.0, *(_round_significant(w, digits) for w in weights[1:])])
         if rounded.all():
-            candidate = _fit_index(projection, rounded, is_reversed, cuts)
-            if candidate.cost <= exact.cost * (1 + 1e-9):
-                return candidate
-    return exact
+            yield rounded
 
 
 def _round_significant(number: float, digits: int) -> float:
@@ -368,10 +369,8 @@ def _search_weights(costs: Costs, axes: tuple[int, ...]) -> list[NDArray]:
         for k in range(1, len(axes)):
             trials = angles[k] + step * np.arange(-4, 5)
             trials = trials[np.abs(np.sin(trials)) > 1e-3]
-            trial_costs = [
-                _compute_least_cost(projection, _replace_angle(angles, k, angle, unit))
-                for angle in trials
-            ]
+            directions = (_replace_angle(angles, k, angle, unit) for angle in trials)
+            trial_costs = [projection.compute_least_costs(w)[:, -1].min() for w in directions]
             if min(trial_costs) < best:
                 best = min(trial_costs)
                 angles[k] = trials[int(np.argmin(trial_costs))]
@@ -389,10 +388,6 @@ def _replace_angle(angles: NDArray, axis: int, angle: float, unit: NDArray) -> N
     weights = np.tan(changed) * unit
     weights[0] = 1.0
     return weights
-
-
-def _compute_least_cost(projection: Projection, weights: NDArray) -> float:
-    return float(projection.compute_least_costs(weights)[:, -1].min())
 
 
 @dataclass(frozen=True)
@@ -419,13 +414,12 @@ class Staircase(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return max(costs.grid.shape) * len(costs.actions) - 1
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
         for across, along in permutations(range(costs.grid.ndim), 2):
-            numbers = costs.grid.values[along].dtype.kind != "U"  # one number is enough
-            is_usable = numbers and costs.grid.shape[across] > 1
+            is_usable = costs.grid.shape[across] > 1 and not is_text_axis(costs.grid, along)
             if is_usable and time.perf_counter() < costs.deadline:
-                results += self._fit_axes(costs, across, along, most)
+                results += self._fit_axes(costs, across, along, max_size)
         return pareto_front(results)
 
     def _fit_axes(self, costs: Costs, across: int, along: int, max_size: int) -> list[Candidate]:
@@ -498,7 +492,7 @@ def _build_band_split(
     band_starts = [int(starts[end]) for end in ends[:-1]]
     labels = costs.grid.values[across]
     name = costs.grid.axes[across]
-    if labels.dtype.kind == "U":
+    if is_text_axis(costs.grid, across):
         node = branches[-1]
         for start, branch in zip(reversed(band_starts), reversed(branches[:-1]), strict=True):
             node = LabelSplit(name, tuple(labels[:start].tolist()), branch, node)

@@ -3,8 +3,8 @@
 A relative target is a share of |J(pi*)|, the size of the optimal value from the start, as
 ``relative_loss`` of a certificate is; or of J(pi*) - J(random), what the optimum gains over taking
 every feasible action as often. Rules that cannot be distinguished from optimal meet a target of 0:
-``resolution`` is what ties and the error of the solution may hide. Any other target is met exactly,
-and refused where the solution is not known well enough for it.
+``zero_tolerance`` is what ties and the error of the solution may hide. Any other target is met
+exactly, and refused where the solution is not known well enough for it.
 
 ``prove`` gives the upper ends of a rule's losses, and the certificate that proves them, which can
 be checked by whoever has the model's file. Of an average it may be wider than the gains are known,
@@ -42,9 +42,9 @@ class LossTarget:
         loss: as the user stated it.
         limit: the same in the model's own units.
         worst: whether it is about the worst state, and not the mean over the start.
-        unit: what a loss is divided by to compare with ``loss``; 1 for an absolute loss.
+        reference: what a loss is divided by to compare with ``loss``; 1 for an absolute loss.
         relative_to: "optimal" or "random", or "" for an absolute loss.
-        resolution: losses up to this cannot be distinguished from 0.
+        zero_tolerance: losses up to this cannot be distinguished from 0.
         tolerance: how exact a solution must be to distinguish losses of ``limit`` from 0; 0 where
             float64 has no digits for that.
         start: (S,) distribution of the first state.
@@ -55,9 +55,9 @@ class LossTarget:
     loss: float
     limit: float
     worst: bool
-    unit: float
+    reference: float
     relative_to: str
-    resolution: float
+    zero_tolerance: float
     tolerance: float
     start: NDArray[np.float64]
     is_average: bool = False
@@ -70,18 +70,23 @@ class LossTarget:
     def is_met_by(self, policy_loss: PolicyLoss) -> bool:
         """Whether a rule seems to meet it; a proof has the last word."""
         return self.loss_of(policy_loss) <= (
-            self.limit * (1 - 1e-9) if self.loss else self.resolution / 2
+            self.limit * (1 - 1e-9) if self.loss else self.zero_tolerance / 2
         )
 
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
         bound = proof.worst if self.worst else proof.mean
-        return bound <= (self.limit if self.loss else self.resolution)
+        return bound <= (self.limit if self.loss else self.zero_tolerance)
+
+    @property
+    def effective_limit(self) -> float:
+        """What a rule may lose that cannot be distinguished from one that meets the target."""
+        return max(self.limit, self.zero_tolerance)
 
     @property
     def is_zero(self) -> bool:
         """Whether it allows no loss that can be distinguished from 0."""
-        return self.limit <= self.resolution
+        return self.limit <= self.zero_tolerance
 
     @property
     def hint(self) -> str:
@@ -125,25 +130,25 @@ def make_loss_target(
     if relative_to not in ("optimal", "random"):
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")
-    unit = _compute_unit(solution, evaluator, relative_to) if relative else 1.0
-    limit = float(loss) * unit
+    reference = _compute_reference(solution, evaluator, relative_to) if relative else 1.0
+    limit = float(loss) * reference
     error = solution.error_bound
     if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
         optimal_loss = prove(solution, solution.policy, evaluator.start).mean
-        resolution = 2 * max(optimal_loss, 2 * error)
+        zero_tolerance = 2 * max(optimal_loss, 2 * error)
     else:
         tie_loss = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance
-        resolution = float(tie_loss + 4 * error)
-    resolution = max(resolution, MIN_REWARD_SCALE)
-    tolerance = error * limit / resolution / 2
+        zero_tolerance = float(tie_loss + 4 * error)
+    zero_tolerance = max(zero_tolerance, MIN_REWARD_SCALE)
+    tolerance = error * limit / zero_tolerance / 2
     finest = EPS * max(abs(evaluator.compute_optimal_value()), solution.mdp.dynamics.reward_scale)
     loss_target = LossTarget(
         loss=float(loss),
         limit=limit,
         worst=bool(worst),
-        unit=unit,
+        reference=reference,
         relative_to=relative_to if relative else "",
-        resolution=resolution,
+        zero_tolerance=zero_tolerance,
         tolerance=tolerance if tolerance > finest else 0.0,
         start=evaluator.start,
         is_average=evaluator.is_average,
@@ -165,18 +170,20 @@ def require_flag(name: str, value: object) -> None:
         raise ArgumentError(f"{name} is True or False", value=f"got {value!r}")
 
 
-def _compute_unit(
+def _compute_reference(
     solution: Solution, evaluator: PolicyEvaluator, relative_to: LossReference
 ) -> float:
     optimal = evaluator.compute_optimal_value()
-    unit = abs(optimal) if relative_to == "optimal" else optimal - evaluator.compute_random_value()
-    # An optimum that is not known exactly makes the unit no larger than it surely is.
-    unit -= solution.error_bound * (1 + 1e-9)
-    if not unit > 0:
+    reference = abs(optimal)
+    if relative_to == "random":
+        reference = optimal - evaluator.compute_random_value()
+    # An optimum that is not known exactly makes the reference no larger than it surely is.
+    reference -= solution.error_bound * (1 + 1e-9)
+    if not reference > 0:
         requirement = "a relative loss needs an optimal value other than 0; say relative=False"
         error_text = f", within {round_up(solution.error_bound)}" if solution.error_bound else ""
         raise ArgumentError(requirement, value=f"it is {optimal:.3g}{error_text}")
-    return unit
+    return reference
 
 
 @dataclass(frozen=True, eq=False)

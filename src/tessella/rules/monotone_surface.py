@@ -27,8 +27,8 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.rule_tree import Leaf, Lookup, Node
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
+from tessella.mdp.rule_tree import Leaf, is_text_axis, lookup_of_table
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, compute_stakes, pareto_front
 from tessella.rules.trees import choose_positions, compute_boundary_losses, sum_blocks
 
 RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is computed again
@@ -66,9 +66,10 @@ class MonotoneSurface(RuleClass):
 
     def is_infeasible(self, costs: Costs, target: float) -> bool:
         """Whether every surface costs more than the target: the flow, rounded down, says so."""
-        if not self._is_complete(costs) or self.why_not_applicable(costs):
-            return False
         table = costs.by_rank
+        is_complete = table.size <= self.nodes and costs.grid.ndim <= ALL_DIRECTIONS_MAX_AXES
+        if not is_complete or self.why_not_applicable(costs):
+            return False
         likely = _guess_directions(table)
         for signs in (*likely, *(s for s in _list_directions(table.ndim - 1) if s not in likely)):
             if time.perf_counter() > costs.deadline:
@@ -77,16 +78,9 @@ class MonotoneSurface(RuleClass):
                 return False
         return True
 
-    def _is_complete(self, costs: Costs) -> bool:
-        """Whether cuts consider all states, and all directions."""
-        return self._is_affordable(costs.by_rank) and costs.grid.ndim <= ALL_DIRECTIONS_MAX_AXES
-
-    def _is_affordable(self, table: NDArray) -> bool:
-        return table.size <= self.nodes
-
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
-        if most < SURFACE_MIN_SIZE:
+        if max_size < SURFACE_MIN_SIZE:
             return results
         grids = self._list_grids(costs)
         directions = _choose_directions(
@@ -100,7 +94,7 @@ class MonotoneSurface(RuleClass):
                 cheapest = find_cheapest_table(_flip_axes(table, signs)).table
                 surface = Surface(positions, signs, cheapest)
                 prune = positions is grids[-1] and signs is directions[0]
-                results += _fit_corners(costs, table, surface, most, prune)
+                results += _fit_corners(costs, table, surface, max_size, prune)
         return pareto_front(results)
 
     def _list_grids(self, costs: Costs) -> list[list[NDArray[np.int64]]]:
@@ -114,15 +108,11 @@ class MonotoneSurface(RuleClass):
             grids.append([np.arange(n) for n in shape])
         chosen = grids[:1]
         for coarser, finer in itertools.pairwise(grids):
-            n_cells = _count_cells(finer)
+            n_cells = math.prod(map(len, finer))
             is_affordable = n_cells * len(costs.actions) <= self.nodes
-            if is_affordable and n_cells > _count_cells(coarser):
+            if is_affordable and n_cells > math.prod(map(len, coarser)):
                 chosen.append(finer)
         return chosen
-
-
-def _count_cells(positions: list[NDArray]) -> int:
-    return math.prod(map(len, positions))
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,18 +334,14 @@ def _make_candidate(
         part_of_value = np.empty_like(part)
         part_of_value[order] = part  # from rising order to the order in which values are listed
         table = np.take(table, part_of_value, axis)
+    root = lookup_of_table(costs.grid.axes, table.ravel())
     text = _CornerText(costs, positions, signs, from_above)
     return Candidate(
-        _build_node(costs, table), corners.size, costs.of_table(table), text.describe(corners)
+        Leaf(root.actions[0]) if len(root.starts) == 1 else root,
+        corners.size,
+        costs.of_table(table),
+        text.describe(corners),
     )
-
-
-def _build_node(costs: Costs, table: NDArray[np.int64]) -> Node:
-    flat = table.ravel()
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(flat)) + 1])
-    if len(starts) == 1:
-        return Leaf(int(flat[0]))
-    return Lookup(costs.grid.axes, tuple(starts.tolist()), tuple(flat[starts].tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,7 +383,7 @@ class _CornerText:
         rising = self.signs[axis] > 0
         rank = int(starts[part]) if rising else int([*starts, n][len(starts) - part]) - 1
         value = grid.values[axis][order[rank]]
-        text = str(value) if grid.values[axis].dtype.kind == "U" else format_value(float(value))
+        text = str(value) if is_text_axis(grid, axis) else format_value(float(value))
         return f"{grid.axes[axis]} is {'at least' if rising else 'at most'} {text}"
 
 
@@ -426,8 +412,7 @@ def _list_directions(axes: int) -> Iterator[tuple[int, ...]]:
 
 def _guess_directions(table: NDArray) -> list[tuple[int, ...]]:
     """The direction in which the cheapest actions rise, by what is at stake; and its opposite."""
-    lowest = np.partition(table, 1, axis=-1)
-    stake = lowest[..., 1] - lowest[..., 0]
+    stake = compute_stakes(table)
     best = table.argmin(axis=-1)
     total = max(float(stake.sum()), 1e-300)
     deviation = stake * (best - (stake * best).sum() / total)

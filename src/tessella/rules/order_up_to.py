@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from tessella.errors import format_value
 from tessella.grid import AXIS_MAX_SIZE
 from tessella.mdp.actions import format_action
-from tessella.mdp.rule_tree import Split, short_number_between
+from tessella.mdp.rule_tree import Split, is_text_axis, short_number_between
 from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, iterate_roundings, pareto_front
 
@@ -61,7 +61,7 @@ class OrderUpTo(RuleClass):
         return costs.unsummable
 
     def why_not_exact(self, costs: Costs) -> str:
-        if sum(values.dtype.kind != "U" for values in costs.grid.values) > 1:
+        if sum(not is_text_axis(costs.grid, k) for k in range(costs.grid.ndim)) > 1:
             return "slopes and sums of axes are searched for"
         level = OrderLevel(costs, costs.numeric_axes)
         targets = level.targets(level.projection.values[0], level.order_sizes)
@@ -74,13 +74,13 @@ class OrderUpTo(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 4 if len(costs.numeric_axes) > 1 else 3
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        forms = _pick_cheapest(self._list_forms(costs, most))
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+        forms = _pick_cheapest(self._list_forms(costs, max_size))
         return pareto_front(form.build() for form in forms)
 
-    def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
+    def near_ties(self, costs: Costs, max_size: int) -> list[Candidate]:
         """Of each size some that cost little more, with other slopes."""
-        forms = sorted(self._list_forms(costs, most), key=lambda form: (form.size, form.cost))
+        forms = sorted(self._list_forms(costs, max_size), key=lambda form: (form.size, form.cost))
         sizes = [list(same) for _, same in groupby(forms, key=lambda form: form.size)]
         return [form.build() for same in sizes for form in same[1:NEAR_TIES_PER_SIZE]]
 
@@ -233,7 +233,7 @@ class OrderLevel:
         return max(1e-11 * spread if summed else 0.0, 8 * np.finfo(float).eps * size)
 
     def list_lots(self, limit: int | None) -> list[float]:
-        """Actions of which some, but not all, are multiples: the first ``most``."""
+        """Actions of which some, but not all, are multiples: the first ``limit``."""
         positive = self.order_sizes[self.order_sizes > 0]
         lots = [
             float(q)
@@ -287,7 +287,9 @@ class _FormFitter:
         forms = []
         for i, u, cost in choices:
             level = _shorten(all_targets, float(targets[i]), self.rounds_up)
-            forms.append(self._make_form(level, ends[i], u, cost))
+            size = self.size + int(u < len(values))
+            build = partial(self._build, level, ends[i], u, size, max(cost, 0.0))
+            forms.append(OrderForm(size, max(cost, 0.0), build))
         return forms
 
     def _find_action_ends(
@@ -302,19 +304,14 @@ class _FormFitter:
         whole = np.full((len(targets), 1), len(values))
         return np.hstack([whole, ends, np.zeros_like(whole)])
 
-    def _make_form(self, target: float, ends: NDArray, u: int, cost: float) -> OrderForm:
-        size = self.size + int(u < len(self.states.values))
-        return OrderForm(size, max(cost, 0.0), partial(self._build, target, ends, u, cost))
-
-    def _build(self, target: float, ends: NDArray, u: int, cost: float) -> Candidate:
+    def _build(self, target: float, ends: NDArray, u: int, size: int, cost: float) -> Candidate:
         """The form with this S, for the first ``u`` levels."""
         values = self.states.values
         actions = self.level.action_order[self.allowed]
         taken = np.repeat(actions[::-1], -np.diff(ends)[::-1])
         taken[u:] = actions[0]
-        size = self.size + int(u < len(values))
         root = build_split_from_actions(self.named_weights, values, taken)
-        return Candidate(root, size, max(cost, 0.0), self._describe(target, taken, u))
+        return Candidate(root, size, cost, self._describe(target, taken, u))
 
     def _describe(self, target: float, taken: NDArray, u: int) -> str:
         """The form in one sentence, that of a threshold where it has two actions to choose from."""

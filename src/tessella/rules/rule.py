@@ -33,17 +33,17 @@ from tessella.mdp.rule_tree import (
     node_to_json,
 )
 from tessella.rounding import round_up, round_up_percent
-from tessella.rules.export.export import ExportedFile, export
-from tessella.rules.export.export_context import (
+from tessella.rules.comparisons import (
     Condition,
     LabelSet,
-    OffGrid,
     SumRange,
     add_condition,
     is_possible,
     iterate_branches,
     single_axis,
 )
+from tessella.rules.export.export import ExportedFile, export
+from tessella.rules.export.export_context import OffGrid
 from tessella.rules.loss_target import PER_PERIOD, describe_loss_reference
 from tessella.rules.rule_class import Candidate, format_weighted_sum, pareto_front
 
@@ -61,12 +61,6 @@ FACTS = {
     "promised": "a number",
     "periods_per_time": "a number",
 }
-
-
-def explain(rule: Rule) -> str:
-    """The decisions of a rule, what it loses, and how small it could be."""
-    text = rule.sentence or describe_tree(rule.tree, rule.actions, rule.action_name)
-    return "\n".join(filter(None, [text, _describe_size(rule), _describe_loss(rule)]))
 
 
 def describe_tree(tree: RuleTree, actions: tuple, action_name: str) -> str:
@@ -94,23 +88,17 @@ def _describe_size(rule: Rule) -> str:
 def _describe_loss(rule: Rule) -> str:
     if not rule.facts:
         return ""
-    is_optimal = not rule.facts["mean_loss"] and not rule.facts["worst_loss"]
-    text = _describe_no_loss(rule) if is_optimal else _describe_loss_bounds(rule)
+    in_costs = rule.facts.get("told_in") == "costs"
+    if rule.facts["mean_loss"] or rule.facts["worst_loss"]:
+        text = _describe_loss_bounds(rule, in_costs)
+    else:
+        verb = "costs as little as possible" if in_costs else "loses nothing"
+        text = f"It {verb}: it is optimal."
     return f"{text}\nThe target was {rule.loss_target}."
 
 
-def _is_stated_in_costs(rule: Rule) -> bool:
-    return rule.facts.get("told_in") == "costs"
-
-
-def _describe_no_loss(rule: Rule) -> str:
-    verb = "costs as little as possible" if _is_stated_in_costs(rule) else "loses nothing"
-    return f"It {verb}: it is optimal."
-
-
-def _describe_loss_bounds(rule: Rule) -> str:
+def _describe_loss_bounds(rule: Rule, in_costs: bool) -> str:
     facts = rule.facts
-    in_costs = _is_stated_in_costs(rule)
     share = facts.get("relative_loss")
     reference = describe_loss_reference(in_costs)
     comparison = "" if share is None else f" ({round_up_percent(share)} of {reference})"
@@ -143,11 +131,10 @@ def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
                 lines.append(f"{action_names[action]} {state_where}")
             stack.append((node.otherwise, (*path, "otherwise")))
         else:
-            stack += [
-                (child, conditions)
-                for condition, child in reversed(_list_branches(tree, node))
-                if _has_states(tree, conditions := add_condition(path, condition))
-            ]
+            for condition, child in reversed(_list_branches(tree, node)):
+                conditions = add_condition(path, condition)
+                if all(_is_possible(tree, c) for c in conditions):
+                    stack.append((child, conditions))
     return lines
 
 
@@ -178,10 +165,6 @@ def _list_branches(tree: RuleTree, node: Split | LabelSplit) -> list[tuple[Condi
         (LabelSet(node.axis, inside), node.inside),
         (LabelSet(node.axis, outside), node.outside),
     ]
-
-
-def _has_states(tree: RuleTree, path: PathConditions) -> bool:
-    return all(_is_possible(tree, condition) for condition in path)
 
 
 def _is_possible(tree: RuleTree, condition: Condition | str) -> bool:
@@ -359,8 +342,9 @@ class Rule(Policy):
         return self.size_needed == self.size
 
     def explain(self) -> str:
-        """What it says and what is known of it, in plain sentences."""
-        return explain(self)
+        """Its decisions, what it loses, and how small it could be, in plain sentences."""
+        text = self.sentence or describe_tree(self.tree, self.actions, self.action_name)
+        return "\n".join(filter(None, [text, _describe_size(self), _describe_loss(self)]))
 
     def __str__(self) -> str:
         return self.explain()

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tessella.errors import format_value
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
-from tessella.mdp.rule_tree import Node, RuleTree
+from tessella.mdp.rule_tree import Node, RuleTree, is_text_axis
 
 AnyRule = TypeVar("AnyRule")  # a candidate, or a point of a frontier
 SUMMABLE_MAX_STEPS = 1e100  # values in finest steps of an axis, up to which axes are added
@@ -65,8 +65,8 @@ class Costs:
     @property
     def numeric_axes(self) -> tuple[int, ...]:
         """Positions of the axes that have numbers and more than one of them."""
-        pairs = enumerate(self.grid.values)
-        return tuple(k for k, v in pairs if v.dtype.kind != "U" and len(v) > 1)
+        grid = self.grid
+        return tuple(k for k, n in enumerate(grid.shape) if n > 1 and not is_text_axis(grid, k))
 
     @property
     def unsummable(self) -> str:
@@ -189,18 +189,18 @@ class RuleClass(ABC):
         return False
 
     @abstractmethod
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        """Rules of at most ``most`` numbers, each cheaper than all smaller ones.
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+        """Rules of at most ``max_size`` numbers, each cheaper than all smaller ones.
 
         None need cost less than ``target``. An exact class has the smallest rule within the target
-        among them, if there is one within ``most``.
+        among them, if there is one within ``max_size``.
         """
 
-    def imitations(self, costs: Costs, most: int) -> list[Candidate]:
-        """More rules of at most ``most`` numbers for a frontier to evaluate, whatever they cost."""
+    def imitations(self, costs: Costs, max_size: int) -> list[Candidate]:
+        """More rules of at most ``max_size`` numbers for a frontier, whatever they cost."""
         return []
 
-    def near_ties(self, costs: Costs, most: int) -> list[Candidate]:
+    def near_ties(self, costs: Costs, max_size: int) -> list[Candidate]:
         """More rules that cost little more than those of ``fit``, to be evaluated in small models.
 
         Where costs tie, rounding picks one of them, and it need not be the one that loses least.
@@ -216,16 +216,24 @@ class RuleClass(ABC):
         yield from ()
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
+        self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
     ) -> int:
-        """No rule of fewer numbers costs ``target`` or less; at most ``most + 1``.
+        """No rule of fewer numbers costs ``target`` or less; at most ``max_size + 1``.
 
         ``candidates`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
         """
         return min(
             (candidate.size for candidate in candidates if candidate.cost <= target),
-            default=most + 1,
+            default=max_size + 1,
         )
+
+
+def compute_stakes(costs: NDArray) -> NDArray[np.float64]:
+    """(...) second-lowest less lowest of (..., A) costs: what is at stake in each state."""
+    if costs.shape[-1] < 2:
+        return np.zeros(costs.shape[:-1])
+    lowest = np.partition(costs, 1, axis=-1)
+    return lowest[..., 1] - lowest[..., 0]
 
 
 def iterate_roundings(number: float) -> Iterator[float]:

@@ -40,7 +40,14 @@ from tessella.rules.linear_cuts import (
     find_optimal_cuts,
     sort_states,
 )
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, format_weighted_sum, pareto_front
+from tessella.rules.rule_class import (
+    Candidate,
+    Costs,
+    RuleClass,
+    compute_stakes,
+    format_weighted_sum,
+    pareto_front,
+)
 
 WEIGHT_DECIMALS = (1, 2, 3)  # behind the point, of weights in steps of their axis
 LBFGS_MAX_STEPS = 60  # steps of L-BFGS
@@ -71,16 +78,19 @@ class SmallNetwork(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return _compute_size(len(costs.numeric_axes), self.units, len(costs.actions) - 1)
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
         axes = costs.numeric_axes
         coarse = Projection(costs, axes, use_blocks=True)
         full = Projection(costs, axes)
         for units, start in product(range(1, self.units + 1), range(self.starts)):
-            if _compute_size(len(axes), units, 1) > most or time.perf_counter() > costs.deadline:
+            if (
+                _compute_size(len(axes), units, 1) > max_size
+                or time.perf_counter() > costs.deadline
+            ):
                 break
             trained = _train_index(coarse, units, np.random.default_rng(start), costs.deadline)
-            results += _fit_cuts(costs, full, trained, most)
+            results += _fit_cuts(costs, full, trained, max_size)
         return pareto_front(results)
 
 
@@ -160,8 +170,7 @@ def _compute_cost_steps(table: NDArray) -> NDArray[np.float64]:
 
 def _fit_initial_slope(points: NDArray, table: NDArray) -> NDArray[np.float64]:
     """(d,) the direction in which the cheapest action rises, by what is at stake, of length 1."""
-    lowest = np.partition(table, 1, axis=1)
-    stake = lowest[:, 1] - lowest[:, 0]
+    stake = compute_stakes(table)
     weight = np.sqrt(np.minimum(stake, np.quantile(stake, 0.99)))
     design = np.column_stack([points, np.ones(len(points))]) * weight[:, None]
     slope = np.linalg.lstsq(design, table.argmin(axis=1) * weight, rcond=None)[0][:-1]

@@ -46,10 +46,10 @@ class OneAction(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 1
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         totals = costs.by_state.sum(axis=0)
         best = int(totals.argmin())
-        return [Candidate(Leaf(best), 1, float(totals[best]))] if most >= 1 else []
+        return [Candidate(Leaf(best), 1, float(totals[best]))] if max_size >= 1 else []
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class RunLength(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 2 * costs.grid.size
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results = []
         for order in list(permutations(range(costs.grid.ndim)))[:MAX_AXIS_ORDERS]:
             array = costs.by_state.reshape(*costs.grid.shape, -1).transpose(*order, -1)
@@ -75,14 +75,14 @@ class RunLength(RuleClass):
             for threshold in _list_thresholds(flat):
                 if time.perf_counter() > costs.deadline and results:
                     break
-                results += _fit_runs(costs, order, flat, threshold, most)
+                results += _fit_runs(costs, order, flat, threshold, max_size)
         return pareto_front(results)
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
+        self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
     ) -> int:
         # The fewest runs are those of no cost at all; with costs of 0 and 1 that is below 1.
-        return super().size_lower_bound(costs, target, most, candidates) if target < 1 else 1
+        return super().size_lower_bound(costs, target, max_size, candidates) if target < 1 else 1
 
 
 def _list_thresholds(flat: NDArray) -> NDArray[np.float64]:
@@ -111,7 +111,7 @@ def _fit_runs(
 
 
 def find_fewest_runs(allowed: NDArray, max_runs: int) -> tuple[NDArray, NDArray] | None:
-    """(starts, actions) of the fewest runs of (n, A) allowed actions; None beyond ``most``."""
+    """(starts, actions) of the fewest runs of (n, A) allowed actions; None beyond ``max_runs``."""
     n = len(allowed)
     stops = np.where(allowed, n, np.arange(n)[:, None])  # the next state where an action stops
     stops = np.minimum.accumulate(stops[::-1], axis=0)[::-1]
@@ -147,14 +147,14 @@ class WithExceptions(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         return "which rule to make exceptions to is searched for"
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         exception_size = costs.grid.ndim + 1
         results: list[Candidate] = []
         for base in self.bases:
             if base.why_not_applicable(costs):
                 continue
-            for candidate in base.fit(costs, most - exception_size, target):
-                count = min((most - candidate.size) // exception_size, MAX_EXCEPTIONS)
+            for candidate in base.fit(costs, max_size - exception_size, target):
+                count = min((max_size - candidate.size) // exception_size, MAX_EXCEPTIONS)
                 results += _add_exceptions(costs, candidate, count, target)
         return pareto_front(results)
 

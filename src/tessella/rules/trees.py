@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, short_number_between
+from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, is_text_axis, short_number_between
 from tessella.rules.boxes import (
     BoxCut,
     BoxLeaf,
@@ -73,19 +73,17 @@ class AxisTree(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return compute_tree_size(costs.grid.size)
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        leaves = compute_max_leaves(most)
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+        leaves = compute_max_leaves(max_size)
         if leaves < 1:
             return []
         positions = self._choose_positions(costs)
         boxes = BoxTreeSolver(sum_blocks(costs.by_rank, positions))
         if leaves <= self._max_counted_leaves(boxes) and not self.why_not_exact(costs):
-            best = boxes.solve_by_count(leaves)
-            return pareto_front(
-                [_make_candidate(costs, tree, cost, positions) for cost, tree in best]
-            )
+            results = boxes.solve_by_count(leaves)
+            return pareto_front(_make_candidates(costs, results, positions))
         results = self._find_good_trees(costs, boxes, leaves, target)
-        candidates = [_make_candidate(costs, tree, cost, positions) for cost, tree in results]
+        candidates = _make_candidates(costs, results, positions)
         if leaves > 1 and (self.why_not_exact(costs) or not _is_integral(costs.by_state)):
             candidates += self._fit_greedy_trees(costs, leaves)
         return pareto_front(candidates)
@@ -104,29 +102,29 @@ class AxisTree(RuleClass):
             results += boxes.solve_by_count(n_counted)
         return boxes.prune_trees([tree for _, tree in results], leaves)
 
-    def imitations(self, costs: Costs, most: int) -> list[Candidate]:
+    def imitations(self, costs: Costs, max_size: int) -> list[Candidate]:
         """A greedy tree as it grows, and as it is cut back."""
         all_positions = [np.arange(n) for n in costs.grid.shape]
         trees = grow_nested_trees(
-            *_flatten_costs(costs), min(compute_max_leaves(most), IMITATION_MAX_LEAVES)
+            *_flatten_costs(costs), min(compute_max_leaves(max_size), IMITATION_MAX_LEAVES)
         )
-        return [_make_candidate(costs, tree, np.inf, all_positions) for tree in trees]
+        return _make_candidates(costs, [(np.inf, tree) for tree in trees], all_positions)
 
     def _fit_greedy_trees(self, costs: Costs, leaves: int) -> list[Candidate]:
         """What is left of greedy trees when they are pruned for these costs."""
         all_positions = [np.arange(n) for n in costs.grid.shape]
         trees = grow_cart_trees(*_flatten_costs(costs), min(2 * leaves, GROWN_MAX_LEAVES))
         pruned = BoxTreeSolver(costs.by_rank).prune_trees(trees, leaves)
-        return [_make_candidate(costs, tree, cost, all_positions) for cost, tree in pruned]
+        return _make_candidates(costs, pruned, all_positions)
 
     def size_lower_bound(
-        self, costs: Costs, target: float, most: int, candidates: list[Candidate]
+        self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
     ) -> int:
-        leaves = compute_max_leaves(most)
+        leaves = compute_max_leaves(max_size)
         boxes = BoxTreeSolver(costs.by_rank)
         must_cost_nothing = target < 1 and _is_integral(costs.by_state)
         if leaves <= self._max_counted_leaves(boxes) or must_cost_nothing:
-            return super().size_lower_bound(costs, target, most, candidates)
+            return super().size_lower_bound(costs, target, max_size, candidates)
         bound = _bound_leaves_below(boxes, target, costs.deadline)
         return compute_tree_size(min(bound, leaves + 1))
 
@@ -226,15 +224,23 @@ def _solve_by_prices(boxes: BoxTreeSolver, target: float, deadline: float) -> li
     goal = max(target, lowest_cost)
     if _has_integral_sums(boxes) and results[0][0] <= goal:
         return results
+    for price, total, tree in _narrow_price(boxes, low, high, goal, deadline):
+        results.append((total - price * count_leaves(tree), tree))
+    return results
+
+
+def _narrow_price(
+    boxes: BoxTreeSolver, low: float, high: float, goal: float, deadline: float
+) -> Iterator[tuple[float, float, BoxTree]]:
+    """Prices nearer and nearer to where the cost meets a goal: price, cost with leaves, tree."""
     for _ in range(PRICE_MAX_PASSES):
         if time.perf_counter() > deadline:
-            break
+            return
         price = math.sqrt(low * high)
         total, tree = boxes.solve_for_price(price)
-        cost = total - price * count_leaves(tree)
-        results.append((cost, tree))
-        low, high = (price, high) if cost <= goal else (low, price)
-    return results
+        yield price, total, tree
+        meets_goal = total - price * count_leaves(tree) <= goal
+        low, high = (price, high) if meets_goal else (low, price)
 
 
 def _has_integral_sums(boxes: BoxTreeSolver) -> bool:
@@ -246,16 +252,9 @@ def _bound_leaves_below(boxes: BoxTreeSolver, target: float, deadline: float) ->
     high = float(boxes.compute_action_costs(boxes.shape).min())
     if high <= target:
         return 1
-    best = 1.0
-    low = 1e-9 * high
-    for _ in range(PRICE_MAX_PASSES):  # the bound rises and then falls with the price
-        if time.perf_counter() > deadline:
-            break
-        price = math.sqrt(low * high)
-        total, tree = boxes.solve_for_price(price)
+    best = 1.0  # the bound rises and then falls with the price
+    for price, total, _ in _narrow_price(boxes, 1e-9 * high, high, target, deadline):
         best = max(best, (total * (1 - 1e-12) - target) / price)
-        cost = total - price * count_leaves(tree)
-        low, high = (price, high) if cost <= target else (low, price)
     return max(1, math.ceil(best - 1e-6))
 
 
@@ -285,12 +284,14 @@ def sum_blocks(costs: NDArray, positions: list[NDArray]) -> NDArray[np.float64]:
     return costs
 
 
-def _make_candidate(
-    costs: Costs, tree: BoxTree, cost: float, positions: list[NDArray]
-) -> Candidate:
-    return Candidate(
-        build_node(costs, tree, positions), compute_tree_size(count_leaves(tree)), cost
-    )
+def _make_candidates(
+    costs: Costs, results: list[tuple[float, BoxTree]], positions: list[NDArray]
+) -> list[Candidate]:
+    """Trees with their costs as candidates."""
+    return [
+        Candidate(build_node(costs, tree, positions), compute_tree_size(count_leaves(tree)), cost)
+        for cost, tree in results
+    ]
 
 
 def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
@@ -311,7 +312,7 @@ def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[
     name = costs.grid.axes[cut.axis]
     position = int(positions[cut.axis][cut.position])
     values = costs.grid.values[cut.axis]
-    if values.dtype.kind == "U":
+    if is_text_axis(costs.grid, cut.axis):
         return LabelSplit(name, tuple(values[:position].tolist()), *children)
     numbers = costs.sorted_values[cut.axis]
     limit = short_number_between(numbers[position - 1], numbers[position])
@@ -336,10 +337,10 @@ class LinearTree(RuleClass):
     """Trees with cuts along single axes and along sums of two.
 
     Attributes:
-        most: the largest p and q of a sum.
+        max_weight: the largest p and q of a sum.
     """
 
-    most: int = 3
+    max_weight: int = 3
     name: ClassVar[str] = "linear tree"
 
     def why_not_applicable(self, costs: Costs) -> str:
@@ -357,8 +358,8 @@ class LinearTree(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         return "trees with slanting cuts are grown greedily"
 
-    def fit(self, costs: Costs, most: int, target: float) -> list[Candidate]:
-        leaves = compute_max_leaves(most)
+    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+        leaves = compute_max_leaves(max_size)
         if leaves < 2:
             return []
         features = [*self._list_axis_features(costs), *self._list_sum_features(costs)]
@@ -383,7 +384,7 @@ class LinearTree(RuleClass):
 
     def _list_weight_pairs(self) -> list[tuple[int, int]]:
         """(p, q) without a common factor, q of either sign."""
-        numbers = range(1, self.most + 1)
+        numbers = range(1, self.max_weight + 1)
         positive = [(p, q) for p in numbers for q in numbers if math.gcd(p, q) == 1]
         return [(p, sign * q) for p, q in positive for sign in (1, -1)]
 
@@ -392,7 +393,7 @@ class LinearTree(RuleClass):
         points = costs.grid.points
         features = []
         for k, name in enumerate(grid.axes):
-            if grid.values[k].dtype.kind == "U":
+            if is_text_axis(grid, k):
                 labels = tuple(map(str, grid.values[k]))
                 features.append(CutFeature((name,), points[:, k].astype(int), labels))
             else:

@@ -4,7 +4,7 @@ A form is a function of axes and parameters that gives the action, as ``certify`
 axes: ``form(stock, S)``. All candidates are compared in one batch. In a small model their losses
 are first bounded from below, by sweeps of all of them together,
 
-    L_0 = gap_pi,   L_{n+1} = gap_pi + discount P_pi L_n  <=  L,
+    L_0 = l_pi,   L_{n+1} = l_pi + discount P_pi L_n  <=  L,   l = V* - Q*,
 
 and then found exactly in the order of these bounds, until the next bound exceeds the best loss: so
 the best is the best of all, though few are evaluated to the end.
@@ -16,6 +16,8 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -26,9 +28,9 @@ from tessella.certificates.certify import certify
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import ArgumentError, TessellaError, require_type
+from tessella.errors import ArgumentError, PolicyError, require_type
 from tessella.mdp.actions import components
-from tessella.mdp.as_policy import as_policy
+from tessella.mdp.as_policy import Function, as_policy
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.evaluator import PolicyEvaluator
@@ -36,8 +38,6 @@ from tessella.rules.loss_target import require_flag
 from tessella.solvers.solution import Solution
 
 TUNE_MAX_CANDIDATES = 100_000  # candidates
-LOWER_BOUND_BATCH_CANDIDATES = 64  # candidates bounded at once
-FORM_RESULT_REQUIREMENT = "a form must give numbers or names"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +94,11 @@ def tune(
         raise ArgumentError("tune needs a function of axes and parameters", value=f"got {form!r}")
     require_flag("worst", worst)
     settings = _list_settings(ranges)
+    _check_parameters(form, mdp.grid.axes, ranges)
     distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
     tables = [_tabulate_form(solution, form, setting) for setting in settings]
-    admissible = [i for i, table in enumerate(tables) if evaluator.is_admissible(table)]
+    admissible = [i for i, table in enumerate(tables) if evaluator.is_feasible(table)]
     if not admissible:
         raise ArgumentError("every candidate takes an infeasible action in some state")
     best = _find_best(evaluator, [tables[i] for i in admissible], worst)
@@ -126,118 +127,57 @@ def _list_settings(ranges: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(ranges, values, strict=True)) for values in itertools.product(*lists)]
 
 
+class Form(Function):
+    """A form with values of its parameters, as a function of axes."""
+
+    kind = "a form"
+
+    @property
+    def name(self) -> str:
+        return ""
+
+    def predict(self, points: NDArray[np.float64]) -> Any:
+        answer = super().predict(points)
+        parts = components(self.actions)
+        if isinstance(answer, list | tuple) and parts:
+            return dict(zip(parts, answer, strict=False))
+        return answer
+
+
 def _tabulate_form(
     solution: Solution, form: Callable, setting: dict[str, Any]
 ) -> NDArray[np.int32]:
     """(S,) action indices of the form with these parameters."""
     mdp = solution.mdp
-
-    def call_form(**axes: Any) -> Any:
-        return form(**axes, **setting)
-
-    call_form.__name__ = getattr(form, "__name__", "form")
-    names = mdp.grid.axes
-    coordinates = mdp.grid.values_at(mdp.grid.points)
-    arguments = {name: coordinates[name] for name in _list_requested_axes(form, names, setting)}
-    location = ", ".join(f"{name}={value}" for name, value in setting.items())
+    rule = Form(partial(form, **setting), mdp.grid, mdp.actions, mdp.action_name, "value")
     try:
-        answers = call_form(**arguments)
-    except TessellaError:
-        raise
-    except Exception as error:
-        requirement = "a form must give an action for every state"
-        message = f"it raised {type(error).__name__}: {error}"
-        raise ArgumentError(requirement, location=location, value=message) from error
-    return _find_actions(
-        mdp.actions, _to_records(answers, mdp.n_states, components(mdp.actions), location)
-    )
+        return np.asarray(rule(mdp.grid.points), dtype=np.int32)
+    except PolicyError as error:
+        values = [f"{name}={value}" for name, value in setting.items()]
+        location = ", ".join(filter(None, [*values, error.location]))
+        raise ArgumentError(error.requirement, location=location, value=error.value) from error
 
 
-def _list_requested_axes(
-    form: Callable, names: tuple[str, ...], setting: dict[str, Any]
-) -> list[str]:
-    """The axes that a form asks for."""
-    from inspect import signature
-
-    parameters = list(signature(form).parameters)
-    unknown = [name for name in parameters if name not in names and name not in setting]
-    if unknown:
-        requirement = "a form names axes of the model and parameters that have ranges"
-        raise ArgumentError(requirement, value=f"{unknown[0]!r} is neither")
-    return [name for name in parameters if name in names]
-
-
-def _to_records(answers: Any, n_states: int, parts: tuple[str, ...], location: str) -> NDArray:
-    """(S,) answers, or (S, components) of actions that have some: a column for each."""
-    if isinstance(answers, Mapping):
-        answers = [answers.get(name, np.nan) for name in parts]
-    columns = _broadcast(answers, n_states, parts, location)
-    if len(columns) != max(len(parts), 1) or not {c.dtype.kind for c in columns} <= set("biufU"):
-        requirement = f"a form must give a dict of {', '.join(parts)}"
-        raise ArgumentError(
-            requirement if parts else FORM_RESULT_REQUIREMENT,
-            location=location,
-            value=f"got {type(answers).__name__}",
-        )
-    records = np.empty(n_states, dtype=[(str(k), c.dtype) for k, c in enumerate(columns)])
-    for k, column in enumerate(columns):
-        records[str(k)] = column
-    return records
-
-
-def _broadcast(answers: Any, n_states: int, parts: tuple[str, ...], location: str) -> list[NDArray]:
-    """Columns (S,) of answers for every state, or of one for all states."""
-    answered = [*answers] if isinstance(answers, list | tuple) and parts else [answers]
-    try:
-        return [np.broadcast_to(np.asarray(column), (n_states,)) for column in answered]
-    except ValueError:
-        requirement = f"a form must give one action for each of {n_states:,} states"
-        shapes = ", ".join(str(np.shape(column)) for column in answered)
-        raise ArgumentError(requirement, location=location, value=f"got shape {shapes}") from None
-
-
-def _find_actions(actions: tuple, answers: NDArray) -> NDArray[np.int32]:
-    """(S,) indices of the actions with these components."""
-    distinct, inverse = np.unique(answers, return_inverse=True)
-    is_single = len(answers.dtype.names or ()) == 1
-    index_of = {(action,) if is_single else tuple(action): i for i, action in enumerate(actions)}
-    unknown = [value for value in distinct.tolist() if tuple(value) not in index_of]
-    if unknown:
-        requirement = f"a form must give one of the actions {', '.join(map(str, actions))}"
-        label = unknown[0][0] if is_single else tuple(unknown[0])
-        raise ArgumentError(requirement, value=f"got {label}")
-    indices = np.array([index_of[tuple(value)] for value in distinct.tolist()], dtype=np.int32)
-    return indices[inverse.ravel()]
+def _check_parameters(form: Callable, axes: tuple[str, ...], ranges: Mapping[str, Any]) -> None:
+    """Refuse a form that names something else than axes and parameters with ranges."""
+    for name in signature(form).parameters:
+        if name not in axes and name not in ranges:
+            requirement = "a form names axes of the model and parameters that have ranges"
+            raise ArgumentError(requirement, value=f"{name!r} is neither")
 
 
 def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -> int:
     """Which table loses least."""
-    lower_bounds = _bound_losses_below(evaluator, tables, worst)
+    lower_bounds = evaluator.bound_losses_below(tables)
     best = 0
     lowest_loss = np.inf
     for i in np.argsort(lower_bounds, kind="stable"):
         if lower_bounds[i] > lowest_loss:
             break
-        policy_loss = evaluator(tables[i])
+        policy_loss = evaluator.evaluate(tables[i])
+        assert policy_loss is not None, "only averages and totals have policies without a loss"
         loss = policy_loss.worst if worst else policy_loss.mean
         if loss < lowest_loss:
             best = int(i)
             lowest_loss = loss
     return best
-
-
-def _bound_losses_below(
-    evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool
-) -> NDArray[np.float64]:
-    """(B,) lower bounds on the losses; of a large model, the first terms."""
-    if not evaluator.is_small:
-        all_states = np.arange(evaluator.mdp.n_states)
-        gaps = [evaluator.gap[all_states, table] for table in tables]
-        return np.array([g.max() if worst else evaluator.start @ g for g in gaps])
-    batches = [
-        tables[i : i + LOWER_BOUND_BATCH_CANDIDATES]
-        for i in range(0, len(tables), LOWER_BOUND_BATCH_CANDIDATES)
-    ]
-    return np.concatenate(
-        [evaluator.bound_losses_below(np.stack(batch), worst) for batch in batches]
-    )

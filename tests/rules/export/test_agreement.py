@@ -10,10 +10,11 @@ from support.exports import CASES, GRID, drawn, meant, states, strays
 
 import tessella as ts
 from tessella.mdp.rule_tree import RuleTree
-from tessella.rules.export.code import C99, BarePython
+from tessella.rules.export.c99 import C99
 from tessella.rules.export.export import TARGETS
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.onnx_graph import OnnxGraph
+from tessella.rules.export.python_code import BarePython
 from tessella.rules.export.spreadsheet import SpreadsheetFormula, Workbook
 from tessella.rules.export.sql import Sql
 

@@ -18,15 +18,12 @@ from support.exports import CASES, FACTS, states
 import tessella as ts
 from tessella.cli.group import main
 from tessella.mdp.rule_tree import Leaf, Lookup, RuleTree, Split
+from tessella.rules.comparisons import list_branch_tests, to_comparisons, to_rule_tree
 from tessella.rules.export import export as verb
-from tessella.rules.export.code import C99, BarePython
+from tessella.rules.export.c99 import C99
 from tessella.rules.export.export import TARGETS
-from tessella.rules.export.export_context import (
-    ExportContext,
-    list_branch_tests,
-    to_comparisons,
-    to_rule_tree,
-)
+from tessella.rules.export.export_context import ExportContext
+from tessella.rules.export.python_code import BarePython
 from tessella.rules.export.sql import Sql
 
 RULE = CASES["text_axis"]
@@ -134,8 +131,8 @@ def test_sql_refuses_text_and_blobs_where_a_number_is_due(declared, off_grid):
 def test_without_a_compiler_the_file_is_written_and_that_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     done = RULE.export(tmp_path / "a.c")
-    assert (done.states, done.remark) == (0, "no C compiler was found")
-    assert str(done) == "a.c: C99, not run: no C compiler was found"
+    assert (done.states, done.remark) == (0, "no C99 compiler was found")
+    assert str(done) == "a.c: C99, not run: no C99 compiler was found"
     assert (tmp_path / "a.c").exists()
 
 

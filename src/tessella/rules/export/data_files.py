@@ -17,7 +17,7 @@ import csv
 import io
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,13 +29,13 @@ from tessella.files import TEXT_MAX_BYTES, read_errors, read_whole
 from tessella.grid import StateGrid
 from tessella.mdp.actions import components
 from tessella.mdp.policy import Policy
+from tessella.mdp.rule_tree import is_text_axis
 from tessella.rules.export.export_context import (
     REFUSED_INDEX,
     UNKNOWN_ACTION_INDEX,
     ExportContext,
     ExportTarget,
     InputRows,
-    is_text_axis,
 )
 
 
@@ -47,22 +47,17 @@ class JsonFile(ExportTarget):
     is_data: ClassVar[bool] = True
 
     def write(self, context: ExportContext) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "rule.json")
-            context.policy.save(path)
-            return path.read_bytes()
+        return _read_written(context.policy.save)
 
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "rule.json")
             path.write_bytes(content)
             loaded = type(context.policy).load(path)
-        columns = []
-        for axis, name in enumerate(loaded.grid.axes):
-            values = np.asarray(rows[name])
-            columns.append(
-                loaded.grid.locate(axis, values) if is_text_axis(loaded.grid, name) else values
-            )
+        columns = [np.asarray(rows[name]) for name in loaded.grid.axes]
+        for axis in range(loaded.grid.ndim):
+            if is_text_axis(loaded.grid, axis):
+                columns[axis] = loaded.grid.locate(axis, columns[axis])
         return loaded.act(np.stack(columns, axis=-1)).astype(np.int64)
 
 
@@ -74,10 +69,7 @@ class CsvTable(ExportTarget):
     is_data: ClassVar[bool] = True
 
     def write(self, context: ExportContext) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "rule.csv")
-            context.policy.to_csv(path)
-            return path.read_bytes()
+        return _read_written(context.policy.to_csv)
 
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         """Look the rows up."""
@@ -93,6 +85,14 @@ class CsvTable(ExportTarget):
         states = zip(*(rows[axis] for axis in axes), strict=True)
         known = {key: i for i, key in enumerate(zip(*columns, strict=True))}
         return np.array([known.get(results.get(row, ()), REFUSED_INDEX) for row in states])
+
+
+def _read_written(write: Callable[[Path], None]) -> bytes:
+    """What a function writes to a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rule")
+        write(path)
+        return path.read_bytes()
 
 
 class DtControl(ExportTarget):
@@ -133,9 +133,10 @@ class DtControl(ExportTarget):
         table = _parse_controller(
             content.decode("ascii"), context.grid, context.policy.actions, "the file"
         )
-        indices = []
-        for axis, name in enumerate(context.grid.axes):
-            indices.append(context.grid.locate(axis, np.asarray(rows[name])))
+        indices = [
+            context.grid.locate(axis, np.asarray(rows[name]))
+            for axis, name in enumerate(context.grid.axes)
+        ]
         inside = np.all([index >= 0 for index in indices], axis=0)
         flat = np.ravel_multi_index([np.maximum(index, 0) for index in indices], context.grid.shape)
         return np.where(inside, table[flat], REFUSED_INDEX)

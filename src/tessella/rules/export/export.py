@@ -18,7 +18,7 @@ from tessella.files import atomic_write
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.rule_tree import RuleTree
-from tessella.rules.export.code import C99, BarePython
+from tessella.rules.export.c99 import C99
 from tessella.rules.export.data_files import CsvTable, DtControl, JsonFile
 from tessella.rules.export.export_context import (
     REFUSED_INDEX,
@@ -29,6 +29,7 @@ from tessella.rules.export.export_context import (
     ToolMissing,
 )
 from tessella.rules.export.onnx_graph import OnnxGraph
+from tessella.rules.export.python_code import BarePython
 from tessella.rules.export.spreadsheet import SpreadsheetFormula, Workbook
 from tessella.rules.export.sql import Sql
 

@@ -18,22 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import require_extra
-from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, Split
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, Split, is_text_axis
+from tessella.rules.comparisons import (
+    Condition,
+    LabelSet,
+    SumRange,
+    axis_ends,
+    list_branch_tests,
+    list_finite_ends,
+    nearest_cell,
+)
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
-    Condition,
     ExportContext,
     ExportTarget,
     InputRows,
-    LabelSet,
-    SumRange,
     ToolMissing,
-    axis_ends,
-    is_text_axis,
-    list_branch_tests,
-    list_finite_ends,
     make_identifiers,
-    nearest_cell,
     to_comment_text,
 )
 

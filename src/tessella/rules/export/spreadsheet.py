@@ -31,21 +31,22 @@ from numpy.typing import NDArray
 
 from tessella.errors import FileError, require_extra
 from tessella.grid import StateGrid
-from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree, Split
-from tessella.rules.export.export_context import (
+from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree, Split, is_text_axis
+from tessella.rules.comparisons import (
     Condition,
+    SumRange,
+    axis_ends,
+    list_finite_ends,
+    nearest_cell,
+    single_axis,
+)
+from tessella.rules.export.export_context import (
     ExportContext,
     ExportTarget,
     InputRows,
-    SumRange,
     ToolMissing,
-    axis_ends,
     format_number,
-    is_text_axis,
-    list_finite_ends,
-    nearest_cell,
     require_no_nul,
-    single_axis,
     to_comment_text,
 )
 
@@ -72,10 +73,8 @@ class SpreadsheetFormula(ExportTarget):
     def write(self, context: ExportContext) -> bytes:
         reject_close_numbers(context)
         lines = [to_comment_text(line) for line in context.header_lines]
-        lines += [
-            f"{format_cell(context.grid, axis)}: {to_comment_text(axis)}"
-            for axis in context.grid.axes
-        ]
+        for axis in context.grid.axes:
+            lines.append(f"{format_cell(context.grid, axis)}: {to_comment_text(axis)}")
         for name in context.action_columns:
             lines += ["", f"{to_comment_text(name)}:", format_formula(context, name)]
         return ("\n".join(lines) + "\n").encode()
@@ -109,12 +108,9 @@ def evaluate_formulas(
         compiled: Any = formulas.Parser().ast(text)[1].compile()
         result = compiled(*(cells[name] for name in compiled.inputs))
         flat = np.broadcast_to(np.asarray(result, dtype=object).reshape(-1), (count,))
-        answers.append([None if isinstance(x, XlError) else _to_plain_value(x) for x in flat])
+        plain = (x if isinstance(x, str | XlError) else float(x) for x in flat)
+        answers.append([None if isinstance(x, XlError) else x for x in plain])
     return context.find_actions(list(zip(*answers, strict=True)))
-
-
-def _to_plain_value(x: Any) -> float | str:
-    return x if isinstance(x, str) else float(x)
 
 
 def format_cell(grid: StateGrid, axis: str, row: int = 2) -> str:
@@ -373,15 +369,12 @@ def _fill_check(sheet: Any, context: ExportContext) -> None:
     states = np.unique(np.linspace(0, grid.size - 1, count).astype(int))
     expected = context.policy.table.ravel()[states]
     coordinates = [values.tolist() for values in grid.coordinates(states).values()]
+    actions = list(context.action_columns.values())
     formula_column, expected_column, agree_column = (grid.ndim + i * len(parts) for i in range(3))
     agree_letter = format_column(agree_column)
-    header = [
-        *grid.axes,
-        *(f"{p} by formula" for p in parts),
-        *(f"{p} meant" for p in parts),
-        "same",
-    ]
-    _fill_head(sheet, 1, header)
+    by_formula = (f"{part} by formula" for part in parts)
+    meant = (f"{part} meant" for part in parts)
+    _fill_head(sheet, 1, [*grid.axes, *by_formula, *meant, "same"])
     sheet.freeze_panes = "A2"
     # An error agrees with nothing.
     agree = f"COUNTIF({agree_letter}2:{agree_letter}{len(states) + 1},TRUE)"
@@ -392,13 +385,9 @@ def _fill_check(sheet: Any, context: ExportContext) -> None:
         _fill_row(sheet, row, [values[i] for values in coordinates])
         for k, name in enumerate(parts):
             sheet.cell(row, formula_column + k + 1).value = format_formula(context, name, row)
-            _set_cell(
-                sheet.cell(row, expected_column + k + 1), context.action_columns[name][action]
-            )
-        tests = [
-            _format_equality(sheet.cell(row, expected_column + k + 1), len(parts))
-            for k in range(len(parts))
-        ]
+        _fill_row(sheet, row, [values[action] for values in actions], expected_column + 1)
+        expected_cells = sheet[row][expected_column:agree_column]
+        tests = [_format_equality(cell, len(parts)) for cell in expected_cells]
         sheet.cell(row, agree_column + 1).value = f"=AND({','.join(tests)})"
 
 
@@ -423,8 +412,8 @@ def _fill_head(sheet: Any, row: int, names: list[str]) -> None:
         )
 
 
-def _fill_row(sheet: Any, row: int, values: list) -> None:
-    for position, value in enumerate(values, 1):
+def _fill_row(sheet: Any, row: int, values: list, first: int = 1) -> None:
+    for position, value in enumerate(values, first):
         _set_cell(sheet.cell(row, position), value)
 
 

@@ -18,19 +18,22 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.rules.export.export_context import (
+from tessella.mdp.rule_tree import is_text_axis
+from tessella.rules.comparisons import (
     Condition,
+    SumRange,
+    axis_ends,
+    iterate_clauses,
+    list_finite_ends,
+    single_axis,
+)
+from tessella.rules.export.export_context import (
     ExportContext,
     ExportTarget,
     InputRows,
-    SumRange,
-    axis_ends,
     format_number,
-    is_text_axis,
-    iterate_clauses,
-    list_finite_ends,
+    make_unique,
     require_no_nul,
-    single_axis,
     to_comment_text,
 )
 
@@ -70,14 +73,7 @@ class Sql(ExportTarget):
 def _name_columns(context: ExportContext) -> dict[str, str]:
     """Axis to column: the same name, unless two differ in nothing but case."""
     used: set[str] = set()
-    result = {}
-    for axis in context.grid.axes:
-        column = axis
-        while column.casefold() in used:
-            column += "_"
-        used.add(column.casefold())
-        result[axis] = column
-    return result
+    return {axis: make_unique(axis, used) for axis in context.grid.axes}
 
 
 def _format_case(context: ExportContext, name: str) -> str:

@@ -1,0 +1,172 @@
+"""The search in one class of rules, and its outcome.
+
+necessary conditions      additive costs that bound every rule within the loss target; the exact
+                          solver of the class rules out sizes that cannot satisfy them, on fewer
+                          axes where it is only a question of what is allowed
+candidates                are generated, evaluated and selected (see ``candidates``)
+branch and bound          of the class that has the smallest rule, if its solver is exact
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tessella.errors import counted
+from tessella.rules.branch_and_bound import BranchAndBound, NecessaryCondition
+from tessella.rules.candidates import candidates, imitations
+from tessella.rules.rule import ClassOutcome, FrontierPoint
+from tessella.rules.rule_class import Costs, RuleClass
+from tessella.rules.search import ClassSearch, Search
+
+CONTRADICTION_TEXT = "what seemed proven contradicts a rule that was found, so nothing is claimed"
+
+
+def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
+    """Search for the smallest rule of a class, with at most so many numbers."""
+    why_not = explain_inapplicable(search, rule_class)
+    if why_not:
+        search.outcomes.append(ClassOutcome(rule_class.name, None, 0, why_not))
+        return
+    n_tried_before = search.n_tried
+    task = ClassSearch(search, rule_class, max_size)
+    if search.wants_frontier:  # rules of all sizes first, and proofs with what time is left
+        task.select(imitations(task))
+        task.select(candidates(task))
+    prove_size_lower_bound(task)
+    if task.size_needed <= max_size and not search.wants_frontier:
+        task.select(candidates(task))
+    search.outcomes.append(_summarise(task, n_tried_before))
+    if search.report is not None:
+        search.report(_describe_progress(task))
+
+
+def prove_size_lower_bound(task: ClassSearch) -> None:
+    """Set ``size_needed`` to the largest size that the conditions rule out, plus one.
+
+    The rules fitted on the way are evaluated. Once the time is up it is 0: a fit that may have been
+    cut short rules out nothing.
+    """
+    bound = 0
+    for condition in task.search.conditions:
+        costs = _make_condition_costs(task, condition)
+        if task.rule_class.is_infeasible(costs, condition.target):
+            task.size_needed = task.max_size + 1
+            return
+        if task.rule_class.why_not_exact(costs):
+            continue
+        fitted = task.rule_class.fit(costs, task.max_size, condition.target)
+        class_bound = task.rule_class.size_lower_bound(
+            costs, condition.target, task.max_size, fitted
+        )
+        is_cut_short = task.search.is_class_time_up
+        task.select(task.choose(fitted))
+        if is_cut_short:
+            return
+        bound = max(bound, class_bound)
+    task.size_needed = bound
+
+
+def _make_condition_costs(task: ClassSearch, condition: NecessaryCondition) -> Costs:
+    """The costs of a condition, without axes that no rule of the class needs."""
+    costs = task.search.make_costs(condition.costs)
+    if not (condition.is_zero_one and task.rule_class.closed_under_slicing):
+        return costs
+    fewer = costs.drop_irrelevant_axes()
+    return costs if task.rule_class.why_not_applicable(fewer) else fewer
+
+
+def raise_size_lower_bound(task: ClassSearch, max_nodes: float) -> None:
+    """The same by branch and bound: sizes from ``size_needed`` on, until one is not ruled out.
+
+    A rule that is found on the way is kept, and then its size is the one that is needed.
+    """
+    search = task.search
+    if task.rule_class.why_not_exact(search.first_costs):
+        return
+    if not BranchAndBound.is_applicable(search.evaluator, search.loss_target):
+        return
+    deadline = min(search.deadline, search.class_deadline)
+    solver = BranchAndBound(
+        search.evaluator, search.loss_target, search.losses, task.size_needed, deadline, max_nodes
+    )
+    task.select(solver.branches(task.rule_class, task.max_size))
+    task.size_needed = solver.size_needed
+
+
+def tighten_outcome(search: Search, rule_class: RuleClass, best: FrontierPoint) -> None:
+    """Prove more about the class of the smallest rule, by branch and bound."""
+    index = [outcome.kind for outcome in search.outcomes].index(rule_class.name)
+    previous = search.outcomes[index]
+    if not 0 < previous.size_needed < best.size:
+        return
+    task = ClassSearch(search, rule_class, best.size - 1, previous.size_needed)
+    raise_size_lower_bound(task, BranchAndBound.compute_node_budget(search.evaluator))
+    smallest = task.best or best
+    search.outcomes[index] = replace(
+        previous, size=smallest.size, size_needed=min(task.size_needed, smallest.size)
+    )
+
+
+def explain_inapplicable(search: Search, rule_class: RuleClass) -> str:
+    """Why a class has no rules for this model; empty where it has."""
+    why = rule_class.why_not_applicable(search.first_costs)
+    return f"the class does not apply: {why}" if why else ""
+
+
+def _summarise(task: ClassSearch, n_tried_before: int) -> ClassOutcome:
+    """What became of a class."""
+    search = task.search
+    costs = _make_condition_costs(task, search.conditions[0])
+    remarks = [task.rule_class.why_not_exact(costs)]
+    best = task.best
+    size_needed = task.size_needed
+    is_ruled_out = size_needed > task.max_size and not search.wants_frontier
+    if best is not None and size_needed > best.size:
+        size_needed = 0
+        remarks.append(CONTRADICTION_TEXT)
+    elif is_ruled_out:
+        remarks.append(_describe_ruled_out(task, costs))
+    if best is None and not is_ruled_out:
+        rules = f"rules of up to {counted(task.max_size, 'number')}"
+        remarks.append(describe_effort(search, rules, n_tried_before))
+    suggestion = "a larger `max_size`" if search.wants_frontier else "a larger loss"
+    remarks.append(describe_ending(task, suggestion))
+    return make_outcome(task, size_needed, remarks)
+
+
+def make_outcome(task: ClassSearch, size_needed: int, remarks: list[str]) -> ClassOutcome:
+    best = task.best
+    size = None if best is None else best.size
+    return ClassOutcome(task.rule_class.name, size, size_needed, "; ".join(filter(None, remarks)))
+
+
+def _describe_ruled_out(task: ClassSearch, costs: Costs) -> str:
+    is_whole_class = task.rule_class.max_size(task.search.first_costs) <= task.max_size
+    target = task.search.conditions[0].target
+    if is_whole_class or task.rule_class.is_infeasible(costs, target):
+        return "no rule of this class meets the loss target"
+    return f"none with {counted(task.max_size, 'number')} or fewer meets the loss target"
+
+
+def _describe_progress(task: ClassSearch) -> str:
+    best = task.best
+    text = "nothing yet"
+    if best is not None:
+        text = f"{counted(best.size, 'number')}, loss {best.loss:.4g}"
+    n_evaluated = task.search.evaluator.n_evaluated
+    return f"{task.rule_class.name}: {text}; {n_evaluated:,} rules evaluated"
+
+
+def describe_effort(search: Search, rules: str, n_tried_before: int = 0) -> str:
+    """How many rules were tried; empty for none, which says nothing of the work done."""
+    count = search.n_tried - n_tried_before
+    return f"{rules} tried: {count:,}" if count else ""
+
+
+def describe_ending(task: ClassSearch, suggestion: str) -> str:
+    """How a search ended, and where it found nothing, what may help: ``suggestion``."""
+    stopped = "stopped by the time limit" if task.search.is_class_time_up else ""
+    if task.best is not None:
+        return stopped
+    hint = f"{suggestion} may allow one"
+    return f"{stopped}; more time or {hint}" if stopped else hint

@@ -1,0 +1,214 @@
+"""C99: one function from the coordinates of a state to an action.
+
+    int reorder(double stock, const char *season);     the index, or -1 for what is refused
+    const double reorder_order[5];                      what the indices stand for
+
+It needs ``strcmp`` for text axes, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from tessella.mdp.rule_tree import is_text_axis
+from tessella.rules.export.code import CompiledPrinter, CompiledTarget
+from tessella.rules.export.export_context import (
+    ExportContext,
+    derive_identifier,
+    format_number,
+    make_identifiers,
+    require_no_nul,
+)
+
+# Of C and C++, and what headers and compilers define besides.
+C_WORDS = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
+const const_cast constexpr continue decltype default delete do double dynamic_cast else enum
+explicit export extern false far float for friend goto huge if inline int interface linux
+long mutable namespace near new noexcept not not_eq nullptr operator or or_eq pascal private
+protected public register reinterpret_cast restrict return short signed sizeof small static
+static_assert static_cast struct switch template this thread_local throw true try typedef
+typeid typename typeof union unix unsigned using virtual void volatile wchar_t while xor
+xor_eq assert errno eof i index isnan main max min null offsetof signal stderr stdin stdout
+strcmp
+"""
+C_MATH_FUNCTIONS = """
+acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2
+expm1 fabs fdim floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint
+llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow pow10
+remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma
+trunc y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos ctan csqrt
+"""
+# Of the C library and of systems: a function of such a name would take the place of theirs.
+C_LIBRARY_FUNCTIONS = """
+abort abs access alarm alloca asctime atexit atof atoi atol atoll bcmp bcopy bind brk bsearch bzero
+calloc chdir chmod chown clearerr clock close closedir connect ctime daemon difftime div dup dup2
+environ err exit fclose fcntl feof ferror fflush ffs fgetc fgetpos fgets fileno fopen fork fprintf
+fputc fputs fread free freopen fscanf fseek fsetpos fstat fsync ftell fwrite getc getchar getcwd
+getenv getline getopt getpid gets getuid gmtime ioctl isalnum isalpha isascii isatty isblank iscntrl
+isdigit isfinite isgraph isinf islower isnormal isprint ispunct isspace isupper isxdigit kill labs
+ldiv link listen llabs lldiv localtime longjmp lseek malloc mblen memccpy memchr memcmp memcpy
+memmove mempcpy memset mkdir mktime mmap mount nice open opendir optarg optind pause perror pipe
+poll popen printf putc putchar putenv puts qsort raise rand random read readdir readlink realloc
+recv remove rename rewind rindex rmdir sbrk scanf select send setbuf setenv setjmp setlocale
+setvbuf signbit sleep snprintf socket sprintf srand srandom sscanf stat stpcpy strcasecmp strcat
+strchr strcoll strcpy strcspn strdup strerror strftime strlen strncat strncmp strncpy strndup
+strpbrk strrchr strsep strspn strstr strtod strtof strtok strtol strtold strtoll strtoul strtoull
+strxfrm swab sync syscall system tempnam time times tmpfile tmpnam toascii tolower toupper truncate
+uname ungetc unlink usleep va_arg va_copy va_end va_start vfprintf vfscanf vprintf vscanf vsnprintf
+vsprintf vsscanf wait waitpid warn write
+"""
+C_RESERVED_WORDS = frozenset(C_WORDS.split())
+C_LIBRARY_NAMES = frozenset(C_LIBRARY_FUNCTIONS.split()) | {
+    f"{name}{kind}" for name in C_MATH_FUNCTIONS.split() for kind in ("", "f", "l")
+}
+C_LOCAL_NAMES = ("total", "i", "known")
+HARNESS_PREFIX = "tessella_harness_"  # of names in the program that runs a function in C
+
+HARNESS_SOURCE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "rule.c"
+static double tessella_harness_number(void)
+{
+    char word[64];
+    if (scanf("%63s", word) != 1) exit(2);
+    return strtod(word, NULL);
+}
+static char *tessella_harness_text(void)
+{
+    unsigned long size;
+    char *read;
+    if (scanf("%lu:", &size) != 1 || !(read = malloc(size + 1))) exit(2);
+    if (fread(read, 1, size, stdin) != size) exit(2);
+    read[size] = 0;
+    return read;
+}
+static void tessella_harness_values(void)
+{
+    int i;
+@values@
+}
+int main(void)
+{
+    long tessella_harness_rows = (long)tessella_harness_number();
+    (void)tessella_harness_text;
+    tessella_harness_values();
+    while (tessella_harness_rows-- > 0) {
+@read@
+        printf("%d\\n", @call@);
+@free@
+    }
+    return 0;
+}
+"""
+
+
+class CPrinter(CompiledPrinter):
+    """The text of one rule in C, and a program that runs it on rows."""
+
+    comment = " * {}"
+    label_guard = "if (!{name} || !({test})) return -1;"
+    clamp_guard = (
+        "if (!({name} == {name})) return -1;\n"
+        "if ({name} < {low}) {name} = {low};\n"
+        "if ({name} > {high}) {name} = {high};"
+    )
+    grid_guard = (
+        "{{\n"
+        "    static const double known[] = {{{values}}};\n"
+        "    int i = 0;\n"
+        "    while (i < {count} && known[i] != {name}) i++;\n"
+        "    if (i == {count}) return -1;\n"
+        "}}"
+    )
+    return_index = "return {}; /* {} */"
+    assign_total = "total = {};"
+    if_block = "if ({}) {{"
+    block_end = "}"
+    if_return = "if ({})"
+    label_condition = "({})"
+    true = "1"
+
+    def __init__(self, context: ExportContext) -> None:
+        self.function_name = derive_identifier(context.stem, C_RESERVED_WORDS | C_LIBRARY_NAMES)
+        parts = make_identifiers([*context.action_columns], subject="part")
+        self.table_names = {name: f"{self.function_name}_{part}" for name, part in parts.items()}
+        own_names = (self.function_name, *self.table_names.values())
+        super().__init__(context, (*C_RESERVED_WORDS, *C_LOCAL_NAMES, *own_names))
+
+    def render(self) -> str:
+        usage = [f"{self.function_name}(...) is the index of an action, or -1 for what is refused;"]
+        usage += [f"{table}[index] is what to do ({n})" for n, table in self.table_names.items()]
+        kinds = [
+            "const char *" if is_text_axis(self.grid, axis) else "double "
+            for axis in self.grid.axes
+        ]
+        arguments = map("".join, zip(kinds, self.axis_names.values(), strict=True))
+        signature = f"int {self.function_name}({', '.join(arguments)})"
+        lines = ["/*", *self.comment_lines(*usage), " */"]
+        if any(is_text_axis(self.grid, axis) for axis in self.grid.axes):
+            lines += ["#include <string.h>"]
+        lines += ["", f"{signature};", *map(self._declare_table, self.context.action_columns), ""]
+        lines += [signature, "{", *(["    double total;"] if self.uses_total else [])]
+        return "\n".join([*lines, *self.body_lines(), "}"])
+
+    def _declare_table(self, name: str) -> str:
+        values = self.context.action_columns[name]
+        is_text = isinstance(values[0], str)
+        kind = "char *const " if is_text else "double "
+        literals = map(self.format_text if is_text else format_number, values)
+        table = f"{self.table_names[name]}[{len(values)}]"
+        return f"extern const {kind}{table};\nconst {kind}{table} = {{{', '.join(literals)}}};"
+
+    def format_label_test(self, axis: str, labels: Sequence[str]) -> str:
+        name = self.axis_names[axis]
+        return " || ".join(f"strcmp({name}, {self.format_text(label)}) == 0" for label in labels)
+
+    def format_text(self, text: str) -> str:
+        """UTF-8, everything but letters, digits and spaces in octal."""
+        return f'"{"".join(map(_escape_byte, require_no_nul(text, "C").encode()))}"'
+
+    def render_harness(self) -> str:
+        arguments = [f"{HARNESS_PREFIX}x{i}" for i in range(self.grid.ndim)]
+        read = []
+        free = []
+        for axis, argument in zip(self.grid.axes, arguments, strict=True):
+            if is_text_axis(self.grid, axis):
+                read.append(f"        char *{argument} = {HARNESS_PREFIX}text();")
+                free.append(f"        free({argument});")
+            else:
+                read.append(f"        double {argument} = {HARNESS_PREFIX}number();")
+        call = [f"{self.function_name}({', '.join(arguments)})"]
+        parts = {"values": self._print_lines(), "read": read, "free": free, "call": call}
+        text = HARNESS_SOURCE
+        for part, lines in parts.items():
+            text = text.replace(f"@{part}@", "\n".join(lines))
+        return text
+
+    def _print_lines(self) -> list[str]:
+        """Lines that print the table of actions, each text with its length before it."""
+        lines = []
+        for name, values in self.context.action_columns.items():
+            entry = f"{self.table_names[name]}[i]"
+            statement = f'printf("%.17g\\n", {entry})'
+            if isinstance(values[0], str):
+                statement = f'printf("%lu:%s\\n", (unsigned long)strlen({entry}), {entry})'
+            lines.append(f"    for (i = 0; i < {len(values)}; i++) {statement};")
+        return lines
+
+
+def _escape_byte(byte: int) -> str:
+    return chr(byte) if byte == 32 or (byte < 128 and chr(byte).isalnum()) else f"\\{byte:03o}"
+
+
+class C99(CompiledTarget):
+    """A C function."""
+
+    name: ClassVar[str] = "C99"
+    suffix: ClassVar[str] = ".c"
+    printer = CPrinter
+    compilers = ("gcc", "cc")
+    flags = ("-std=c99",)
