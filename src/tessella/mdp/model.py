@@ -43,19 +43,9 @@ if TYPE_CHECKING:
     from tessella.mdp.tabular.pairs import DenseModel, Layout, PairModel, SparseModel
 
 HASHED_NAMES = {
-    "AddAxes": "Open",
-    "AxisAssignment": "Gather",
-    "AxisMap": "Gather",
-    "AxisMatrix": "Matrix",
-    "AxisShift": "Slices",
     "CompiledStage": "Compiled",
-    "DropAxes": "Forget",
     "EvaluationContext": "Scope",
     "FiniteHorizonDynamics": "Timed",
-    "Identity": "Stay",
-    "InterpolatedScatter": "Corners",
-    "Interpolation": "Blend",
-    "JointMatrix": "Scatter",
     "ModelRounding": "Built",
     "PeriodReward": "Paid",
 }
@@ -516,7 +506,8 @@ def update_digest(digest, *values: Any) -> None:
             plain = value + 0.0 if value.dtype.kind == "f" else value  # -0.0 is 0.0
             digest.update(plain.tobytes())
         elif dataclasses.is_dataclass(value):
-            digest.update(HASHED_NAMES.get(type(value).__name__, type(value).__name__).encode())
+            name = type(value).__name__
+            digest.update(getattr(value, "hashed_name", HASHED_NAMES.get(name, name)).encode())
             update_digest(digest, *_identity(value))
         elif isinstance(value, Mapping):
             update_digest(digest, list(value), list(value.values()))

@@ -238,7 +238,10 @@ def _compile_tick(
         context, pays, dict(zip(names[1:].tolist(), rates, strict=True))
     )
     operation = Scatter(
-        context.grid.shape, _event_targets(context, events, rates), _probabilities(rates, clock)
+        context.grid.shape,
+        tuple(range(context.grid.ndim)),
+        _event_targets(context, events, rates),
+        _probabilities(rates, clock),
     )
     paid = None if reward is None else pays
     return CompiledStage(operation, reward, paid, (EVENT, names), error)

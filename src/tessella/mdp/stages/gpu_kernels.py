@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -362,7 +362,7 @@ def tiled_operation(
     Blocks of one model stop at different ends; ``for_any_block`` makes a form that serves them all.
     """
     if isinstance(operation, AxisMap):
-        return TiledAxisMap(AxisMap, operation.axis, acts)
+        return TiledAxisMap(AxisMap, operation.axes, acts)
     if type(operation) is not AxisShift:
         return operation.compile(acts)
     along = _constant_step(operation.offsets)
@@ -371,7 +371,7 @@ def tiled_operation(
         if for_any_block
         else _first_padded_position(operation.pad, operation.shape[operation.axis])
     )
-    return TiledAxisShift(AxisShift, operation.axis, acts, along, low, tiles)
+    return TiledAxisShift(AxisShift, operation.axes, acts, along, low, tiles)
 
 
 def _constant_step(offsets: NDArray) -> int | None:
@@ -438,5 +438,5 @@ class TiledAxisShift(CompiledOperation):
     def _terms(self, arrays: Any, action: Any) -> ShiftTerms:
         offsets = compiled_action_slice(arrays["offsets"], action)
         probs = compiled_action_slice(arrays["probs"], action)
-        axis: Any = self.settings
+        (axis,) = cast(tuple[int, ...], self.settings)
         return ShiftTerms(axis, self.step_sign, self.low, arrays["pad"], offsets, probs)

@@ -7,7 +7,6 @@ A chain with few non-zero diagonals is applied by slices, like a shift.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +16,9 @@ from tessella.errors import ModelError
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, call_if_function
 from tessella.mdp.stages.operation import (
-    AxisOperation,
     Displacement,
     Operation,
     RandomOperation,
-    action_slice,
     compiled_action_slice,
     is_shared_by_actions,
     take_range,
@@ -74,7 +71,7 @@ class Move(Stage):
         if all(length == 1 for length in matrix.shape[1:-2]):
             matrix = matrix.reshape(len(matrix), n, n)
         if context.period is not None and context.period.uses_time:
-            operation = AxisMatrix(context.grid.shape, axis, matrix)  # other diagonals later
+            operation = AxisMatrix(context.grid.shape, (axis,), matrix)  # other diagonals later
         else:
             operation = chain_operation(context.grid.shape, axis, matrix)
         paid = stage_reward(context, self.net_reward, f"the reward of {subject}")
@@ -87,7 +84,7 @@ def chain_operation(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float6
     row, column = np.nonzero((matrix != 0).any(axis=tuple(range(matrix.ndim - 2))))
     diagonals = np.unique(column - row)
     if matrix.ndim > 3 or len(diagonals) > max(3, BANDED_MAX_DIAGONAL_SHARE * n):
-        return AxisMatrix(shape, axis, matrix)
+        return AxisMatrix(shape, (axis,), matrix)
     low = int(min(diagonals.min(), 0))
     pad = np.clip(np.arange(low, n + max(int(diagonals.max()), 0)), 0, n - 1).astype(np.int32)
     at_x = np.arange(n)
@@ -99,18 +96,25 @@ def chain_operation(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float6
     lengths[axis] = n
     offsets = (diagonals - low).astype(np.int32)[None]
     return AxisShift(
-        shape, axis, pad, offsets, probs.reshape(len(matrix), len(diagonals), *lengths)
+        shape, (axis,), pad, offsets, probs.reshape(len(matrix), len(diagonals), *lengths)
     )
 
 
 @dataclass(frozen=True, eq=False)
-class AxisMatrix(RandomOperation, AxisOperation):
+class AxisMatrix(RandomOperation):
     """A chain along one axis: ``matrix`` (A | 1, *given, n, n), given axes in grid order.
 
     Its own axis is not given. A matrix that depends on no other axis is (A | 1, n, n).
     """
 
     matrix: NDArray[np.float64]
+
+    @property
+    def hashed_name(self) -> str:
+        return "Matrix"
+
+    def identity(self) -> tuple:
+        return self.shape, self.axis, self.matrix
 
     @property
     def probs(self) -> NDArray[np.float64]:  # type: ignore[override]
@@ -125,11 +129,6 @@ class AxisMatrix(RandomOperation, AxisOperation):
         own = self.own_positions(axis)
         return np.moveaxis(own, axis + 2, 1) if axis == self.axis else own
 
-    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
-        n = self.shape[self.axis]
-        targets = (np.full(n, k) for k in range(n))
-        return self.axis_outcomes(targets, action_slice(self.probs, action))
-
     @property
     def row_sums(self) -> RowSumBounds:
         return bound_sums(self.matrix, -1)
@@ -141,15 +140,15 @@ class AxisMatrix(RandomOperation, AxisOperation):
     def depends_on_action(self) -> bool:
         return len(self.matrix) > 1
 
-    def restrict_to_leading_axes(self, axes: int) -> AxisMatrix | None:
-        if self.axis >= axes:
+    def restrict_to_leading_axes(self, count: int) -> AxisMatrix | None:
+        if self.axis >= count:
             return None
-        if self.matrix.ndim == 3:
-            return AxisMatrix(self.shape[:axes], self.axis, self.matrix)
-        if np.prod(self.matrix.shape[axes:-2]) > 1:
-            return None
-        matrix = self.matrix.reshape(*self.matrix.shape[:axes], *self.matrix.shape[-2:])
-        return AxisMatrix(self.shape[:axes], self.axis, matrix)
+        matrix = self.matrix
+        if matrix.ndim > 3:
+            if np.prod(matrix.shape[count:-2]) > 1:
+                return None
+            matrix = matrix.reshape(*matrix.shape[:count], *matrix.shape[-2:])
+        return AxisMatrix(self.shape[:count], self.axes, matrix)
 
     def max_displacement(self, axis: int) -> Displacement | None:
         return None if axis == self.axis else Displacement()
@@ -158,7 +157,7 @@ class AxisMatrix(RandomOperation, AxisOperation):
         matrix = self.matrix
         if matrix.ndim > 3:
             matrix = take_range(matrix, 1 + axis - (axis > self.axis), first, count)
-        return AxisMatrix(with_length(self.shape, axis, count), self.axis, matrix)
+        return AxisMatrix(with_length(self.shape, axis, count), self.axes, matrix)
 
     @property
     def adjoint_rounding_terms(self) -> int:
@@ -170,13 +169,14 @@ class AxisMatrix(RandomOperation, AxisOperation):
         return np.ravel_multi_index(tuple(where), self.shape), None
 
     @staticmethod
-    def supports_policy_arrays(arrays, /) -> bool:
+    def supports_policy_arrays(axes, arrays, /) -> bool:
         return is_shared_by_actions(arrays["matrix"])
 
     @staticmethod
-    def apply(axis, arrays, w, action, /):
+    def apply(axes, arrays, w, action, /):
         import jax.numpy as jnp
 
+        (axis,) = axes
         action = 0 if jnp.ndim(action) else action  # a policy comes here only where all share it
         matrix = compiled_action_slice(arrays["matrix"], action)  # (*given, n, n)
         moved = jnp.moveaxis(w, axis, -1)

@@ -11,17 +11,15 @@ move along them or depend on them work on it; all others stay on the grid of s.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.grid import StateGrid
 from tessella.mdp.context import EvaluationContext, make_context
-from tessella.mdp.stages.operation import Operation, drop_trailing_axes, with_length
+from tessella.mdp.stages.operation import Reshape, drop_trailing_axes
 from tessella.mdp.stages.stage import CompiledStage
 
 
@@ -51,8 +49,8 @@ def restrict_scratch_axes(
         return tuple(stage for stage in narrow if stage is not None)
     first = used[0]
     last = used[-1] + 1
-    opened = CompiledStage(AddAxes(grid.shape, wide), None, None, None)
-    forgotten = CompiledStage(DropAxes(wide.shape, grid), None, None, None)
+    opened = CompiledStage(Reshape(grid.shape, (), wide), None, None, None)
+    forgotten = CompiledStage(Reshape(wide.shape, (), grid), None, None, None)
     middle = (opened, *stages[first:last], forgotten)
     kept = [*narrow[:first], *middle, *narrow[last:]]
     return tuple(stage for stage in kept if stage is not None)
@@ -67,80 +65,3 @@ def _restrict_stage(stage: CompiledStage, axes: int) -> CompiledStage | None:
     if operation is None or (reward is None) != (stage.reward is None):
         return None
     return replace(stage, operation=operation, reward=reward)
-
-
-@dataclass(frozen=True, eq=False)
-class GridChange(Operation):
-    """Nothing moves but the grid on which states are counted."""
-
-    grid: StateGrid  # of the states reached
-
-    accepts_broadcast_input = True
-
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        return self.grid.shape
-
-    def block(self, axis: int, first: int, count: int) -> GridChange:
-        lengths = with_length(self.grid.shape, axis, count)
-        grid = StateGrid({n: range(k) for n, k in zip(self.grid.axes, lengths, strict=True)})
-        return replace(self, shape=with_length(self.shape, axis, count), grid=grid)
-
-    def target_states(self, action: int, k: int) -> NDArray:
-        states = np.arange(math.prod(self.shape))
-        to, _ = self.sample(states, states, np.random.default_rng(0))
-        return to.reshape(self.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class AddAxes(GridChange):
-    """Scratch axes appear, at their first values: the last axes of ``grid``."""
-
-    is_identity = True  # what a policy says of a state, it says of the state with scratch axes
-
-    @property
-    def settings(self) -> Hashable:
-        """How many axes appear."""
-        return len(self.grid.shape) - len(self.shape)
-
-    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
-        return after[: len(self.shape)]
-
-    def sample(self, states, actions, rng):
-        return states * math.prod(self.grid.shape[len(self.shape) :]), None
-
-    @staticmethod
-    def compiled_input_shape(added, shape, /):
-        return shape[:-added]
-
-    @staticmethod
-    def apply(added, arrays, w, action, /):
-        return w[(..., *(0,) * added)]
-
-
-@dataclass(frozen=True, eq=False)
-class DropAxes(GridChange):
-    """Scratch axes, the last of ``shape``, are summed out."""
-
-    @property
-    def settings(self) -> tuple[int, ...]:
-        """The lengths of the axes that disappear."""
-        return self.shape[self.grid.ndim :]
-
-    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
-        return (*after, *(1,) * (len(self.shape) - len(after)))
-
-    @property
-    def adjoint_rounding_terms(self) -> int:
-        return math.prod(self.settings)
-
-    def sample(self, states, actions, rng):
-        return states // math.prod(self.settings), None
-
-    @staticmethod
-    def compiled_input_shape(dropped, shape, /):
-        return (*shape, *dropped)
-
-    @staticmethod
-    def apply(dropped, arrays, w, action, /):
-        return w[(..., *(None,) * len(dropped))]  # an open mesh, the same for all their values

@@ -32,7 +32,7 @@ from tessella.mdp.context import (
     call_by_name,
     call_if_function,
 )
-from tessella.mdp.stages.operation import Identity, Operation, take_range
+from tessella.mdp.stages.operation import Operation, Reshape, take_range
 from tessella.rounding import EPS, bound_expectation_error
 
 Function = Callable[..., ArrayLike]
@@ -327,4 +327,4 @@ class Pay(Stage):
 
     def compile(self, context: EvaluationContext) -> CompiledStage:
         paid = stage_reward(context, self.net_reward, "the reward of a Pay stage")
-        return CompiledStage(Identity(context.grid.shape), paid, self.net_reward, None)
+        return CompiledStage(Reshape(context.grid.shape, ()), paid, self.net_reward, None)

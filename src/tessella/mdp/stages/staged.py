@@ -38,13 +38,10 @@ from tessella.mdp.stages.operation import (
     CompiledOperation,
     Displacement,
     Operation,
+    Reshape,
     action_slice,
 )
-from tessella.mdp.stages.scratch import (
-    GridChange,
-    add_scratch_axes,
-    restrict_scratch_axes,
-)
+from tessella.mdp.stages.scratch import add_scratch_axes, restrict_scratch_axes
 from tessella.mdp.stages.stage import CompiledStage, Pay, Stage, reward_bound
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
@@ -191,7 +188,7 @@ class Staged(Dynamics):
 
     @property
     def is_interpolated(self) -> bool:
-        return any(stage.operation.is_interpolating for stage in self.stages)
+        return any(stage.operation.relative_rounding > 0 for stage in self.stages)
 
     @cached_property
     def rounding_as_saved(self) -> ModelRounding:  # type: ignore[override]
@@ -312,7 +309,8 @@ class Staged(Dynamics):
             states, k = stage.operation.sample(now, actions, rng)
             if stage.pays is not None:
                 paid = paid + self._payment(stage, grid.coordinates(now), actions, k)
-            grid = stage.operation.grid if isinstance(stage.operation, GridChange) else grid
+            if isinstance(stage.operation, Reshape):
+                grid = stage.operation.grid or grid
         return Transitions(states, paid, np.zeros(len(states), dtype=bool))
 
     def _payment(self, stage: CompiledStage, names: dict, actions, k) -> NDArray[np.float64]:
@@ -379,7 +377,7 @@ class StageBackend(Backend):
         *before, last = range(self.first_shared) or (None,)
         if last is None:
             return True
-        still = all(self.operations[i].is_identity for i in before)
+        still = all(self.operations[i].keeps_state for i in before)
         return still and self.operations[last].supports_policy_arrays(arrays[last])
 
     def finish_policy_backup(self, arrays, w, policy, pay):
