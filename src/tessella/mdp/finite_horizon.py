@@ -28,7 +28,6 @@ from tessella.mdp.context import (
     TIME,
     EvaluationContext,
     Feasible,
-    PeriodContext,
     call_by_name,
     feasible_mask,
     make_context,
@@ -362,12 +361,12 @@ def build_horizon(
     cache = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
     periods: list[Dynamics] = []
     for t in range(horizon.periods):
-        period_context = replace(context, period=PeriodContext(t))
+        period_context = replace(context, time=t)
         period_mask = None if by_time is None else by_time[t]
         # What the second period works out, all others do; what time does not change, the first did.
         with multiply_entry_counts({0: 1, 1: horizon.periods - 1}.get(t, 0)):
             periods.append(Staged.build(period_context, stages, period_mask, scratch, cache))
-        if cache.has_all(stages):
+        if not any(stage.names_time for stage in stages):
             periods *= horizon.periods  # time does not matter
             break
     return _components(context, timed_context, horizon, tuple(periods), mask)
@@ -383,22 +382,15 @@ class StageCache:
         self.ever_feasible = ever_feasible
         self.compiled: dict[int, CompiledStage] = {}
 
-    def __call__(self, stage: Stage, period_context: EvaluationContext) -> CompiledStage:
-        if id(stage) in self.compiled:
-            return self.compiled[id(stage)]
-        assert period_context.period is not None
-        period_context.period.uses_time = False
-        compiled = stage.compile(period_context)
-        if period_context.period.uses_time:
-            return compiled
-        if period_context.feasible is not None and self.ever_feasible is not None:
-            mask = self.ever_feasible.T.reshape(period_context.feasible.shape)
-            compiled = stage.compile(replace(period_context, feasible=mask))
-        self.compiled[id(stage)] = compiled
-        return compiled
-
-    def has_all(self, stages: Sequence[Stage]) -> bool:
-        return all(id(stage) in self.compiled for stage in stages)
+    def __call__(self, stage: Stage, context: EvaluationContext) -> CompiledStage:
+        if stage.names_time:
+            return stage.compile(context)
+        if id(stage) not in self.compiled:
+            if context.feasible is not None and self.ever_feasible is not None:
+                mask = self.ever_feasible.T.reshape(context.feasible.shape)
+                context = replace(context, feasible=mask)
+            self.compiled[id(stage)] = stage.compile(context)
+        return self.compiled[id(stage)]
 
 
 def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> ModelComponents:

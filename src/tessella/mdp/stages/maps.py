@@ -78,7 +78,7 @@ class Decide(Stage):
             return interpolated_scatter(context, {axis: weights}, np.ones((1,) * context.rank))
         values = clip_to_axis(context, axis, values, subject, self.edge)
         target = checks.axis_positions(context, axis, values, subject)[..., 0]
-        if context.period is not None:  # at other times it may depend on the axis
+        if context.time is not None:  # at other times it may depend on the axis
             lengths = with_length(target.shape, axis + 1, context.grid.shape[axis])
             target = np.broadcast_to(target, lengths)
         return AxisMap(context.grid.shape, (axis,), target.copy())

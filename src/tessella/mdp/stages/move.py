@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_if_function
+from tessella.mdp.context import EvaluationContext, call_if_function, names_time
 from tessella.mdp.stages.operation import (
     Displacement,
     Operation,
@@ -70,7 +70,7 @@ class Move(Stage):
         matrix = np.moveaxis(noise_table, axis + 1, -2)
         if all(length == 1 for length in matrix.shape[1:-2]):
             matrix = matrix.reshape(len(matrix), n, n)
-        if context.period is not None and context.period.uses_time:
+        if context.time is not None and names_time(self.matrix):
             operation = AxisMatrix(context.grid.shape, (axis,), matrix)  # other diagonals later
         else:
             operation = chain_operation(context.grid.shape, axis, matrix)

@@ -185,7 +185,7 @@ def joint_operation(
     count = len(noise_table)
     shape = context.grid.shape
     axes = tuple(sorted(moved))
-    if not axes or context.period is not None:  # at other times it may depend on other axes
+    if not axes or context.time is not None:  # at other times it may depend on other axes
         return None
     where = [checks.axis_positions(context, a, moved[a], subject, noise_table) for a in axes]
     lengths = tuple(shape[a] for a in axes)

@@ -36,7 +36,7 @@ def add_scratch_axes(
             raise ModelError(f"a scratch axis cannot be called {name!r}: an axis is")
     axes = dict(zip(grid.axes, grid.values, strict=True)) | dict(scratch)
     wide = make_context(StateGrid(axes), context.actions, context.action_name)
-    return replace(wide, period=context.period)
+    return replace(wide, time=context.time)
 
 
 def restrict_scratch_axes(

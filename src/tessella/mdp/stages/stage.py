@@ -31,6 +31,7 @@ from tessella.mdp.context import (
     NoiseTable,
     call_by_name,
     call_if_function,
+    names_time,
 )
 from tessella.mdp.stages.operation import Operation, Reshape, take_range
 from tessella.rounding import EPS, bound_expectation_error
@@ -144,6 +145,13 @@ class Stage(ABC):
     def net_reward(self) -> Function | None:
         """What it pays less what it costs."""
         return subtract_costs(self.pays, self.costs)
+
+    @property
+    def names_time(self) -> bool:
+        """Whether one of its functions names the time of a period."""
+        parts = [*vars(self).values()]
+        laws = [part.probabilities for part in parts if isinstance(part, Noise)]
+        return any(map(names_time, [*parts, *laws]))
 
     @abstractmethod
     def compile(self, context: EvaluationContext) -> CompiledStage:

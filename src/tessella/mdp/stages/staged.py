@@ -316,8 +316,8 @@ class Staged(Dynamics):
     def _payment(self, stage: CompiledStage, names: dict, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
         names |= {n: values[actions] for n, values in self.context.action_values.items()}
-        if self.context.period is not None:
-            names[TIME] = np.int64(self.context.period.time)
+        if self.context.time is not None:
+            names[TIME] = np.int64(self.context.time)
         if stage.noise is not None:
             names[stage.noise[0]] = stage.noise[1][k]
         assert stage.pays is not None
