@@ -45,7 +45,7 @@ from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.rounding import EPS, ModelRounding, RowSumBounds
+from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
 
@@ -91,16 +91,17 @@ class FiniteHorizonDynamics(Dynamics):
     def is_interpolated(self) -> bool:
         return any(period.is_interpolated for period in self.distinct_periods)
 
-    @property
-    def rounding_as_given(self) -> ModelRounding:
-        return self._worst_rounding([period.rounding_as_given for period in self.distinct_periods])
-
-    @property
-    def rounding_as_saved(self) -> ModelRounding:
+    @cached_property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        each = [period.rounding for period in self.distinct_periods]
+        terms = max(rounding.terms for rounding in each)
+        as_saved = self._worst_rounding([rounding.as_saved for rounding in each])
         # What is final is paid in expectation, a product that a file holds rounded.
-        worst = self._worst_rounding([period.rounding_as_saved for period in self.distinct_periods])
-        return replace(
-            worst, reward=worst.reward + EPS * (self.rounding_terms + 2) * self._final_scale
+        final_product = EPS * (terms + 2) * self._final_scale
+        return Rounding(
+            self._worst_rounding([rounding.as_given for rounding in each]),
+            replace(as_saved, reward=as_saved.reward + final_product),
+            terms,
         )
 
     def _worst_rounding(self, each: Sequence[ModelRounding]) -> ModelRounding:
@@ -112,10 +113,6 @@ class FiniteHorizonDynamics(Dynamics):
     @property
     def _final_scale(self) -> float:
         return float(np.abs(self.final).max())
-
-    @property
-    def rounding_terms(self) -> int:
-        return max(period.rounding_terms for period in self.distinct_periods)
 
     @property
     def adjoint_rounding_terms(self) -> int:

@@ -288,7 +288,7 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     if isinstance(mdp.dynamics, FiniteHorizonDynamics):
         last = _build_last_period(mdp, mdp.dynamics)
         final = mdp.dynamics.final
-        roundings = [period.rounding_as_saved for period in mdp.dynamics.distinct_periods]
+        roundings = [period.rounding.as_saved for period in mdp.dynamics.distinct_periods]
         worst = ModelRounding(
             max(rounding.rows for rounding in roundings),
             max(rounding.reward for rounding in roundings),
@@ -431,7 +431,7 @@ def as_tabular(mdp: MDP) -> Tabular:
     pairs = Pairs(context, pair_model.states, pair_model.choices, pair_model.transition)
     pairs.rows.eliminate_zeros()
     dynamics = build_tabular(
-        pairs, pair_model.reward, None, mdp.dynamics.rounding_as_saved
+        pairs, pair_model.reward, None, mdp.dynamics.rounding.as_saved
     ).dynamics
     assert isinstance(dynamics, Tabular)
     return dynamics
@@ -459,7 +459,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "discount": mdp.discount,
         "kind": _kind(mdp.dynamics),
         "fingerprint": mdp.fingerprint,
-        **_rounding_attributes("", mdp.dynamics.rounding_as_saved),
+        **_rounding_attributes("", mdp.dynamics.rounding.as_saved),
     }
 
 

@@ -45,7 +45,7 @@ from tessella.mdp.stages.scratch import add_scratch_axes, restrict_scratch_axes
 from tessella.mdp.stages.stage import CompiledStage, Pay, Stage, reward_bound
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
+from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,50 +175,35 @@ class Staged(Dynamics):
             sp.csr_array(rows),
             row_of,
             self.expected_reward(),
-            built=self.rounding_as_saved,
+            given_rounding=self.rounding.as_saved,
         )
 
     @cached_property
-    def rounding_as_given(self) -> ModelRounding:  # type: ignore[override]
-        rows = sum(stage.operation.relative_rounding for stage in self.stages)
-        rows *= 1 + EPS * self.rounding_terms
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        # Two more for each stage: the products, and the reward that is added.
+        terms = sum(operation.rounding_terms + 2 for operation in self._operations)
+        rows = sum(operation.relative_rounding for operation in self._operations)
+        rows *= 1 + EPS * terms
         # What a later stage pays is weighed by the rows of those before it.
         reward = sum(stage.reward_error for stage in self.stages)
-        return ModelRounding(rows, (reward + rows * self.reward_scale) * (1 + rows))
+        reward = (reward + rows * self.reward_scale) * (1 + rows)
+        # Each entry of a row, and each reward, is a sum over stages of so many terms.
+        sums = EPS / 2 * (terms + 2)
+        as_saved = ModelRounding(rows + sums, reward + sums * self.reward_scale)
+        return Rounding(ModelRounding(rows, reward), as_saved, terms)
+
+    @cached_property
+    def adjoint_rounding_terms(self) -> int:  # type: ignore[override]
+        return sum(operation.adjoint_rounding_terms + 2 for operation in self._operations)
 
     @property
     def is_interpolated(self) -> bool:
         return any(stage.operation.relative_rounding > 0 for stage in self.stages)
 
-    @cached_property
-    def rounding_as_saved(self) -> ModelRounding:  # type: ignore[override]
-        # Each entry of a row, and each reward, is a sum over stages of so many terms.
-        rounding = EPS / 2 * (self.rounding_terms + 2)
-        built = self.rounding_as_given
-        return ModelRounding(built.rows + rounding, built.reward + rounding * self.reward_scale)
-
     @property
     def longest_row(self) -> int:
         outcomes = math.prod(stage.operation.max_outcomes for stage in self.stages)
         return min(outcomes, self.context.grid.size)
-
-    @property
-    def rounding_terms(self) -> int:
-        return self.rounding_counts.terms
-
-    @property
-    def adjoint_rounding_terms(self) -> int:
-        return self.rounding_counts.adjoint_terms
-
-    @cached_property
-    def rounding_counts(self) -> TermCounts:
-        """Numbers added up on the way through the stages."""
-        # Two more for each stage: the products, and the reward that is added.
-        operations = self._operations
-        return TermCounts(
-            sum(operation.rounding_terms + 2 for operation in operations),
-            sum(operation.adjoint_rounding_terms + 2 for operation in operations),
-        )
 
     @cached_property
     def reward_scale(self) -> float:  # type: ignore[override]
