@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -160,7 +160,7 @@ class FiniteHorizonDynamics(Dynamics):
             arrays = model.arrays
             timed = jax.tree.map(lambda _: False, arrays)
         else:
-            backend, arrays, timed = _stack_periods([_as_staged(period) for period in self.periods])
+            backend, arrays, timed = _stack_periods(self.periods)
         flags = tuple(jax.tree.leaves(timed))
         period_backend = CompiledPeriodBackend(
             backend, len(self.periods), flags, options.one_period_at_a_time
@@ -294,43 +294,24 @@ class CompiledPeriodBackend(Backend):
         return jax.tree.unflatten(tree, period_leaves)
 
 
-def _as_staged(period: Dynamics) -> Staged:
-    assert isinstance(period, Staged)  # nothing else is built for each time
-    return period
-
-
-def _stack_periods(periods: list[Staged]) -> tuple[StageBackend, list, list]:
+def _stack_periods(periods: Sequence[Dynamics]) -> tuple[StageBackend, list, list]:
     """Backend, arrays, and which of the arrays have a slice for each time."""
     operations = []
     arrays = []
     timed = []
-    for stages in zip(*(period.stages for period in periods), strict=True):
-        operation, each = _compile_alike(stages, location=f"stage {len(operations) + 1}")
-        operations.append(operation)
+    staged = [period for period in periods if isinstance(period, Staged)]
+    for stages in zip(*(period.stages for period in staged), strict=True):
+        each = [stage.arrays() for stage in dict.fromkeys(stages)]  # one where time does not matter
+        compiled = {stage.operation.compile(stage.depends_on_action) for stage in stages}
+        shapes = [{key: values.shape for key, values in one.items()} for one in each]
+        if len(compiled) > 1 or any(shape != shapes[0] for shape in shapes):
+            requirement = "a stage must depend on the same axes at all times"
+            raise ModelError(requirement, location=f"stage {len(operations) + 1}")
+        operations += compiled
         merged = {key: _merge_periods([a[key] for a in each]) for key in each[0]}
         arrays.append({key: values for key, (values, _) in merged.items()})
         timed.append({key: depends for key, (_, depends) in merged.items()})
     return StageBackend(tuple(operations), periods[0].n_actions), arrays, timed
-
-
-def _compile_alike(stages: Sequence[CompiledStage], location: str) -> tuple[Any, list[dict]]:
-    """The operation that a stage has at all times, and its arrays at each."""
-    operations = [stage.operation.compile(stage.depends_on_action) for stage in stages]
-    each = [stage.arrays() for stage in _drop_repeats(stages)]
-    differ = any(operation != operations[0] for operation in operations)
-    if differ or any(_shapes(arrays) != _shapes(each[0]) for arrays in each):
-        requirement = "a stage must depend on the same axes at all times"
-        raise ModelError(requirement, location=location)
-    return operations[0], each
-
-
-def _drop_repeats(stages: Sequence[CompiledStage]) -> Sequence[CompiledStage]:
-    """One stage for all times where it is one object."""
-    return stages[:1] if all(stage is stages[0] for stage in stages) else stages
-
-
-def _shapes(arrays: Mapping[str, NDArray]) -> dict[str, tuple[int, ...]]:
-    return {key: values.shape for key, values in arrays.items()}
 
 
 def _merge_periods(each: list[NDArray]) -> tuple[NDArray, bool]:

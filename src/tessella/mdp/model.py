@@ -159,14 +159,12 @@ class MDP:
         """
         context = make_context(grid, actions, action_name)
         mask = None if feasible is None else feasible_mask(context, feasible)
-        uniformised = uniformise(
-            context, events, interest, subtract_costs(pays_rate, costs_rate), clock, mask
+        net_rate = subtract_costs(pays_rate, costs_rate)
+        parts, criterion, used_clock = uniformise(context, events, interest, net_rate, clock, mask)
+        minimise = _minimises_cost([*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)])
+        return replace(
+            assemble_model(parts, criterion, name, parameters, minimise), clock=used_clock
         )
-        parts = [*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)]
-        mdp = assemble_model(
-            uniformised.parts, uniformised.criterion, name, parameters, _minimises_cost(parts)
-        )
-        return replace(mdp, clock=uniformised.clock)
 
     @staticmethod
     def from_arrays(

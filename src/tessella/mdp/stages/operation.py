@@ -359,14 +359,6 @@ class CompiledOperation:
     settings: Hashable
     depends_on_action: bool
 
-    @property
-    def keeps_state(self) -> bool:
-        return self.kind.keeps_state
-
-    @property
-    def accepts_broadcast_input(self) -> bool:
-        return self.kind.accepts_broadcast_input
-
     def supports_policy_arrays(self, arrays: Any) -> bool:
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
         return self.kind.supports_policy_arrays(self.settings, arrays)

@@ -94,9 +94,8 @@ class Shift(Stage):
         steps = _grid_steps(context, self, axis, noise_table, subject)
         if self.edge == "error":
             _require_inside(context, axis, steps, noise_table, subject)
-        whole = _reduce_steps(steps, context.grid.shape[axis], self.edge)
         return shift_operation(
-            context.grid.shape, axis, whole, np.moveaxis(noise_table.probs, -1, 1), self.edge
+            context.grid.shape, axis, steps, np.moveaxis(noise_table.probs, -1, 1), self.edge
         )
 
 
@@ -146,13 +145,17 @@ def _grid_steps(
     return np.broadcast_to(whole, (len(whole), len(noise_table)))
 
 
-def _reduce_steps(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
+def _reduce_steps(steps: NDArray, n: int, edge: str) -> NDArray[np.int64]:
     """Steps to the same places of an axis of length n, few enough to be integers."""
     if edge == "reflect":  # turning back at both ends repeats after a whole round
-        return np.fmod(steps, max(2 * (n - 1), 1)).astype(np.int64)
-    if edge == "wrap":
-        return np.fmod(steps, n).astype(np.int64)
-    return np.clip(steps, -n, n).astype(np.int64)
+        whole_round = max(2 * (n - 1), 1)
+        steps = np.fmod(steps, whole_round)
+        steps = np.where(np.abs(steps) < n, steps, steps % whole_round)
+    elif edge == "wrap":
+        steps = np.fmod(steps, n)
+    else:
+        steps = np.clip(steps, 1 - n, n - 1)
+    return steps.astype(np.int64)
 
 
 def _axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
@@ -199,16 +202,11 @@ def _require_inside(
 
 
 def shift_operation(
-    shape: tuple[int, ...], axis: int, steps: NDArray[np.int64], probs: NDArray, edge: str
+    shape: tuple[int, ...], axis: int, steps: NDArray, probs: NDArray, edge: str
 ) -> AxisShift:
-    """Moves by ``steps`` (A | 1, K) positions with ``probs`` (A | 1, K, *broadcast)."""
+    """Moves by ``steps`` (A | 1, K), whole numbers, with ``probs`` (A | 1, K, *broadcast)."""
     n = shape[axis]
-    if edge != "reflect":
-        steps = np.clip(steps, 1 - n, n - 1)
-    elif n > 1:  # turning back at both ends repeats after a whole round
-        steps = np.where(np.abs(steps) < n, steps, steps % (2 * (n - 1)))
-    else:
-        steps = np.zeros_like(steps)
+    steps = _reduce_steps(steps, n, edge)
     low = min(int(steps.min()), 0)
     high = max(int(steps.max()), 0)
     padded = np.arange(low, n + high)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, format_value
-from tessella.grid import to_plain_values
+from tessella.grid import refuse_unordered, to_plain_values
 from tessella.mdp import checks
 from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.context import (
@@ -254,6 +254,17 @@ class Noise:
     name: str
     values: Iterable
     probabilities: ArrayLike | Function
+
+
+def require_list(given: Any, model: str, noun: str) -> tuple:
+    """The parts of a model in the order of events; refuse what is no list of at least one."""
+    refuse_unordered(given, f"{noun}s")
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ModelError(f"{model} needs a list of {noun}s", value=f"got {given!r}")
+    parts = tuple(given)
+    if not parts:
+        raise ModelError(f"{model} needs at least one {noun}")
+    return parts
 
 
 def require_noise(noise: object, subject: str) -> None:

@@ -16,7 +16,7 @@ of its execution plan (``solvers.execution_plan``), by the counts given here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
-from tessella.grid import refuse_unordered
 from tessella.mdp.context import TIME, EvaluationContext, call_by_name
 from tessella.mdp.dynamics import (
     Backend,
@@ -42,7 +41,7 @@ from tessella.mdp.stages.operation import (
     action_slice,
 )
 from tessella.mdp.stages.scratch import add_scratch_axes, restrict_scratch_axes
-from tessella.mdp.stages.stage import CompiledStage, Pay, Stage, reward_bound
+from tessella.mdp.stages.stage import CompiledStage, Pay, Stage, require_list, reward_bound
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
@@ -91,8 +90,8 @@ class Staged(Dynamics):
 
     @property
     def stage_outcomes(self) -> list[int]:
-        """Outcomes of each stage, in all its states."""
-        return [count_outcomes(operation) for operation in self._operations]
+        """Outcomes of each stage under one action, in all its states: its matrix looks at them."""
+        return [math.prod(one.shape) * one.max_outcomes for one in self._operations]
 
     @property
     def max_row_entries(self) -> int:
@@ -246,9 +245,7 @@ class Staged(Dynamics):
     @property
     def _first_shared_stage(self) -> int:
         """From this stage on, neither moves nor rewards depend on an action."""
-        return max(
-            (i + 1 for i, stage in enumerate(self.stages) if stage.depends_on_action), default=0
-        )
+        return _count_to_last([stage.depends_on_action for stage in self.stages])
 
     def to_sparse(self) -> list:
         return list(self._rows_by_action())
@@ -268,10 +265,7 @@ class Staged(Dynamics):
     @property
     def _first_shared_move(self) -> int:
         """From this stage on, where the state goes depends on no action."""
-        return max(
-            (i + 1 for i, operation in enumerate(self._operations) if operation.depends_on_action),
-            default=0,
-        )
+        return _count_to_last([operation.depends_on_action for operation in self._operations])
 
     def __getstate__(self) -> dict:
         return {key: value for key, value in super().__getstate__().items() if key != "_rows"}
@@ -329,10 +323,7 @@ class StageBackend(Backend):
     @property
     def first_shared(self) -> int:
         """Operations from here to the end depend on no action."""
-        index = len(self.operations)
-        while index and not self.operations[index - 1].depends_on_action:
-            index -= 1
-        return index
+        return _count_to_last([operation.depends_on_action for operation in self.operations])
 
     def _backward(self, arrays, w, action, pay, indices):
         """Through some operations; in between w is an open mesh where that is enough."""
@@ -341,7 +332,7 @@ class StageBackend(Backend):
         shape = w.shape
         for i in reversed(indices):
             operation = self.operations[i]
-            if jnp.ndim(action) or not operation.accepts_broadcast_input:
+            if jnp.ndim(action) or not operation.kind.accepts_broadcast_input:
                 w = jnp.broadcast_to(w, shape)
             chosen = _match_rank(action, w)
             if pay and "reward" in arrays[i]:
@@ -362,7 +353,7 @@ class StageBackend(Backend):
         *before, last = range(self.first_shared) or (None,)
         if last is None:
             return True
-        still = all(self.operations[i].keeps_state for i in before)
+        still = all(self.operations[i].kind.keeps_state for i in before)
         return still and self.operations[last].supports_policy_arrays(arrays[last])
 
     def finish_policy_backup(self, arrays, w, policy, pay):
@@ -388,14 +379,14 @@ def build_stage_backend(
     )
 
 
+def _count_to_last(flags: Sequence[bool]) -> int:
+    """How many flags there are up to the last one that is set."""
+    return max((i + 1 for i, flag in enumerate(flags) if flag), default=0)
+
+
 def as_stages(given: object) -> tuple[Stage, ...]:
     """The stages of a model in the order of events, each a stage."""
-    refuse_unordered(given, "stages")
-    if not isinstance(given, Iterable) or isinstance(given, str):
-        raise ModelError("a staged model needs a list of stages", value=f"got {given!r}")
-    stages = tuple(given)
-    if not stages:
-        raise ModelError("a staged model needs at least one stage")
+    stages = require_list(given, "a staged model", "stage")
     for stage in stages:
         if not isinstance(stage, Stage):
             requirement = "a stage is Pay, Decide, Shift, Move or Jump"
@@ -448,11 +439,6 @@ def rows_of_states(operations: Sequence[Operation], action: int, states: NDArray
         matrix, live = _drop_empty_columns(_stage_matrix(operation, action, live))
         rows = sp.csr_array(rows @ matrix)
     return rows
-
-
-def count_outcomes(operation: Operation) -> int:
-    """States and outcomes of a stage under one action: all are looked at to make its matrix."""
-    return math.prod(operation.shape) * operation.max_outcomes
 
 
 def _drop_empty_columns(matrix):
