@@ -204,7 +204,7 @@ def call_by_name(
     each: int = 1,
     error: type[TessellaError] = ModelError,
 ) -> Any:
-    """``function`` of those ``names`` that it asks for; it returns ``each`` numbers for a point."""
+    """``function`` of its parameters among ``names``; it returns ``each`` numbers for a point."""
     given = _select_arguments(function, names, subject, error)
     budget = _budget.get()
     if budget is not None:

@@ -4,7 +4,7 @@ With P_t and r_t the law and the rewards of period t, over states x without time
 
     backup(w)[(t, x), a] = r_t(x, a) + sum_x' P_t(x' | x, a) w(t + 1, x'),      t < T - 1,
 
-and in the last period what is final stands in for w. Periods are dynamics of their own, one object
+and in the last period the final value replaces w. Periods are dynamics of their own, one object
 where time does not matter, so that what is the same at all times is stored once. Solvers may work
 on the whole, or one period at a time from the last (``period_arrays``).
 """
@@ -41,6 +41,7 @@ from tessella.mdp.dynamics import (
     ModelComponents,
     Transitions,
 )
+from tessella.mdp.stages.operation import CompiledOperation
 from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
@@ -296,29 +297,29 @@ class CompiledPeriodBackend(Backend):
 
 def _stack_periods(periods: Sequence[Dynamics]) -> tuple[StageBackend, list, list]:
     """Backend, arrays, and which of the arrays have a slice for each time."""
-    operations = []
-    arrays = []
-    timed = []
-    staged = [period for period in periods if isinstance(period, Staged)]
-    for stages in zip(*(period.stages for period in staged), strict=True):
-        each = [stage.arrays() for stage in dict.fromkeys(stages)]  # one where time does not matter
-        compiled = {stage.operation.compile(stage.depends_on_action) for stage in stages}
-        shapes = [{key: values.shape for key, values in one.items()} for one in each]
-        if len(compiled) > 1 or any(shape != shapes[0] for shape in shapes):
-            requirement = "a stage must depend on the same axes at all times"
-            raise ModelError(requirement, location=f"stage {len(operations) + 1}")
-        operations += compiled
-        merged = {key: _merge_periods([a[key] for a in each]) for key in each[0]}
-        arrays.append({key: values for key, (values, _) in merged.items()})
-        timed.append({key: depends for key, (_, depends) in merged.items()})
-    return StageBackend(tuple(operations), periods[0].n_actions), arrays, timed
+    by_period = [period.stages for period in periods if isinstance(period, Staged)]
+    by_stage = enumerate(zip(*by_period, strict=True), start=1)
+    stacked = [_stack_stage(stages, f"stage {number}") for number, stages in by_stage]
+    operations, arrays, timed = zip(*stacked, strict=True)
+    return StageBackend(operations, periods[0].n_actions), list(arrays), list(timed)
 
 
-def _merge_periods(each: list[NDArray]) -> tuple[NDArray, bool]:
-    """The array of all times, or all of them stacked; and whether time matters."""
-    if all(np.array_equal(array, each[0]) for array in each[1:]):
-        return each[0], False
-    return np.stack(each), True
+def _stack_stage(
+    stages: Sequence[CompiledStage], location: str
+) -> tuple[CompiledOperation, dict[str, NDArray], dict[str, bool]]:
+    """The operation of a stage at all times, its arrays, and which have a slice for each time."""
+    compiled = {stage.operation.compile(stage.depends_on_action) for stage in stages}
+    each = [stage.arrays() for stage in dict.fromkeys(stages)]  # one where time does not matter
+    shapes = {tuple((key, values.shape) for key, values in arrays.items()) for arrays in each}
+    if len(compiled) > 1 or len(shapes) > 1:
+        requirement = "a stage must depend on the same axes at all times"
+        raise ModelError(requirement, location=location)
+    stacked = {}
+    is_timed = {}
+    for key, first in each[0].items():
+        is_timed[key] = any(not np.array_equal(arrays[key], first) for arrays in each[1:])
+        stacked[key] = np.stack([arrays[key] for arrays in each]) if is_timed[key] else first
+    return compiled.pop(), stacked, is_timed
 
 
 def build_horizon(

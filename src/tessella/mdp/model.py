@@ -58,7 +58,7 @@ class MDP:
     Attributes:
         grid: the states.
         actions: names or values of the actions, or combinations of components.
-        criterion: what a value means: ``Discounted(0.95)``. A number stands for that discount.
+        criterion: what a value means: ``Discounted(0.95)``. A number is a discount.
         dynamics: transition law and rewards.
         feasible: (S, A) mask, or None when every action is feasible everywhere.
         action_name: what an action is called: ``order``.
@@ -66,8 +66,8 @@ class MDP:
         parameters: the numbers it was made from, kept with saved results.
         start: (S,) distribution of the first state, or None when all states are as likely.
         observation_noise: standard deviation of observed coordinates, in grid steps, where a
-            sample is drawn without another; it stands beside the model and is no part of its
-            numbers. One number, or one for each axis.
+            sample is drawn without another; it is no part of the model's numbers. One number, or
+            one for each axis.
         clock: how periods stand to time, for a model made from rates; else None.
         minimise: whether it was given in costs. Rewards and values are those less a sign, whatever
             is printed speaks of costs, and ``cost`` of a solution has them.

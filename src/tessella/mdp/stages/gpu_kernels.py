@@ -334,7 +334,7 @@ def _with_coordinate(place: Sequence[Any], axis: int, to: Any) -> list[Any]:
 
 
 def _unpad(steps: ShiftTerms, pad: Any, padded: Any, length: int) -> Any:
-    """The position along the axis that a padded one stands for."""
+    """The position along the axis of a padded one."""
     if steps.low is None:
         return pad[_clip_position(padded, steps.pad.shape[0])]
     return _clip_position(padded + jnp.int32(steps.low), length)

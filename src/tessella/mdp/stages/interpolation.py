@@ -55,8 +55,8 @@ def clip_to_axis(
     if edge != "clip" or context.grid.values[axis].dtype.kind == "U":
         return values
     cuts = context.grid.values[axis]
-    said = f"{subject}: {context.grid.axes[axis]}"
-    numbers = np.asarray(require_unmasked(values, said, context.describe))
+    location = f"{subject}: {context.grid.axes[axis]}"
+    numbers = np.asarray(require_unmasked(values, location, context.describe))
     return np.clip(numbers, cuts.min(), cuts.max()) if numbers.dtype.kind in "biuf" else values
 
 

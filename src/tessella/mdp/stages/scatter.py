@@ -54,8 +54,8 @@ class Scatter(RandomOperation):
     """Any map of some axes: ``target`` counts states of these.
 
     Compiled, ``sum_k p_k w[target_k(s)]``, along one axis or over whole states. With ``corners``,
-    each value of the noise leads to so many neighbours side by side, weighed as its landing between
-    cut points asks (``interpolation``).
+    each value of the noise leads to so many neighbours side by side, with the weights of a landing
+    between cut points (``interpolation``).
     """
 
     target: NDArray[np.integer]  # (A | 1, K, *broadcast)

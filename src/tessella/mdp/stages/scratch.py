@@ -1,7 +1,7 @@
 """Scratch axes: coordinates that exist only inside a period.
 
 A period opens them at their first values and forgets them at its end. With s the state that is
-decided upon and x what stands on scratch axes,
+decided upon and x the position on scratch axes,
 
     open    E[w](s) = w(s, first)           forget    E[w](s, x) = w(s)
 

@@ -216,8 +216,7 @@ class NetReward:
         self.__signature__ = inspect.Signature([*named.values(), *rest])
 
     def __call__(self, /, **names: Any) -> Any:
-        said = ("what is paid", "what it costs")
-        both = zip(self.parts, said, strict=True)
+        both = zip(self.parts, ("what is paid", "what it costs"), strict=True)
         pays, costs = (
             checks.as_numbers(call_if_function(part, names), subject) for part, subject in both
         )
@@ -268,7 +267,7 @@ def require_list(given: Any, model: str, noun: str) -> tuple:
 
 
 def require_noise(noise: object, subject: str) -> None:
-    """Refuse what stands in the place of a noise."""
+    """Refuse what is no noise."""
     if not isinstance(noise, Noise):
         requirement = f"{subject} needs a noise, Noise(name, values, probabilities)"
         raise ModelError(requirement, value=f"got {noise!r}")
