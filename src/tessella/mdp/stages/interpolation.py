@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -29,13 +28,8 @@ from tessella.mdp.stages.scatter import Scatter
 
 OffGridOption = Literal["error", "interpolate"]
 EdgeOption = Literal["error", "clip"]
-
-
-@dataclass(frozen=True, eq=False)
-class InterpolationWeights:
-    """Where values of an axis fall: the sides, each an open mesh of positions and of weights."""
-
-    neighbours: list[tuple[NDArray[np.int32], NDArray[np.float64]]]
+# The cut points on each side of values of an axis: open meshes of their positions and weights.
+Neighbours = list[tuple[NDArray[np.int32], NDArray[np.float64]]]
 
 
 def require_known_options(subject: str, between: str, edge: str) -> None:
@@ -60,14 +54,14 @@ def clip_to_axis(
     return np.clip(numbers, cuts.min(), cuts.max()) if numbers.dtype.kind in "biuf" else values
 
 
-def interpolation_weights(
+def find_neighbours(
     context: EvaluationContext,
     axis: int,
     values: Any,
     subject: str,
     edge: str,
     noise: NoiseTable | None = None,
-) -> InterpolationWeights:
+) -> Neighbours:
     """The cut points on both sides of each value of an open mesh."""
     cuts = _sorted_cut_points(context, axis, subject)
     name = context.grid.axes[axis]
@@ -115,11 +109,11 @@ def _sorted_cut_points(context: EvaluationContext, axis: int, subject: str) -> N
 
 def _neighbour_weights(
     cuts: NDArray[np.float64], x: NDArray, near: NDArray[np.int64]
-) -> InterpolationWeights:
+) -> Neighbours:
     """Positions and weights below and above; one side where every x is on a cut point."""
     on = near >= 0
     if on.all() or len(cuts) == 1:
-        return InterpolationWeights([(np.maximum(near, 0).astype(np.int32), np.ones(x.shape))])
+        return [(np.maximum(near, 0).astype(np.int32), np.ones(x.shape))]
     falls = cuts[0] > cuts[-1]
     rising = cuts[::-1] if falls else cuts
     above = np.clip(np.searchsorted(rising, x), 1, len(cuts) - 1)
@@ -128,17 +122,17 @@ def _neighbour_weights(
     weights = np.where(on, 1.0, (v - x) / (v - u)), np.where(on, 0.0, (x - u) / (v - u))
     index = (len(cuts) - above, len(cuts) - 1 - above) if falls else (above - 1, above)
     sides = [np.where(on, near, i).astype(np.int32) for i in index]
-    return InterpolationWeights(list(zip(sides, weights, strict=True)))
+    return list(zip(sides, weights, strict=True))
 
 
 def interpolated_scatter(
     context: EvaluationContext,
-    weights_by_axis: dict[int, InterpolationWeights],
+    neighbours_by_axis: dict[int, Neighbours],
     probs: NDArray[np.float64],
 ) -> Scatter:
     """Landings on the corners of cells, with ``probs`` (A | 1, *broadcast, K) of the noise."""
     count = probs.shape[-1]
-    axes = tuple(weights_by_axis)
+    axes = tuple(neighbours_by_axis)
     lengths = tuple(context.grid.shape[axis] for axis in axes)
     own = [1] * context.rank
     for axis in axes:
@@ -146,7 +140,7 @@ def interpolated_scatter(
     own[-1] = count
     targets = []
     chances = []
-    for corner in itertools.product(*(weights.neighbours for weights in weights_by_axis.values())):
+    for corner in itertools.product(*neighbours_by_axis.values()):
         p = probs
         for _, weight in corner:
             p = p * weight
@@ -161,7 +155,7 @@ def interpolated_scatter(
         _stack_outcomes(targets),
         _stack_outcomes(chances),
         len(targets),
-        sum(len(weights.neighbours) > 1 for weights in weights_by_axis.values()),
+        sum(len(sides) > 1 for sides in neighbours_by_axis.values()),
     )
 
 

@@ -22,11 +22,11 @@ from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, ch
 from tessella.mdp.dynamics import entries_for_walkers
 from tessella.mdp.stages.interpolation import (
     EdgeOption,
-    InterpolationWeights,
+    Neighbours,
     OffGridOption,
     clip_to_axis,
+    find_neighbours,
     interpolated_scatter,
-    interpolation_weights,
     require_known_options,
 )
 from tessella.mdp.stages.operation import (
@@ -74,8 +74,8 @@ class Decide(Stage):
     def _operation(self, context: EvaluationContext, axis: int, subject: str) -> Operation:
         values = call_by_name(self.to, context.mesh(), subject)
         if self.between == "interpolate":
-            weights = interpolation_weights(context, axis, values, subject, self.edge)
-            return interpolated_scatter(context, {axis: weights}, np.ones((1,) * context.rank))
+            neighbours = find_neighbours(context, axis, values, subject, self.edge)
+            return interpolated_scatter(context, {axis: neighbours}, np.ones((1,) * context.rank))
         values = clip_to_axis(context, axis, values, subject, self.edge)
         target = checks.axis_positions(context, axis, values, subject)[..., 0]
         if context.time is not None:  # at other times it may depend on the axis
@@ -188,17 +188,17 @@ def _interpolating_operation(
 ) -> RandomOperation:
     """Landings between cut points, along one axis or on the corners of a cell."""
 
-    def compute_weights(axis: int) -> InterpolationWeights:
+    def find_cut_points(axis: int) -> Neighbours:
         text = context.grid.values[axis].dtype.kind == "U"
         if axis in moved and not text:
-            return interpolation_weights(context, axis, moved[axis], subject, edge, noise_table)
+            return find_neighbours(context, axis, moved[axis], subject, edge, noise_table)
         value = moved.get(axis, context.mesh()[context.grid.axes[axis]])
         at_point = checks.axis_positions(context, axis, value, subject, noise_table)
-        return InterpolationWeights([(at_point, np.ones((1,) * context.rank))])
+        return [(at_point, np.ones((1,) * context.rank))]
 
     axes = moved if len(moved) == 1 else range(context.grid.ndim)
     return interpolated_scatter(
-        context, {axis: compute_weights(axis) for axis in axes}, noise_table.probs
+        context, {axis: find_cut_points(axis) for axis in axes}, noise_table.probs
     )
 
 

@@ -19,8 +19,8 @@ from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
+    find_neighbours,
     interpolated_scatter,
-    interpolation_weights,
     require_known_options,
 )
 from tessella.mdp.stages.operation import (
@@ -89,8 +89,8 @@ class Shift(Stage):
             to = context.grid.numbers[axis].reshape(own) + _shift_amounts(
                 context, self, noise_table, subject
             )
-            weights = interpolation_weights(context, axis, to, subject, self.edge, noise_table)
-            return interpolated_scatter(context, {axis: weights}, noise_table.probs)
+            neighbours = find_neighbours(context, axis, to, subject, self.edge, noise_table)
+            return interpolated_scatter(context, {axis: neighbours}, noise_table.probs)
         steps = _grid_steps(context, self, axis, noise_table, subject)
         if self.edge == "error":
             _require_inside(context, axis, steps, noise_table, subject)
