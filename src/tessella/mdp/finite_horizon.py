@@ -316,10 +316,16 @@ def _stack_stage(
         raise ModelError(requirement, location=location)
     stacked = {}
     is_timed = {}
-    for key, first in each[0].items():
-        is_timed[key] = any(not np.array_equal(arrays[key], first) for arrays in each[1:])
-        stacked[key] = np.stack([arrays[key] for arrays in each]) if is_timed[key] else first
+    for key in each[0]:
+        stacked[key], is_timed[key] = _stack_if_timed([arrays[key] for arrays in each])
     return compiled.pop(), stacked, is_timed
+
+
+def _stack_if_timed(each: list[NDArray]) -> tuple[NDArray, bool]:
+    """The array of all times, or all of them stacked; and whether time matters."""
+    if all(np.array_equal(array, each[0]) for array in each[1:]):
+        return each[0], False
+    return np.stack(each), True
 
 
 def build_horizon(

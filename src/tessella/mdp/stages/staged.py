@@ -40,8 +40,15 @@ from tessella.mdp.stages.operation import (
     Reshape,
     action_slice,
 )
-from tessella.mdp.stages.scratch import add_scratch_axes, restrict_scratch_axes
-from tessella.mdp.stages.stage import CompiledStage, Pay, Stage, require_list, reward_bound
+from tessella.mdp.stages.stage import (
+    CompiledStage,
+    Pay,
+    Stage,
+    add_scratch_axes,
+    require_list,
+    restrict_scratch_axes,
+    reward_bound,
+)
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
