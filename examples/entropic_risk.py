@@ -60,7 +60,7 @@ class EntropicRisk(ts.FiniteHorizon):
         # In costs a final value is a cost, and so is the opposite of a utility.
         utility = np.exp(final) if minimise else -np.exp(-final)
         # A factor is off by the rounding of its exponent, and by the error of its reward there.
-        given = parts.dynamics.rounding_as_saved
+        given = parts.dynamics.rounding.as_saved
         row_error = given.rows + 2 * self.risk_aversion * given.reward
         rounding = ModelRounding(
             row_error + 4 * EPS * (2 + float(exponent.max())),

@@ -128,11 +128,11 @@ def _check_backend(
     # What a backup may be off by, in units of what goes in.
     tolerance = (
         np.finfo(float).eps
-        * (dynamics.rounding_terms + 8)
+        * (dynamics.rounding.terms + 8)
         * (dynamics.reward_scale + np.abs(w).max())
     )
     tolerance += (
-        dynamics.rounding_as_saved.reward + dynamics.rounding_as_saved.rows * np.abs(w).max()
+        dynamics.rounding.as_saved.reward + dynamics.rounding.as_saved.rows * np.abs(w).max()
     )
     expected = reward + np.einsum("ast,t->sa", rows, w.ravel())
     w_S = to_backend(backend, w)
@@ -163,7 +163,7 @@ def _check_backend(
     expected_adjoint = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())
     relative_tolerance = (
         np.finfo(float).eps * (dynamics.adjoint_rounding_terms + 8)
-        + dynamics.rounding_as_saved.rows
+        + dynamics.rounding.as_saved.rows
     )
     tolerance = relative_tolerance * float(np.abs(w).sum())
     _assert_near(

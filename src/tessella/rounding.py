@@ -84,11 +84,18 @@ NO_ROUNDING = ModelRounding()
 
 
 @dataclass(frozen=True)
-class TermCounts:
-    """How many numbers are added up at most: for one number of a backup, and of its adjoint."""
+class Rounding:
+    """What rounding may do to a representation of a model: rows, stages, or periods of these.
 
+    Attributes:
+        as_given: how far the stored numbers may be off the given ones.
+        as_saved: the same for the rows and rewards that a file of this model holds.
+        terms: most floating-point additions and products behind one number of a backup.
+    """
+
+    as_given: ModelRounding
+    as_saved: ModelRounding
     terms: int
-    adjoint_terms: int
 
 
 def bound_expectation_error(terms: int, sizes: NDArray | float) -> float:

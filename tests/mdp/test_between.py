@@ -194,11 +194,11 @@ def test_stored_probabilities_are_off_by_no_more_than_is_said(axes):
         stored = [Fraction(float(p[i, 0, j])) for p in outcomes]
         assert len(stored) == len(exact)
         for found, meant in zip(stored, exact, strict=True):
-            assert abs(found - meant) <= Fraction(mdp.dynamics.rounding_as_given.rows) * meant
+            assert abs(found - meant) <= Fraction(mdp.dynamics.rounding.as_given.rows) * meant
             worst = max(worst, abs(found - meant))
-    assert 0 < mdp.dynamics.rounding_as_given.rows < 1e-14
+    assert 0 < mdp.dynamics.rounding.as_given.rows < 1e-14
     assert worst > 0
-    assert mdp.dynamics.rounding_as_saved.rows > mdp.dynamics.rounding_as_given.rows
+    assert mdp.dynamics.rounding.as_saved.rows > mdp.dynamics.rounding.as_given.rows
 
 
 def test_landing_on_cut_points_is_the_plain_stage():

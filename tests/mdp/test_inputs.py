@@ -567,9 +567,9 @@ def test_entries_at_one_place_of_a_sparse_matrix_are_added_as_float64(dtype):
     mdp = MDP.from_arrays([sp.csr_array([[1.0]])], [reward], 0.5)
     exact = sum(Fraction(float(x)) for x in given)
     assert abs(Fraction(float(mdp.reward[0, 0])) - exact) <= Fraction(
-        mdp.dynamics.rounding_as_given.reward
+        mdp.dynamics.rounding.as_given.reward
     )
-    assert mdp.dynamics.rounding_as_given.reward <= 1e-14 * max(abs(float(exact)), 1.0)
+    assert mdp.dynamics.rounding.as_given.reward <= 1e-14 * max(abs(float(exact)), 1.0)
     solution = solve(mdp)
     assert abs(Fraction(float(solution.value[0])) - 2 * exact) <= Fraction(solution.error_bound)
 

@@ -13,7 +13,7 @@ from tessella.grid import StateGrid
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.context import make_context
 from tessella.mdp.stages import maps
-from tessella.mdp.stages.maps import AxisAssignment
+from tessella.mdp.stages.maps import AxisMap
 from tessella.mdp.stages.scatter import JointMatrix, Scatter
 
 AXES = {"x": range(4), "y": range(5), "z": range(6), "last": range(12)}
@@ -68,8 +68,8 @@ def pair():
 def test_small_jumps_become_matrices_and_what_is_set_anew_is_not_kept(pair):
     kinds = [[type(stage.operation) for stage in mdp.dynamics.stages] for mdp in pair]
     assert kinds == [
-        [JointMatrix, JointMatrix, JointMatrix, AxisAssignment],
-        [Scatter, Scatter, Scatter, AxisAssignment],
+        [JointMatrix, JointMatrix, JointMatrix, AxisMap],
+        [Scatter, Scatter, Scatter, AxisMap],
     ]
 
 

@@ -16,7 +16,7 @@ from tessella.mdp.stages.gpu_kernels import (
     significant_terms,
     tiled_operation,
 )
-from tessella.mdp.stages.move import chain_operation
+from tessella.mdp.stages.move import AxisMatrix, chain_operation
 from tessella.mdp.stages.shift import shift_operation
 from tessella.rounding import EPS
 from tessella.solvers.execution_plan import Thresholds, choose_tiles, make_plan
@@ -50,7 +50,8 @@ def operations():
     yield "jumps, around the ends", shifted(0, [[0, 2, -1]], "wrap", 1, 11, 1)
     yield "along columns", shifted(2, [[0, -1, 5]], "clip", 3, 1, 1)
     yield "along columns, reflected", shifted(2, [list(range(9))], "reflect", 1, 1, 70)
-    yield "a banded chain", chain_operation(SHAPE, 1, walk(11, 0.2))
+    probs = walk(11, 0.2).transpose(0, 2, 1)[:, :, None, :, None]
+    yield "a banded chain", chain_operation(AxisMatrix(SHAPE, (1,), probs))
 
 
 OPERATIONS = dict(operations())

@@ -279,5 +279,5 @@ def _find_largest_reward(mdp: MDP, action: int) -> float:
 def _bound_reward(mdp: MDP) -> float:
     """R, the largest |r(s, a)| over feasible pairs, rounded up."""
     largest = max(_find_largest_reward(mdp, action) for action in range(mdp.n_actions))
-    rounding = EPS * mdp.dynamics.rounding_terms * mdp.dynamics.reward_scale
-    return next_up((largest + rounding + 2 * mdp.dynamics.rounding_as_saved.reward) * (1 + 4 * EPS))
+    rounding = EPS * mdp.dynamics.rounding.terms * mdp.dynamics.reward_scale
+    return next_up((largest + rounding + 2 * mdp.dynamics.rounding.as_saved.reward) * (1 + 4 * EPS))

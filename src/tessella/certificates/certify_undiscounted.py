@@ -97,16 +97,16 @@ def _bound_checker_error(engine: Engine, value: NDArray, largest_residual: float
     size = largest_residual + 4 * float(np.abs(value).max())
     second_order = (dynamics.longest_row + 64) ** 2 * EPS
     rounding = EPS * (8 * engine.row_sum_bounds.deviation + second_order) * size
-    row_error = dynamics.rounding_as_saved.rows * float(np.ptp(value))
+    row_error = dynamics.rounding.as_saved.rows * float(np.ptp(value))
     return 2 * (
-        dynamics.rounding_as_saved.reward + row_error + rounding + 8 * EPS * largest_residual
+        dynamics.rounding.as_saved.reward + row_error + rounding + 8 * EPS * largest_residual
     )
 
 
 def _bound_saved_model_error(engine: Engine, value: NDArray) -> float:
     """How far a residual at ``value`` may be off by the arrays of a model file, and they off."""
-    as_given = engine.mdp.dynamics.rounding_as_given
-    as_saved = engine.mdp.dynamics.rounding_as_saved
+    as_given = engine.mdp.dynamics.rounding.as_given
+    as_saved = engine.mdp.dynamics.rounding.as_saved
     row_error = 2 * as_saved.rows * float(value.max() - value.min())
     return (2 * (as_saved.reward - as_given.reward) + row_error) * (1 + 64 * EPS)
 

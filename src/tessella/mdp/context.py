@@ -92,14 +92,6 @@ def charge_entries(entries: int, subject: str) -> None:
         )
 
 
-@dataclass
-class PeriodContext:
-    """A period of a horizon that is being built."""
-
-    time: int
-    uses_time: bool = False  # whether a function has asked for the time
-
-
 @dataclass(frozen=True, eq=False)
 class EvaluationContext:
     """Axes, action and, while a model is built, the pairs that can occur."""
@@ -108,7 +100,7 @@ class EvaluationContext:
     actions: tuple
     action_name: str = "action"
     feasible: NDArray[np.bool_] | None = None  # (A, *grid, 1); None where every pair can occur
-    period: PeriodContext | None = None  # the one that is built, with a finite horizon
+    time: int | None = None  # of the period that is built, with a finite horizon
 
     def identity(self) -> tuple:
         """What enters the fingerprint of a model; the time of a period is in its numbers."""
@@ -145,7 +137,9 @@ class EvaluationContext:
             names = {
                 n: array.reshape(array.shape + (1,) * extra_axes) for n, array in names.items()
             }
-        return names if self.period is None else TimeTrackingMesh(names, self.period)
+        if self.time is not None:
+            names[TIME] = np.full((1,) * (self.rank + extra_axes), self.time)
+        return names
 
     def as_mesh(self, array: NDArray, subject: str, last: int = 1) -> NDArray:
         """``array`` as an open mesh whose noise axis has length 1 or ``last``."""
@@ -185,19 +179,6 @@ class EvaluationContext:
         return ", ".join(parts)
 
 
-class TimeTrackingMesh(dict[str, NDArray]):
-    """Arrays by name, the time of a period among them; reading that one is noted in the period."""
-
-    def __init__(self, names: Mapping[str, NDArray], period: PeriodContext) -> None:
-        rank = next(iter(names.values())).ndim
-        super().__init__(names, **{TIME: np.full((1,) * rank, period.time)})
-        self.period = period
-
-    def __getitem__(self, name: str) -> NDArray:
-        self.period.uses_time = self.period.uses_time or name == TIME
-        return super().__getitem__(name)
-
-
 def make_context(
     grid: StateGrid | Mapping[str, Sequence], actions: Actions, action_name: str
 ) -> EvaluationContext:
@@ -223,7 +204,7 @@ def call_by_name(
     each: int = 1,
     error: type[TessellaError] = ModelError,
 ) -> Any:
-    """``function`` of those ``names`` that it asks for; it returns ``each`` numbers for a point."""
+    """``function`` of its parameters among ``names``; it returns ``each`` numbers for a point."""
     given = _select_arguments(function, names, subject, error)
     budget = _budget.get()
     if budget is not None:
@@ -245,6 +226,15 @@ def call_if_function(
 ) -> Any:
     """A function of ``names``, called; numbers as they are."""
     return call_by_name(given, names, subject, each=each) if callable(given) else given
+
+
+def names_time(part: object) -> bool:
+    """Whether a part of a model is a function that is called with the time of a period."""
+    try:
+        parameters = inspect.signature(part).parameters.values()  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # no function, or none that can be called by name
+        return False
+    return any(p.name == TIME or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def _select_arguments(

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Dynamics
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.move import AxisMatrix
-from tessella.mdp.stages.operation import Displacement, Identity, Operation
-from tessella.mdp.stages.scratch import AddAxes, GridChange
+from tessella.mdp.stages.operation import Displacement, Operation, Reshape
 from tessella.mdp.stages.shift import AxisShift
 from tessella.mdp.stages.stage import CompiledStage, ExpectedReward
 from tessella.mdp.stages.staged import Staged
@@ -61,13 +61,14 @@ class _EventDescription:
 
     @property
     def axes_after(self) -> tuple[str, ...]:
-        return self.operation.grid.axes if isinstance(self.operation, GridChange) else self.axes
+        grid = self.operation.grid if isinstance(self.operation, Reshape) else None
+        return self.axes if grid is None else grid.axes
 
     def __str__(self) -> str:
-        if isinstance(self.operation, Identity):
-            return f"{self._describe_payment()}; the state stays"
-        if isinstance(self.operation, GridChange):
-            return self._describe_scratch_axes(self.operation)
+        if isinstance(self.operation, Reshape):
+            if self.operation.grid is None:
+                return f"{self._describe_payment()}; the state stays"
+            return self._describe_scratch_axes(self.operation.grid)
         subject = self._describe_change()
         signs = self._payment_verbs()
         return f"{subject}; it {' or '.join(signs)}" if signs else subject
@@ -87,13 +88,12 @@ class _EventDescription:
         on = _clause(" that depends on ", given)
         return f"an amount{on} is {' or '.join(done)}" if done else "nothing is paid"
 
-    def _describe_scratch_axes(self, operation: GridChange) -> str:
+    def _describe_scratch_axes(self, grid: StateGrid) -> str:
         """Of coordinates that exist within a period only: they begin, or end."""
-        if not isinstance(operation, AddAxes):
-            gone = self.axes[operation.grid.ndim :]
+        gone = self.axes[grid.ndim :]
+        if gone:
             return f"{_join_names(gone)} {_plural(gone, 'is', 'are')} forgotten"
         known = len(self.axes)
-        grid = operation.grid
         new = zip(grid.axes[known:], grid.values[known:], strict=True)
         begun = _join_names([f"{axis} begins at {values[0]}" for axis, values in new])
         return f"{begun}, known within the period only"

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError
 from tessella.mdp.context import EvaluationContext
 from tessella.numerics import array_namespace
-from tessella.rounding import ModelRounding, RowSumBounds
+from tessella.rounding import Rounding, RowSumBounds
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -184,18 +184,8 @@ class Dynamics(ABC):
 
     @property
     @abstractmethod
-    def rounding_as_given(self) -> ModelRounding:
-        """What building cost: how far the stored numbers may be off the given ones."""
-
-    @property
-    @abstractmethod
-    def rounding_as_saved(self) -> ModelRounding:
-        """The same for the rows and rewards that a file of this model holds."""
-
-    @property
-    @abstractmethod
-    def rounding_terms(self) -> int:
-        """Most floating-point additions and products behind one number of a backup."""
+    def rounding(self) -> Rounding:
+        """What rounding may do to its numbers and to a backup."""
 
     @property
     @abstractmethod
@@ -205,7 +195,7 @@ class Dynamics(ABC):
     @property
     @abstractmethod
     def adjoint_rounding_terms(self) -> int:
-        """The same for the adjoint, where all that reaches one state is added up."""
+        """``rounding.terms`` of the adjoint, where all that reaches one state is added up."""
 
     @property
     @abstractmethod

@@ -4,7 +4,7 @@ With P_t and r_t the law and the rewards of period t, over states x without time
 
     backup(w)[(t, x), a] = r_t(x, a) + sum_x' P_t(x' | x, a) w(t + 1, x'),      t < T - 1,
 
-and in the last period what is final stands in for w. Periods are dynamics of their own, one object
+and in the last period the final value replaces w. Periods are dynamics of their own, one object
 where time does not matter, so that what is the same at all times is stored once. Solvers may work
 on the whole, or one period at a time from the last (``period_arrays``).
 """
@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,6 @@ from tessella.mdp.context import (
     TIME,
     EvaluationContext,
     Feasible,
-    PeriodContext,
     call_by_name,
     feasible_mask,
     make_context,
@@ -42,11 +41,12 @@ from tessella.mdp.dynamics import (
     ModelComponents,
     Transitions,
 )
+from tessella.mdp.stages.operation import CompiledOperation
 from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.rounding import EPS, ModelRounding, RowSumBounds
+from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
 
@@ -59,7 +59,7 @@ class FiniteHorizonDynamics(Dynamics):
         context: with time as the first axis.
         periods: (T) dynamics of each period, one object where they are the same.
         final: (states of a period) what the end pays, as of the last period: discounted by one.
-        saved_rounding: ``rounding_as_saved``, as the file states it that this was read from.
+        saved_rounding: ``rounding.as_saved``, as the file states it that this was read from.
     """
 
     context: EvaluationContext
@@ -94,17 +94,20 @@ class FiniteHorizonDynamics(Dynamics):
     def is_interpolated(self) -> bool:
         return any(period.is_interpolated for period in self.distinct_periods)
 
-    @property
-    def rounding_as_given(self) -> ModelRounding:
-        return self._worst_rounding([period.rounding_as_given for period in self.distinct_periods])
+    @cached_property
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        each = [period.rounding for period in self.distinct_periods]
+        terms = max(rounding.terms for rounding in each)
+        return Rounding(
+            self._worst_rounding([rounding.as_given for rounding in each]),
+            self.saved_rounding or self._bound_saved_rounding(each, terms),
+            terms,
+        )
 
-    @property
-    def rounding_as_saved(self) -> ModelRounding:
-        if self.saved_rounding is not None:
-            return self.saved_rounding
-        # What is final is paid in expectation, over a row that a file holds rounded.
-        worst = self._worst_rounding([period.rounding_as_saved for period in self.distinct_periods])
-        terms = max(self.rounding_terms, self.longest_row) + 2
+    def _bound_saved_rounding(self, each: Sequence[Rounding], terms: int) -> ModelRounding:
+        """What is final is paid in expectation, over a row that a file holds rounded."""
+        worst = self._worst_rounding([rounding.as_saved for rounding in each])
+        terms = max(terms, self.longest_row) + 2
         return replace(worst, reward=worst.reward + EPS * terms * self._final_scale)
 
     def _worst_rounding(self, each: Sequence[ModelRounding]) -> ModelRounding:
@@ -116,10 +119,6 @@ class FiniteHorizonDynamics(Dynamics):
     @property
     def _final_scale(self) -> float:
         return float(np.abs(self.final).max())
-
-    @property
-    def rounding_terms(self) -> int:
-        return max(period.rounding_terms for period in self.distinct_periods)
 
     @property
     def adjoint_rounding_terms(self) -> int:
@@ -167,7 +166,7 @@ class FiniteHorizonDynamics(Dynamics):
             arrays = model.arrays
             timed = jax.tree.map(lambda _: False, arrays)
         else:
-            backend, arrays, timed = _stack_periods([_as_staged(period) for period in self.periods])
+            backend, arrays, timed = _stack_periods(self.periods)
         flags = tuple(jax.tree.leaves(timed))
         period_backend = CompiledPeriodBackend(
             backend, len(self.periods), flags, options.one_period_at_a_time
@@ -301,46 +300,33 @@ class CompiledPeriodBackend(Backend):
         return jax.tree.unflatten(tree, period_leaves)
 
 
-def _as_staged(period: Dynamics) -> Staged:
-    assert isinstance(period, Staged)  # nothing else is built for each time
-    return period
-
-
-def _stack_periods(periods: list[Staged]) -> tuple[StageBackend, list, list]:
+def _stack_periods(periods: Sequence[Dynamics]) -> tuple[StageBackend, list, list]:
     """Backend, arrays, and which of the arrays have a slice for each time."""
-    operations = []
-    arrays = []
-    timed = []
-    for stages in zip(*(period.stages for period in periods), strict=True):
-        operation, each = _compile_alike(stages, location=f"stage {len(operations) + 1}")
-        operations.append(operation)
-        merged = {key: _merge_periods([a[key] for a in each]) for key in each[0]}
-        arrays.append({key: values for key, (values, _) in merged.items()})
-        timed.append({key: depends for key, (_, depends) in merged.items()})
-    return StageBackend(tuple(operations), periods[0].n_actions), arrays, timed
+    by_period = [period.stages for period in periods if isinstance(period, Staged)]
+    by_stage = enumerate(zip(*by_period, strict=True), start=1)
+    stacked = [_stack_stage(stages, f"stage {number}") for number, stages in by_stage]
+    operations, arrays, timed = zip(*stacked, strict=True)
+    return StageBackend(operations, periods[0].n_actions), list(arrays), list(timed)
 
 
-def _compile_alike(stages: Sequence[CompiledStage], location: str) -> tuple[Any, list[dict]]:
-    """The operation that a stage has at all times, and its arrays at each."""
-    operations = [stage.operation.compile(stage.depends_on_action) for stage in stages]
-    each = [stage.arrays() for stage in _drop_repeats(stages)]
-    differ = any(operation != operations[0] for operation in operations)
-    if differ or any(_shapes(arrays) != _shapes(each[0]) for arrays in each):
+def _stack_stage(
+    stages: Sequence[CompiledStage], location: str
+) -> tuple[CompiledOperation, dict[str, NDArray], dict[str, bool]]:
+    """The operation of a stage at all times, its arrays, and which have a slice for each time."""
+    compiled = {stage.operation.compile(stage.depends_on_action) for stage in stages}
+    each = [stage.arrays() for stage in dict.fromkeys(stages)]  # one where time does not matter
+    shapes = {tuple((key, values.shape) for key, values in arrays.items()) for arrays in each}
+    if len(compiled) > 1 or len(shapes) > 1:
         requirement = "a stage must depend on the same axes at all times"
         raise ModelError(requirement, location=location)
-    return operations[0], each
+    stacked = {}
+    is_timed = {}
+    for key in each[0]:
+        stacked[key], is_timed[key] = _stack_if_timed([arrays[key] for arrays in each])
+    return compiled.pop(), stacked, is_timed
 
 
-def _drop_repeats(stages: Sequence[CompiledStage]) -> Sequence[CompiledStage]:
-    """One stage for all times where it is one object."""
-    return stages[:1] if all(stage is stages[0] for stage in stages) else stages
-
-
-def _shapes(arrays: Mapping[str, NDArray]) -> dict[str, tuple[int, ...]]:
-    return {key: values.shape for key, values in arrays.items()}
-
-
-def _merge_periods(each: list[NDArray]) -> tuple[NDArray, bool]:
+def _stack_if_timed(each: list[NDArray]) -> tuple[NDArray, bool]:
     """The array of all times, or all of them stacked; and whether time matters."""
     if all(np.array_equal(array, each[0]) for array in each[1:]):
         return each[0], False
@@ -365,12 +351,12 @@ def build_horizon(
     cache = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
     periods: list[Dynamics] = []
     for t in range(horizon.periods):
-        period_context = replace(context, period=PeriodContext(t))
+        period_context = replace(context, time=t)
         period_mask = None if by_time is None else by_time[t]
         # What the second period works out, all others do; what time does not change, the first did.
         with multiply_entry_counts({0: 1, 1: horizon.periods - 1}.get(t, 0)):
             periods.append(Staged.build(period_context, stages, period_mask, scratch, cache))
-        if cache.has_all(stages):
+        if not any(stage.names_time for stage in stages):
             periods *= horizon.periods  # time does not matter
             break
     return _components(context, timed_context, horizon, tuple(periods), mask)
@@ -386,22 +372,15 @@ class StageCache:
         self.ever_feasible = ever_feasible
         self.compiled: dict[int, CompiledStage] = {}
 
-    def __call__(self, stage: Stage, period_context: EvaluationContext) -> CompiledStage:
-        if id(stage) in self.compiled:
-            return self.compiled[id(stage)]
-        assert period_context.period is not None
-        period_context.period.uses_time = False
-        compiled = stage.compile(period_context)
-        if period_context.period.uses_time:
-            return compiled
-        if period_context.feasible is not None and self.ever_feasible is not None:
-            mask = self.ever_feasible.T.reshape(period_context.feasible.shape)
-            compiled = stage.compile(replace(period_context, feasible=mask))
-        self.compiled[id(stage)] = compiled
-        return compiled
-
-    def has_all(self, stages: Sequence[Stage]) -> bool:
-        return all(id(stage) in self.compiled for stage in stages)
+    def __call__(self, stage: Stage, context: EvaluationContext) -> CompiledStage:
+        if stage.names_time:
+            return stage.compile(context)
+        if id(stage) not in self.compiled:
+            if context.feasible is not None and self.ever_feasible is not None:
+                mask = self.ever_feasible.T.reshape(context.feasible.shape)
+                context = replace(context, feasible=mask)
+            self.compiled[id(stage)] = stage.compile(context)
+        return self.compiled[id(stage)]
 
 
 def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> ModelComponents:

@@ -43,19 +43,9 @@ if TYPE_CHECKING:
     from tessella.mdp.tabular.pairs import DenseModel, Layout, PairModel, SparseModel
 
 HASHED_NAMES = {
-    "AddAxes": "Open",
-    "AxisAssignment": "Gather",
-    "AxisMap": "Gather",
-    "AxisMatrix": "Matrix",
-    "AxisShift": "Slices",
     "CompiledStage": "Compiled",
-    "DropAxes": "Forget",
     "EvaluationContext": "Scope",
     "FiniteHorizonDynamics": "Timed",
-    "Identity": "Stay",
-    "InterpolatedScatter": "Corners",
-    "Interpolation": "Blend",
-    "JointMatrix": "Scatter",
     "ModelRounding": "Built",
     "PeriodReward": "Paid",
 }
@@ -68,7 +58,7 @@ class MDP:
     Attributes:
         grid: the states.
         actions: names or values of the actions, or combinations of components.
-        criterion: what a value means: ``Discounted(0.95)``. A number stands for that discount.
+        criterion: what a value means: ``Discounted(0.95)``. A number is a discount.
         dynamics: transition law and rewards.
         feasible: (S, A) mask, or None when every action is feasible everywhere.
         action_name: what an action is called: ``order``.
@@ -76,8 +66,8 @@ class MDP:
         parameters: the numbers it was made from, kept with saved results.
         start: (S,) distribution of the first state, or None when all states are as likely.
         observation_noise: standard deviation of observed coordinates, in grid steps, where a
-            sample is drawn without another; it stands beside the model and is no part of its
-            numbers. One number, or one for each axis.
+            sample is drawn without another; it is no part of the model's numbers. One number, or
+            one for each axis.
         clock: how periods stand to time, for a model made from rates; else None.
         minimise: whether it was given in costs. Rewards and values are those less a sign, whatever
             is printed speaks of costs, and ``cost`` of a solution has them.
@@ -171,14 +161,12 @@ class MDP:
         """
         context = make_context(grid, actions, action_name)
         mask = None if feasible is None else feasible_mask(context, feasible)
-        uniformised = uniformise(
-            context, events, interest, subtract_costs(pays_rate, costs_rate), clock, mask
+        net_rate = subtract_costs(pays_rate, costs_rate)
+        parts, criterion, used_clock = uniformise(context, events, interest, net_rate, clock, mask)
+        minimise = _minimises_cost([*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)])
+        return replace(
+            assemble_model(parts, criterion, name, parameters, minimise), clock=used_clock
         )
-        parts = [*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)]
-        mdp = assemble_model(
-            uniformised.parts, uniformised.criterion, name, parameters, _minimises_cost(parts)
-        )
-        return replace(mdp, clock=uniformised.clock)
 
     @staticmethod
     def from_arrays(
@@ -517,7 +505,8 @@ def update_digest(digest, *values: Any) -> None:
             plain = value + 0.0 if value.dtype.kind == "f" else value  # -0.0 is 0.0
             digest.update(plain.tobytes())
         elif dataclasses.is_dataclass(value):
-            digest.update(HASHED_NAMES.get(type(value).__name__, type(value).__name__).encode())
+            name = type(value).__name__
+            digest.update(getattr(value, "hashed_name", HASHED_NAMES.get(name, name)).encode())
             update_digest(digest, *_identity(value))
         elif isinstance(value, Mapping):
             update_digest(digest, list(value), list(value.values()))

@@ -275,7 +275,7 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     if isinstance(mdp.dynamics, FiniteHorizonDynamics):
         last = _build_last_period(mdp, mdp.dynamics)
         final = mdp.dynamics.final
-        roundings = [period.rounding_as_saved for period in mdp.dynamics.distinct_periods]
+        roundings = [period.rounding.as_saved for period in mdp.dynamics.distinct_periods]
         worst = ModelRounding(
             max(rounding.rows for rounding in roundings),
             max(rounding.reward for rounding in roundings),
@@ -423,8 +423,8 @@ def _read_components(
         if _read_rounding(attributes, prefix).reward > max_error:
             requirement = f"{prefix}reward_error must be at most {max_error:g}, by the rewards"
             raise FileError(requirement, value=f"got {attributes[f'{prefix}reward_error']:g}")
-    given = dynamics.rounding_as_given
-    saved = dynamics.rounding_as_saved
+    given = dynamics.rounding.as_given
+    saved = dynamics.rounding.as_saved
     if saved.rows < given.rows or saved.reward < given.reward:
         requirement = "row_error and reward_error must be no less than those of a period give"
         raise FileError(requirement, value=f"got {saved.rows:g} and {saved.reward:g}")
@@ -481,7 +481,7 @@ def as_tabular(context: EvaluationContext, dynamics: Dynamics, mask: NDArray[np.
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
     pairs = Pairs(context, states, choices, rows)
     reward = dynamics.expected_reward()[mask]
-    table = build_tabular(pairs, reward, None, dynamics.rounding_as_saved).dynamics
+    table = build_tabular(pairs, reward, None, dynamics.rounding.as_saved).dynamics
     assert isinstance(table, Tabular)
     return table
 
@@ -511,7 +511,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "discount": mdp.discount,
         "kind": _kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
-        **_rounding_attributes("", mdp.dynamics.rounding_as_saved),
+        **_rounding_attributes("", mdp.dynamics.rounding.as_saved),
     }
 
 

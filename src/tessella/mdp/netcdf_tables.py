@@ -178,7 +178,12 @@ def _extract_period(
         raise FileError(requirement, location=f"time={time}", value="does not")
     rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used), n))
     return Tabular(
-        period_context, rows, row_of, all_periods.reward[states], outcomes, all_periods.rounding
+        period_context,
+        rows,
+        row_of,
+        all_periods.reward[states],
+        outcomes,
+        all_periods.given_rounding,
     )
 
 

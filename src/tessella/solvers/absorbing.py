@@ -140,7 +140,7 @@ def _improve_proper_policy(
     if absorption_time is None:
         return None
     size = float(np.abs(value[0]).max())
-    rounding = EPS * (mdp.dynamics.rounding_terms + 8) * size
+    rounding = EPS * (mdp.dynamics.rounding.terms + 8) * size
     bound = (residual * absorption_time + rounding) * (1 + 8 * EPS)
     history = History(np.array([bound]), np.array([0]), np.array([time.perf_counter() - began]))
     converged = not engine.tol or bound <= engine.tol
@@ -179,7 +179,7 @@ def _compute_residuals(engine: Engine, rows: FeasibleRows, value: DoubleDouble) 
     """((K,) r + P V - V, a bound on its error); what a row lacks to 1 ends the process."""
     row_sum_error = compute_row_sum_error(engine.row_sum_bounds)
     residuals, error = rows.compute_residuals(
-        value, engine.mdp.dynamics.rounding_as_saved, row_sum_error
+        value, engine.mdp.dynamics.rounding.as_saved, row_sum_error
     )
     missing = 1 - rows.rows.sum(axis=1)
     missing = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
@@ -204,7 +204,7 @@ def _bound_time_by_differences(
     unit = EPS * (np.diff(rows.rows.indptr).max() + 8) + compute_row_sum_error(
         engine.row_sum_bounds
     )
-    unit += engine.mdp.dynamics.rounding_as_saved.rows
+    unit += engine.mdp.dynamics.rounding.as_saved.rows
     tie_width = 0.0
     for _ in range(MAX_WIDENINGS):
         is_allowed = behind <= tie_width
@@ -267,7 +267,7 @@ def find_absorbing_states(engine: Engine) -> NDArray[np.bool_]:
         random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
         trial = to_backend(engine.backend, random)
         dynamics = engine.dynamics
-        slack = 2 * EPS * (dynamics.rounding_terms + 8) + 2 * dynamics.rounding_as_given.rows
+        slack = 2 * EPS * (dynamics.rounding.terms + 8) + 2 * dynamics.rounding.as_given.rows
         absorbing = _find_absorbing_by_trial(engine.backend, engine.data, trial, np.float64(slack))
     can_reach = _find_reaching_states(engine.backend, engine.data, absorbing)
     unreachable = np.flatnonzero(~np.asarray(can_reach))

@@ -130,7 +130,7 @@ def compute_extended_residuals(
         h = _compute_relative_values(chosen, ELIMINATION_MAX_PRODUCTS)
         if h is None:
             return None
-        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding_as_saved, row_sum_error)
+        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.as_saved, row_sum_error)
     if not np.isfinite(residuals + error).all():
         return None
     return ExtendedResiduals(rows, h, residuals, error)
@@ -179,7 +179,7 @@ def _improve_policy(
         h = _compute_relative_values(chosen, products)
         if h is None:
             return None
-        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding_as_saved, row_sum_error)
+        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.as_saved, row_sum_error)
         actions = rows.improve(redirected, residuals, error)
         if (actions == redirected).all():
             low, high = rows.enclose_gain(residuals, error)

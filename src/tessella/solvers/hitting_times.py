@@ -169,8 +169,8 @@ def _refine_trial(
     for _ in range(HITTING_MAX_CALLS):
         w, rho = _sweep_trial(engine.backend, several, data, h, tie_width, actions, targets, w)
         largest = float(w.max())
-        rho = float(rho) + EPS * (engine.dynamics.rounding_terms + 8) * largest
-        row_error = engine.dynamics.rounding_as_given.rows
+        rho = float(rho) + EPS * (engine.dynamics.rounding.terms + 8) * largest
+        row_error = engine.dynamics.rounding.as_given.rows
         rho += (compute_row_sum_error(engine.row_sum_bounds) + row_error) * largest
         if rho < TRIAL_MAX_RESIDUAL:
             return w / (1 - rho) * (1 + 8 * EPS)

@@ -1,6 +1,6 @@
 """One period as a list of stages.
 
-A stage acts on the state as it stands at that moment. Its functions are called with NumPy arrays of
+A stage acts on the state of its moment. Its functions are called with NumPy arrays of
 what they name: axes of the grid, the action, the stage's own noise. They must be vectorised.
 
     Pay(reward)                 nothing moves

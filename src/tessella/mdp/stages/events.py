@@ -17,7 +17,7 @@ are off by at most a unit in the last place, and bounds speak of the model that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -28,13 +28,13 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.criterion import Criterion, X
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number
-from tessella.grid import index_type, refuse_unordered
+from tessella.grid import index_type
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, call_if_function
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.maps import target_states
 from tessella.mdp.stages.scatter import Scatter
-from tessella.mdp.stages.stage import CompiledStage, Function, subtract_costs
+from tessella.mdp.stages.stage import CompiledStage, Function, require_list, subtract_costs
 from tessella.mdp.stages.staged import Staged
 from tessella.rounding import EPS, bound_expectation_error
 
@@ -93,15 +93,6 @@ def average_unit(clock: Clock | None) -> tuple[float, str]:
     return (1.0, "per period") if clock is None else (clock.per_time(1.0), "per unit of time")
 
 
-@dataclass(frozen=True, eq=False)
-class UniformisedModel:
-    """A model in continuous time, as one of periods."""
-
-    parts: ModelComponents
-    criterion: Criterion
-    clock: Clock
-
-
 def uniformise(
     context: EvaluationContext,
     events: Sequence[Event],
@@ -109,8 +100,8 @@ def uniformise(
     pays_rate: float | Function | None,
     ticks: float | None,
     feasible: NDArray[np.bool_] | None,
-) -> UniformisedModel:
-    """See ``MDP.from_rates``."""
+) -> tuple[ModelComponents, Criterion, Clock]:
+    """A model in continuous time as one of periods: see ``MDP.from_rates``."""
     events = _check_events(context, events)
     masked = context
     if feasible is not None:
@@ -124,16 +115,11 @@ def uniformise(
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
     dynamics = Staged(context, (_compile_tick(masked, events, rates, pays_rate, clock),))
     criterion = interest if isinstance(interest, Criterion) else _discount(clock)
-    return UniformisedModel(ModelComponents(context, dynamics, feasible), criterion, clock)
+    return ModelComponents(context, dynamics, feasible), criterion, clock
 
 
 def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[Event, ...]:
-    refuse_unordered(events, "events")
-    if not isinstance(events, Iterable) or isinstance(events, str):
-        raise ModelError("a model in continuous time needs a list of events", value=f"got {events}")
-    events = tuple(events)
-    if not events:
-        raise ModelError("a model in continuous time needs at least one event")
+    events = require_list(events, "a model in continuous time", "event")
     for event in events:
         _check_event(event)
     names = [event.name for event in events]
@@ -238,7 +224,10 @@ def _compile_tick(
         context, pays, dict(zip(names[1:].tolist(), rates, strict=True))
     )
     operation = Scatter(
-        context.grid.shape, _event_targets(context, events, rates), _probabilities(rates, clock)
+        context.grid.shape,
+        tuple(range(context.grid.ndim)),
+        _event_targets(context, events, rates),
+        _probabilities(rates, clock),
     )
     paid = None if reward is None else pays
     return CompiledStage(operation, reward, paid, (EVENT, names), error)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -334,7 +334,7 @@ def _with_coordinate(place: Sequence[Any], axis: int, to: Any) -> list[Any]:
 
 
 def _unpad(steps: ShiftTerms, pad: Any, padded: Any, length: int) -> Any:
-    """The position along the axis that a padded one stands for."""
+    """The position along the axis of a padded one."""
     if steps.low is None:
         return pad[_clip_position(padded, steps.pad.shape[0])]
     return _clip_position(padded + jnp.int32(steps.low), length)
@@ -362,7 +362,7 @@ def tiled_operation(
     Blocks of one model stop at different ends; ``for_any_block`` makes a form that serves them all.
     """
     if isinstance(operation, AxisMap):
-        return TiledAxisMap(AxisMap, operation.axis, acts)
+        return TiledAxisMap(AxisMap, operation.axes, acts)
     if type(operation) is not AxisShift:
         return operation.compile(acts)
     along = _constant_step(operation.offsets)
@@ -371,7 +371,7 @@ def tiled_operation(
         if for_any_block
         else _first_padded_position(operation.pad, operation.shape[operation.axis])
     )
-    return TiledAxisShift(AxisShift, operation.axis, acts, along, low, tiles)
+    return TiledAxisShift(AxisShift, operation.axes, acts, along, low, tiles)
 
 
 def _constant_step(offsets: NDArray) -> int | None:
@@ -438,5 +438,5 @@ class TiledAxisShift(CompiledOperation):
     def _terms(self, arrays: Any, action: Any) -> ShiftTerms:
         offsets = compiled_action_slice(arrays["offsets"], action)
         probs = compiled_action_slice(arrays["probs"], action)
-        axis: Any = self.settings
+        (axis,) = cast(tuple[int, ...], self.settings)
         return ShiftTerms(axis, self.step_sign, self.low, arrays["pad"], offsets, probs)

@@ -22,24 +22,21 @@ from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, ch
 from tessella.mdp.dynamics import entries_for_walkers
 from tessella.mdp.stages.interpolation import (
     EdgeOption,
-    InterpolationWeights,
+    Neighbours,
     OffGridOption,
     clip_to_axis,
-    interpolation_along,
-    interpolation_corners,
-    interpolation_weights,
+    find_neighbours,
+    interpolated_scatter,
     require_known_options,
 )
 from tessella.mdp.stages.operation import (
-    AxisOperation,
     Operation,
     RandomOperation,
     compiled_action_slice,
     gather_along,
-    take_range,
     with_length,
 )
-from tessella.mdp.stages.scatter import InterpolatedScatter, Scatter, joint_operation
+from tessella.mdp.stages.scatter import Scatter, joint_operation
 from tessella.mdp.stages.stage import (
     CompiledStage,
     Function,
@@ -77,19 +74,22 @@ class Decide(Stage):
     def _operation(self, context: EvaluationContext, axis: int, subject: str) -> Operation:
         values = call_by_name(self.to, context.mesh(), subject)
         if self.between == "interpolate":
-            weights = interpolation_weights(context, axis, values, subject, self.edge)
-            return interpolation_along(context, axis, weights, np.ones((1,) * context.rank))
+            neighbours = find_neighbours(context, axis, values, subject, self.edge)
+            return interpolated_scatter(context, {axis: neighbours}, np.ones((1,) * context.rank))
         values = clip_to_axis(context, axis, values, subject, self.edge)
         target = checks.axis_positions(context, axis, values, subject)[..., 0]
-        own = target.shape[axis + 1] > 1 or context.period is not None  # it may be at other times
-        kind = AxisMap if own else AxisAssignment
-        lengths = with_length(target.shape, axis + 1, context.grid.shape[axis])
-        return kind(context.grid.shape, axis, np.broadcast_to(target, lengths).copy())
+        if context.time is not None:  # at other times it may depend on the axis
+            lengths = with_length(target.shape, axis + 1, context.grid.shape[axis])
+            target = np.broadcast_to(target, lengths)
+        return AxisMap(context.grid.shape, (axis,), target.copy())
 
 
 @dataclass(frozen=True, eq=False)
-class AxisMap(AxisOperation):
-    """A map along one axis: ``target`` (A | 1, *broadcast) holds positions on that axis."""
+class AxisMap(Operation):
+    """A map along one axis: ``target`` (A | 1, *broadcast) holds positions on that axis.
+
+    Where it is the same wherever the coordinate was, that does not matter before the map.
+    """
 
     target: NDArray[np.int32]
 
@@ -97,9 +97,16 @@ class AxisMap(AxisOperation):
     mesh_lead = 1
     accepts_broadcast_input = True
 
+    @property
+    def hashed_name(self) -> str:
+        return "Gather"
+
+    def identity(self) -> tuple:
+        lengths = with_length(self.target.shape, self.axis + 1, self.shape[self.axis])
+        return self.shape, self.axis, np.broadcast_to(self.target, lengths)
+
     def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
-        target = self.arrays()["target"].shape[1:]
-        return np.broadcast_shapes(with_length(after, self.axis, 1), target)
+        return np.broadcast_shapes(with_length(after, self.axis, 1), self.target.shape[1:])
 
     def positions(self, axis: int) -> NDArray:
         return self.target[:, None] if axis == self.axis else self.own_positions(axis)
@@ -114,19 +121,8 @@ class AxisMap(AxisOperation):
         return np.ravel_multi_index(tuple(where), self.shape), None
 
     @staticmethod
-    def apply(axis, arrays, w, action, /):
-        return gather_along(w, compiled_action_slice(arrays["target"], action), axis)
-
-
-@dataclass(frozen=True, eq=False)
-class AxisAssignment(AxisMap):
-    """A map that is the same wherever the coordinate was: before it, that does not matter."""
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {"target": take_range(self.target, self.axis + 1, 0, 1)}
-
-    def block(self, axis: int, first: int, count: int) -> Operation:
-        return AxisMap(self.shape, self.axis, self.target).block(axis, first, count)
+    def apply(axes, arrays, w, action, /):
+        return gather_along(w, compiled_action_slice(arrays["target"], action), axes[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +173,7 @@ class Jump(Stage):
         target = np.broadcast_to(target, (*target.shape[:-1], len(noise_table)))
         return Scatter(
             context.grid.shape,
+            tuple(range(context.grid.ndim)),
             np.ascontiguousarray(np.moveaxis(target, -1, 1)),
             np.ascontiguousarray(np.moveaxis(noise_table.probs, -1, 1)),
         )
@@ -191,23 +188,17 @@ def _interpolating_operation(
 ) -> RandomOperation:
     """Landings between cut points, along one axis or on the corners of a cell."""
 
-    def compute_weights(axis: int) -> InterpolationWeights:
+    def find_cut_points(axis: int) -> Neighbours:
         text = context.grid.values[axis].dtype.kind == "U"
         if axis in moved and not text:
-            return interpolation_weights(context, axis, moved[axis], subject, edge, noise_table)
+            return find_neighbours(context, axis, moved[axis], subject, edge, noise_table)
         value = moved.get(axis, context.mesh()[context.grid.axes[axis]])
         at_point = checks.axis_positions(context, axis, value, subject, noise_table)
-        return InterpolationWeights([(at_point, np.ones((1,) * context.rank))])
+        return [(at_point, np.ones((1,) * context.rank))]
 
-    if len(moved) == 1:
-        (axis,) = moved
-        return interpolation_along(context, axis, compute_weights(axis), noise_table.probs)
-    weights_by_axis = [compute_weights(axis) for axis in range(context.grid.ndim)]
-    between = sum(len(weights.neighbours) > 1 for weights in weights_by_axis)
-    return InterpolatedScatter(
-        context.grid.shape,
-        *interpolation_corners(context, weights_by_axis, noise_table.probs),
-        between,
+    axes = moved if len(moved) == 1 else range(context.grid.ndim)
+    return interpolated_scatter(
+        context, {axis: find_cut_points(axis) for axis in axes}, noise_table.probs
     )
 
 

@@ -7,7 +7,6 @@ A chain with few non-zero diagonals is applied by slices, like a shift.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,21 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_if_function
+from tessella.mdp.context import EvaluationContext, call_if_function, names_time
 from tessella.mdp.stages.operation import (
-    AxisOperation,
     Displacement,
-    Operation,
     RandomOperation,
-    action_slice,
     compiled_action_slice,
     is_shared_by_actions,
-    take_range,
     with_length,
 )
 from tessella.mdp.stages.shift import AxisShift
 from tessella.mdp.stages.stage import CompiledStage, Function, Stage, stage_reward
-from tessella.rounding import RowSumBounds, bound_sums
 
 # A chain with at most this share of non-zero diagonals is applied by slices, not by a matrix.
 BANDED_MAX_DIAGONAL_SHARE = 0.2
@@ -64,30 +58,23 @@ class Move(Stage):
                 f"{subject} cannot be given its own axis: the rows of the matrix are that"
             )
         # Rows along the axis itself, the place reached as the noise: an open mesh like any other.
-        noise_table = checks.check_probabilities(
-            context,
-            np.moveaxis(np.squeeze(matrix, axis + 1), -2, axis + 1),
-            n,
-            f"the rows of {subject}",
-        )
-        matrix = np.moveaxis(noise_table, axis + 1, -2)
-        if all(length == 1 for length in matrix.shape[1:-2]):
-            matrix = matrix.reshape(len(matrix), n, n)
-        if context.period is not None and context.period.uses_time:
-            operation = AxisMatrix(context.grid.shape, axis, matrix)  # other diagonals later
-        else:
-            operation = chain_operation(context.grid.shape, axis, matrix)
+        rows = np.moveaxis(np.squeeze(matrix, axis + 1), -2, axis + 1)
+        rows = checks.check_probabilities(context, rows, n, f"the rows of {subject}")
+        operation = AxisMatrix(context.grid.shape, (axis,), np.moveaxis(rows, -1, 1))
+        if context.time is None or not names_time(self.matrix):  # it may have other diagonals later
+            operation = chain_operation(operation)
         paid = stage_reward(context, self.net_reward, f"the reward of {subject}")
         return CompiledStage(operation, paid, self.net_reward, None)
 
 
-def chain_operation(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float64]) -> Operation:
-    """A chain along an axis, by slices when its matrix is banded."""
-    n = shape[axis]
+def chain_operation(chain: AxisMatrix) -> AxisMatrix | AxisShift:
+    """The chain, by slices where its matrix is banded."""
+    n = chain.shape[chain.axis]
+    matrix = chain.matrix
     row, column = np.nonzero((matrix != 0).any(axis=tuple(range(matrix.ndim - 2))))
     diagonals = np.unique(column - row)
     if matrix.ndim > 3 or len(diagonals) > max(3, BANDED_MAX_DIAGONAL_SHARE * n):
-        return AxisMatrix(shape, axis, matrix)
+        return chain
     low = int(min(diagonals.min(), 0))
     pad = np.clip(np.arange(low, n + max(int(diagonals.max()), 0)), 0, n - 1).astype(np.int32)
     at_x = np.arange(n)
@@ -95,74 +82,47 @@ def chain_operation(shape: tuple[int, ...], axis: int, matrix: NDArray[np.float6
     for k, diagonal in enumerate(diagonals):
         inside = (at_x + diagonal >= 0) & (at_x + diagonal < n)
         probs[:, k, inside] = matrix[:, at_x[inside], at_x[inside] + diagonal]
-    lengths = [1] * len(shape)
-    lengths[axis] = n
+    probs = probs.reshape(*probs.shape[:2], *with_length((1,) * len(chain.shape), chain.axis, n))
     offsets = (diagonals - low).astype(np.int32)[None]
-    return AxisShift(
-        shape, axis, pad, offsets, probs.reshape(len(matrix), len(diagonals), *lengths)
-    )
+    return AxisShift(chain.shape, chain.axes, pad, offsets, probs)
 
 
 @dataclass(frozen=True, eq=False)
-class AxisMatrix(RandomOperation, AxisOperation):
-    """A chain along one axis: ``matrix`` (A | 1, *given, n, n), given axes in grid order.
+class AxisMatrix(RandomOperation):
+    """A chain along one axis: the k-th outcome leads to position k."""
 
-    Its own axis is not given. A matrix that depends on no other axis is (A | 1, n, n).
-    """
+    probs: NDArray[np.float64]  # (A | 1, n, *broadcast)
 
-    matrix: NDArray[np.float64]
+    meshes = ("probs",)
 
     @property
-    def probs(self) -> NDArray[np.float64]:  # type: ignore[override]
-        """(A | 1, n, *broadcast) the k-th outcome leads to position k."""
-        if self.matrix.ndim > 3:
-            return np.moveaxis(np.moveaxis(self.matrix, -2, self.axis + 1), -1, 1)
-        own = with_length((1,) * len(self.shape), self.axis, -1)
-        n = self.shape[self.axis]
-        return np.moveaxis(self.matrix, -1, 1).reshape(len(self.matrix), n, *own)
+    def hashed_name(self) -> str:
+        return "Matrix"
+
+    def identity(self) -> tuple:
+        return self.shape, self.axis, self.matrix
+
+    @property
+    def matrix(self) -> NDArray[np.float64]:
+        """(A | 1, *given, n, n), given axes in order but for its own; (A | 1, n, n) for none."""
+        matrix = np.moveaxis(np.moveaxis(self.probs, 1, -1), self.axis + 1, -2)
+        if all(length == 1 for length in matrix.shape[1:-2]):
+            return matrix.reshape(len(matrix), *matrix.shape[-2:])
+        return matrix
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"matrix": self.matrix}
 
     def positions(self, axis: int) -> NDArray:
         own = self.own_positions(axis)
         return np.moveaxis(own, axis + 2, 1) if axis == self.axis else own
 
-    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
-        n = self.shape[self.axis]
-        targets = (np.full(n, k) for k in range(n))
-        return self.axis_outcomes(targets, action_slice(self.probs, action))
-
-    @property
-    def row_sums(self) -> RowSumBounds:
-        return bound_sums(self.matrix, -1)
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {"matrix": self.matrix}
-
-    @property
-    def depends_on_action(self) -> bool:
-        return len(self.matrix) > 1
-
-    def restrict_to_leading_axes(self, axes: int) -> AxisMatrix | None:
-        if self.axis >= axes:
-            return None
-        if self.matrix.ndim == 3:
-            return AxisMatrix(self.shape[:axes], self.axis, self.matrix)
-        if np.prod(self.matrix.shape[axes:-2]) > 1:
-            return None
-        matrix = self.matrix.reshape(*self.matrix.shape[:axes], *self.matrix.shape[-2:])
-        return AxisMatrix(self.shape[:axes], self.axis, matrix)
-
     def max_displacement(self, axis: int) -> Displacement | None:
         return None if axis == self.axis else Displacement()
 
-    def block(self, axis: int, first: int, count: int) -> AxisMatrix:
-        matrix = self.matrix
-        if matrix.ndim > 3:
-            matrix = take_range(matrix, 1 + axis - (axis > self.axis), first, count)
-        return AxisMatrix(with_length(self.shape, axis, count), self.axis, matrix)
-
     @property
     def adjoint_rounding_terms(self) -> int:
-        return self.matrix.shape[-1]
+        return self.shape[self.axis]
 
     def sample(self, states, actions, rng):
         where, k = self.draw(states, actions, rng)
@@ -170,13 +130,14 @@ class AxisMatrix(RandomOperation, AxisOperation):
         return np.ravel_multi_index(tuple(where), self.shape), None
 
     @staticmethod
-    def supports_policy_arrays(arrays, /) -> bool:
+    def supports_policy_arrays(axes, arrays, /) -> bool:
         return is_shared_by_actions(arrays["matrix"])
 
     @staticmethod
-    def apply(axis, arrays, w, action, /):
+    def apply(axes, arrays, w, action, /):
         import jax.numpy as jnp
 
+        (axis,) = axes
         action = 0 if jnp.ndim(action) else action  # a policy comes here only where all share it
         matrix = compiled_action_slice(arrays["matrix"], action)  # (*given, n, n)
         moved = jnp.moveaxis(w, axis, -1)

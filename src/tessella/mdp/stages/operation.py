@@ -3,16 +3,17 @@
 Its numbers are outcomes, ``s -> target_k(s)`` with probability ``p_k(s)``; from them follow the
 sparse matrix, the samples and the row sums. Compiled code finds the same sum faster: a *map* reads
 ``w`` at the target, a *shift* adds slices of ``w``, a *matrix* multiplies it along some axes, a
-*scatter* reads it at every target. That code is the ``apply`` of the operation's class; it gets the
-numbers as arrays, so that operations with other numbers share it (``CompiledOperation``).
-Arrays have a leading action axis, of length A, or 1 where all actions share the numbers.
+*scatter* reads it at every target; a *reshape* moves nothing. That code is the ``apply`` of the
+operation's class; it gets the numbers as arrays, so that operations with other numbers share it
+(``CompiledOperation``). Arrays have a leading action axis, of length A, or 1 where all actions
+share the numbers.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -20,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.grid import StateGrid
 from tessella.mdp.dynamics import entries_for_walkers, invert_cumulative
 from tessella.rounding import RowSumBounds, bound_sums
 
@@ -44,20 +46,25 @@ class Displacement(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Operation(ABC):
-    """An operation on states of a grid; by default one with a single outcome that moves nothing.
+    """An operation on states of a grid; by default one with a single outcome.
+
+    Attributes:
+        shape: of the grid.
+        axes: those along which it may move a state.
 
     Class attributes:
         meshes: the fields that are open meshes over the grid, after ``mesh_lead`` dimensions.
-        is_identity: whether every state stays where it is.
+        keeps_state: whether every state stays where it is.
         accepts_broadcast_input: whether ``apply`` takes an open mesh ``w``, of length one along
             axes that do not matter to it.
     """
 
     shape: tuple[int, ...]
+    axes: tuple[int, ...]
 
     meshes: ClassVar[tuple[str, ...]] = ()
     mesh_lead: ClassVar[int] = 2  # (A | 1, K, *broadcast)
-    is_identity: ClassVar[bool] = False
+    keeps_state: ClassVar[bool] = False
     accepts_broadcast_input: ClassVar[bool] = False
 
     @staticmethod
@@ -69,7 +76,7 @@ class Operation(ABC):
         """
 
     @staticmethod
-    def supports_policy_arrays(arrays: Any, /) -> bool:
+    def supports_policy_arrays(settings: Any, arrays: Any, /) -> bool:
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
         return True
 
@@ -81,11 +88,20 @@ class Operation(ABC):
     @property
     def settings(self) -> Hashable:
         """The settings of ``apply``: what compiled code is made for."""
-        return None
+        return self.axes
 
     def compile(self, depends_on_action: bool) -> CompiledOperation:
         """Its compiled form; ``depends_on_action`` is true if it or its reward does."""
         return CompiledOperation(type(self), self.settings, depends_on_action)
+
+    @property
+    @abstractmethod
+    def hashed_name(self) -> str:
+        """The name by which it enters the fingerprint of a model: saved files keep it."""
+
+    @abstractmethod
+    def identity(self) -> tuple:
+        """The numbers that enter the fingerprint of a model."""
 
     def arrays(self) -> dict[str, NDArray]:
         """The arrays of ``apply``."""
@@ -106,13 +122,14 @@ class Operation(ABC):
         return self.shape
 
     @property
-    def moved_axes(self) -> tuple[int, ...]:
-        """The axes along which it may move a state."""
-        return ()
+    def axis(self) -> int:
+        """The axis along which it moves a state, where that is one."""
+        (axis,) = self.axes
+        return axis
 
+    @abstractmethod
     def positions(self, axis: int) -> NDArray:
         """(A | 1, K, *broadcast) where the K outcomes lead along an axis."""
-        return self.own_positions(axis)
 
     def own_positions(self, axis: int) -> NDArray:
         """(1, 1, *broadcast) the positions along an axis before the operation."""
@@ -121,17 +138,17 @@ class Operation(ABC):
 
     def max_displacement(self, axis: int) -> Displacement | None:
         """How far it moves a state along ``axis``; None where it has no ``block``."""
-        if axis not in self.moved_axes:
+        if axis not in self.axes:
             return Displacement()
         return Displacement.covering(self.positions(axis) - self.own_positions(axis))
 
-    def restrict_to_leading_axes(self, axes: int) -> Operation | None:
-        """The same on the first ``axes`` alone; None where others matter to it, or may do so."""
-        rank = self.mesh_lead + axes
+    def restrict_to_leading_axes(self, count: int) -> Operation | None:
+        """The same on the first axes alone; None where others matter to it, or may do so."""
+        rank = self.mesh_lead + count
         short = {name: drop_trailing_axes(getattr(self, name), rank) for name in self.meshes}
-        if max(self.moved_axes, default=-1) >= axes or any(a is None for a in short.values()):
+        if max(self.axes, default=-1) >= count or any(a is None for a in short.values()):
             return None
-        return replace(self, shape=self.shape[:axes], **short)
+        return replace(self, shape=self.shape[:count], **short)
 
     def block(self, axis: int, first: int, count: int) -> Operation:
         """The same on ``count`` places of ``axis`` from ``first`` on, some perhaps off its ends.
@@ -140,26 +157,22 @@ class Operation(ABC):
         """
         dim = self.mesh_lead + axis
         parts = {name: take_range(getattr(self, name), dim, first, count) for name in self.meshes}
-        if axis in self.moved_axes:
+        if axis in self.axes:
             parts["target"] = relative_to_block(parts["target"], first, count)
         return replace(self, shape=with_length(self.shape, axis, count), **parts)
 
-    def flat_states(self, moved: Mapping[int, NDArray]) -> NDArray:
-        """(grid) whole states, from open meshes of new positions by axis."""
-        where = list(np.indices(self.shape, sparse=True))
-        for axis, positions in moved.items():
-            where[axis] = positions
-        flat = np.ravel_multi_index(np.broadcast_arrays(*where), self.shape)
-        return np.broadcast_to(flat, self.shape)
-
-    def target_states(self, action: int, k: int) -> NDArray:
-        """(grid) the states to which the k-th outcome leads."""
-        moved = {axis: action_slice(self.positions(axis), action)[k] for axis in self.moved_axes}
-        return self.flat_states(moved)
+    def target_states(self, action: int) -> Iterator[NDArray]:
+        """(grid) the states to which the outcomes lead, one outcome after the other."""
+        states = np.arange(math.prod(self.shape)).reshape(self.shape)
+        steps: Any = 0
+        for axis in self.axes:
+            moves = action_slice(self.positions(axis), action) - self.own_positions(axis)[0]
+            steps = steps + moves * math.prod(self.shape[axis + 1 :])
+        return (states + step for step in steps)
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
         """(target states, probabilities), each of the grid's shape, one pair for each outcome."""
-        yield self.target_states(action, 0), np.ones(self.shape)
+        return ((to, np.ones(self.shape)) for to in self.target_states(action))
 
     def noise_probabilities(self) -> NDArray[np.float64]:
         """(A | 1, K, *broadcast) probabilities of the values of the noise."""
@@ -178,13 +191,11 @@ class Operation(ABC):
 
     @property
     def relative_rounding(self) -> float:
-        """How far a stored probability may be off the one that was meant, as a share of it."""
-        return 0.0
+        """How far a stored probability may be off the one that was meant, as a share of it.
 
-    @property
-    def is_interpolating(self) -> bool:
-        """Whether it lands between cut points, and goes to the neighbours."""
-        return False
+        Above 0 where it lands between cut points, and goes to the neighbours.
+        """
+        return 0.0
 
     @property
     def rounding_terms(self) -> int:
@@ -219,8 +230,9 @@ class RandomOperation(Operation):
         return 1
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
-        for k, p in enumerate(action_slice(self.probs, action)):
-            yield self.target_states(action, k), np.broadcast_to(p, self.shape)
+        probs = action_slice(self.probs, action)
+        for to, p in zip(self.target_states(action), probs, strict=True):
+            yield to, np.broadcast_to(p, self.shape)
 
     def noise_probabilities(self) -> NDArray[np.float64]:
         if self.targets_per_value == 1:
@@ -262,44 +274,81 @@ class RandomOperation(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class AxisOperation(Operation):
-    """An operation along one axis."""
+class Reshape(Operation):
+    """Every state stays where it is, perhaps on a grid with other scratch axes, its last ones.
 
-    axis: int
+    Axes that appear do so at their first values; those that disappear are summed out.
+    """
+
+    grid: StateGrid | None = None  # of the states reached; None for the same
+
+    keeps_state = True
+    accepts_broadcast_input = True
 
     @property
     def settings(self) -> Hashable:
-        return self.axis
+        """How many axes appear, and the lengths of those that disappear."""
+        return max(len(self.output_shape) - len(self.shape), 0), self._dropped
 
     @property
-    def moved_axes(self) -> tuple[int, ...]:
-        return (self.axis,)
+    def hashed_name(self) -> str:
+        if self.grid is None:
+            return "Stay"
+        return "Forget" if self._dropped else "Open"
 
-    def axis_outcomes(
-        self, targets: Iterable[NDArray], probs: NDArray
-    ) -> Iterator[tuple[NDArray, NDArray]]:
-        """Outcomes that lead from the positions of the axis to (n,) ``targets``."""
+    def identity(self) -> tuple:
+        return (self.shape,) if self.grid is None else (self.shape, self.grid)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return self.shape if self.grid is None else self.grid.shape
+
+    @property
+    def _added(self) -> int:
+        """States of the axes that appear."""
+        return math.prod(self.output_shape[len(self.shape) :])
+
+    @property
+    def _dropped(self) -> tuple[int, ...]:
+        """The lengths of the axes that disappear."""
+        return self.shape[len(self.output_shape) :]
+
+    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
+        return (*after, *(1,) * (len(self.shape) - len(after)))[: len(self.shape)]
+
+    def positions(self, axis: int) -> NDArray:
+        return self.own_positions(axis)
+
+    def block(self, axis: int, first: int, count: int) -> Reshape:
+        shape = with_length(self.shape, axis, count)
+        if self.grid is None:
+            return Reshape(shape, ())
+        lengths = with_length(self.grid.shape, axis, count)
+        grid = StateGrid({n: range(k) for n, k in zip(self.grid.axes, lengths, strict=True)})
+        return Reshape(shape, (), grid)
+
+    def target_states(self, action: int) -> Iterator[NDArray]:
         states = np.arange(math.prod(self.shape)).reshape(self.shape)
-        for to, p in zip(targets, probs, strict=True):
-            yield np.take(states, to, axis=self.axis), np.broadcast_to(p, self.shape)
+        yield states * self._added // math.prod(self._dropped)
 
+    @property
+    def adjoint_rounding_terms(self) -> int:
+        return math.prod(self._dropped) if self._dropped else 0
 
-@dataclass(frozen=True, eq=False)
-class Identity(Operation):
-    """Every state stays where it is."""
+    def sample(self, states, actions, rng):
+        return states * self._added // math.prod(self._dropped), None
 
-    is_identity = True
-    accepts_broadcast_input = True
+    @staticmethod
+    def compiled_input_shape(settings, shape, /):
+        added, dropped = settings
+        return (*shape[: len(shape) - added], *dropped)
 
     @staticmethod
     def apply(settings, arrays, w, action, /):
+        added, dropped = settings
+        if added or dropped:  # an open mesh, the same for all values of axes that disappear
+            return w[(..., *(0,) * added, *(None,) * len(dropped))]
         return w
-
-    def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
-        return after
-
-    def sample(self, states, actions, rng):
-        return states, None
 
 
 @dataclass(frozen=True)
@@ -310,17 +359,9 @@ class CompiledOperation:
     settings: Hashable
     depends_on_action: bool
 
-    @property
-    def is_identity(self) -> bool:
-        return self.kind.is_identity
-
-    @property
-    def accepts_broadcast_input(self) -> bool:
-        return self.kind.accepts_broadcast_input
-
     def supports_policy_arrays(self, arrays: Any) -> bool:
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
-        return self.kind.supports_policy_arrays(arrays)
+        return self.kind.supports_policy_arrays(self.settings, arrays)
 
     def input_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The grid on which it begins, from that on which it leaves states."""

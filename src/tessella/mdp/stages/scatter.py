@@ -17,8 +17,8 @@ moves, it is a scatter again: blocks have different columns.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,118 +27,155 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.grid import index_type
 from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, NoiseTable, charge_entries
-from tessella.mdp.dynamics import entries_for_walkers
-from tessella.mdp.stages.interpolation import INTERPOLATION_ROUNDING
 from tessella.mdp.stages.operation import (
+    Operation,
     RandomOperation,
     action_slice,
     compiled_action_slice,
     drop_trailing_axes,
+    gather_along,
     gather_policy_entries,
     is_shared_by_actions,
     relative_to_block,
     take_range,
     with_length,
 )
+from tessella.rounding import EPS
 
 # Targets of whole states up to which a fingerprint is made of these.
 FINGERPRINT_MAX_TARGETS = 1 << 26
+INTERPOLATION_ROUNDING = 2 * EPS  # of a probability, for each axis that is interpolated
 # Columns for each outcome, at most: more products than that take longer than looking up.
 MATRIX_MAX_COLUMNS_PER_OUTCOME = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter(RandomOperation):
-    """Any map: ``target`` (A | 1, K, *grid) flat states, ``probs`` (A | 1, K, *broadcast)."""
+    """Any map of some axes: ``target`` counts states of these.
 
-    target: NDArray[np.integer]
-    probs: NDArray[np.float64]
+    Compiled, ``sum_k p_k w[target_k(s)]``, along one axis or over whole states. With ``corners``,
+    each value of the noise leads to so many neighbours side by side, with the weights of a landing
+    between cut points (``interpolation``).
+    """
+
+    target: NDArray[np.integer]  # (A | 1, K, *broadcast)
+    probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
+    corners: int = 0  # 0 where values lead to one target each
+    interpolated_axes: int = 0  # axes that are interpolated along
 
     meshes = ("target", "probs")
 
     @property
-    def moved_axes(self) -> tuple[int, ...]:
-        return tuple(range(len(self.shape)))
-
-    def positions(self, axis: int) -> NDArray:
-        return self.target // math.prod(self.shape[axis + 1 :]) % self.shape[axis]
-
-    def target_states(self, action: int, k: int) -> NDArray:
-        return action_slice(self.target, action)[k]
-
-    def restrict_to_leading_axes(self, axes: int) -> Scatter | None:
-        probs = drop_trailing_axes(self.probs, axes + 2)
-        short = self.shape[:axes]
-        to = self.target.reshape(*self.target.shape[: axes + 2], -1)
-        others = to.shape[-1]
-        stays = probs is not None and (to % others == np.arange(others)).all()
-        if probs is None or not stays or (to // others != to[..., :1] // others).any():
-            return None
-        target = (to[..., 0] // others).astype(index_type(math.prod(short)))
-        return replace(self, shape=short, target=target, probs=probs)
-
-    def block(self, axis: int, first: int, count: int) -> Scatter:
-        shape = with_length(self.shape, axis, count)
-        where = list(np.unravel_index(take_range(self.target, axis + 2, first, count), self.shape))
-        where[axis] = relative_to_block(where[axis], first, count)
-        target = np.ravel_multi_index(tuple(where), shape).astype(self.target.dtype)
-        probs = take_range(self.probs, axis + 2, first, count)
-        return replace(self, shape=shape, target=target, probs=probs)
+    def is_along_axis(self) -> bool:
+        """Whether targets are positions on one axis; else they are whole states."""
+        return self.corners > 0 and len(self.axes) == 1
 
     @property
-    def adjoint_rounding_terms(self) -> int:
-        return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
+    def settings(self) -> Hashable:
+        """The axis of the targets; None for whole states."""
+        return self.axis if self.is_along_axis else None
 
-    def sample(self, states, actions, rng):
-        where, k = self.draw(states, actions, rng)
-        a = actions if len(self.target) > 1 else 0
-        return self.target[(a, k, *where)].astype(np.int64), k
+    @property
+    def hashed_name(self) -> str:
+        if self.is_along_axis:
+            return "Blend"
+        return "Corners" if self.corners else "Scatter"
 
-    @staticmethod
-    def apply(settings, arrays, w, action, /):
-        import jax.numpy as jnp
-        from jax import lax
-
-        flat = w.ravel()
-        target = arrays["target"]
-        probs = arrays["probs"]
-
-        def add(total, term):
-            to, p = term
-            return total + p * jnp.take(flat, to, mode="clip"), None
-
-        def add_own(total, k):
-            to = gather_policy_entries(target, action, k)
-            return add(total, (to, gather_policy_entries(probs, action, k)))
-
-        if jnp.ndim(action):
-            return lax.scan(add_own, jnp.zeros_like(w), jnp.arange(target.shape[1]))[0]
-        terms = compiled_action_slice(target, action), compiled_action_slice(probs, action)
-        return lax.scan(add, jnp.zeros_like(w), terms)[0]
-
-
-@dataclass(frozen=True, eq=False)
-class InterpolatedScatter(Scatter):
-    """Landings between cut points: each value of the noise leads to the corners of a cell."""
-
-    corners: int
-    interpolated_axes: int  # axes that are interpolated along
+    def identity(self) -> tuple:
+        if self.is_along_axis:
+            return self.shape, self.axis, self.target, self.probs, self.corners
+        numbers = self.shape, self.target, self.probs
+        return (*numbers, self.corners, self.interpolated_axes) if self.corners else numbers
 
     @property
     def targets_per_value(self) -> int:
-        return self.corners
+        return max(self.corners, 1)
 
     @property
     def relative_rounding(self) -> float:
         return INTERPOLATION_ROUNDING * self.interpolated_axes
 
     @property
-    def is_interpolating(self) -> bool:
-        return self.interpolated_axes > 0
+    def lengths(self) -> tuple[int, ...]:
+        """Of the axes that it moves along."""
+        return tuple(self.shape[axis] for axis in self.axes)
+
+    def positions(self, axis: int) -> NDArray:
+        if axis not in self.axes:
+            return self.own_positions(axis)
+        k = self.axes.index(axis)
+        return self.target // math.prod(self.lengths[k + 1 :]) % self.lengths[k]
+
+    def target_states(self, action: int) -> Iterator[NDArray]:
+        if len(self.axes) < len(self.shape):
+            return super().target_states(action)
+        return (np.broadcast_to(to, self.shape) for to in action_slice(self.target, action))
+
+    def restrict_to_leading_axes(self, count: int) -> Operation | None:
+        if self.is_along_axis:
+            return None
+        probs = drop_trailing_axes(self.probs, count + 2)
+        short = self.shape[:count]
+        to = self.target.reshape(*self.target.shape[: count + 2], -1)
+        others = to.shape[-1]
+        stays = probs is not None and (to % others == np.arange(others)).all()
+        if probs is None or not stays or (to // others != to[..., :1] // others).any():
+            return None
+        target = (to[..., 0] // others).astype(index_type(math.prod(short)))
+        return replace(self, shape=short, axes=self.axes[:count], target=target, probs=probs)
+
+    def block(self, axis: int, first: int, count: int) -> Scatter:
+        shape = with_length(self.shape, axis, count)
+        target, probs = (take_range(a, axis + 2, first, count) for a in (self.target, self.probs))
+        if axis in self.axes:
+            where = list(np.unravel_index(target, self.lengths))
+            k = self.axes.index(axis)
+            where[k] = relative_to_block(where[k], first, count)
+            lengths = with_length(self.lengths, k, count)
+            target = np.ravel_multi_index(tuple(where), lengths).astype(self.target.dtype)
+        return replace(self, shape=shape, target=target, probs=probs)
+
+    @property
+    def adjoint_rounding_terms(self) -> int:
+        if self.is_along_axis:
+            return self.target.shape[1] * (1 + self.shape[self.axis])
+        return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
 
     def sample(self, states, actions, rng):
-        states, j = super().sample(states, actions, rng)
-        return states, j // self.corners
+        where, k = self.draw(states, actions, rng)
+        lengths = self.target.shape[2:]
+        index = [own if n > 1 else 0 for own, n in zip(where, lengths, strict=True)]
+        reached = self.target[(actions if len(self.target) > 1 else 0, k, *index)]
+        for axis, positions in zip(self.axes, np.unravel_index(reached, self.lengths), strict=True):
+            where[axis] = positions
+        return np.ravel_multi_index(tuple(where), self.shape), k // self.targets_per_value
+
+    @staticmethod
+    def supports_policy_arrays(axis, arrays, /) -> bool:
+        return axis is None or is_shared_by_actions(arrays["target"], arrays["probs"])
+
+    @staticmethod
+    def apply(axis, arrays, w, action, /):
+        import jax.numpy as jnp
+        from jax import lax
+
+        target = arrays["target"]
+        probs = arrays["probs"]
+        flat = w.ravel()
+
+        def add(total, term):
+            to, p = term
+            reached = jnp.take(flat, to, mode="clip") if axis is None else gather_along(w, to, axis)
+            return total + p * reached, None
+
+        def add_own(total, k):
+            to = gather_policy_entries(target, action, k)
+            return add(total, (to, gather_policy_entries(probs, action, k)))
+
+        if jnp.ndim(action) and axis is None:
+            return lax.scan(add_own, jnp.zeros_like(w), jnp.arange(target.shape[1]))[0]
+        terms = compiled_action_slice(target, action), compiled_action_slice(probs, action)
+        return lax.scan(add, jnp.zeros_like(w), terms)[0]
 
 
 def joint_operation(
@@ -148,7 +185,7 @@ def joint_operation(
     count = len(noise_table)
     shape = context.grid.shape
     axes = tuple(sorted(moved))
-    if not axes or context.period is not None:  # at other times it may depend on other axes
+    if not axes or context.time is not None:  # at other times it may depend on other axes
         return None
     where = [checks.axis_positions(context, a, moved[a], subject, noise_table) for a in axes]
     lengths = tuple(shape[a] for a in axes)
@@ -166,46 +203,33 @@ def joint_operation(
         return None
     target = np.moveaxis(flat, -1, 1)
     probs = np.moveaxis(noise_table.probs, -1, 1)
-    return JointMatrix(shape, axes, target.copy(), np.ascontiguousarray(probs), columns)
+    return JointMatrix(shape, axes, target.copy(), np.ascontiguousarray(probs), columns=columns)
 
 
 @dataclass(frozen=True, eq=False)
-class JointMatrix(RandomOperation):
-    """Outcomes on a few axes: ``target`` (A | 1, K, *broadcast) counts states of ``moved`` axes."""
+class JointMatrix(Scatter):
+    """A scatter on a few axes, as a matrix of what it depends on and of where it may lead."""
 
-    moved: tuple[int, ...]
-    target: NDArray[np.integer]
-    probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
-    columns: NDArray[np.integer]  # the targets that there are, in order
+    columns: NDArray[np.integer] = field(kw_only=True)  # the targets that there are, in order
 
-    meshes = ("target", "probs")
     accepts_broadcast_input = True
 
     def identity(self) -> tuple:
-        """What a fingerprint is made of: as for any jump, unless that is too much."""
+        """That of a scatter over whole states, unless these are too many."""
         if math.prod(self.shape) * math.prod(self.target.shape[:2]) > FINGERPRINT_MAX_TARGETS:
-            return self.shape, self.moved, self.target, self.probs
-        return self.shape, self._whole_state_targets(), self.probs
+            return self.shape, self.axes, self.target, self.probs
+        return self.over_whole_states().identity()
 
-    def _whole_state_targets(self) -> NDArray[np.integer]:
-        """(A | 1, K, *grid) the targets as whole states."""
-        count = self.target.shape[1]
+    def over_whole_states(self) -> Scatter:
+        """The same with whole states as targets."""
         own = range(len(self.target))
-        whole = [[self.target_states(action, k) for k in range(count)] for action in own]
-        return np.array(whole, dtype=index_type(math.prod(self.shape)))
+        whole = [list(self.target_states(action)) for action in own]
+        target = np.array(whole, dtype=index_type(math.prod(self.shape)))
+        return Scatter(self.shape, tuple(range(len(self.shape))), target, self.probs)
 
     @property
     def settings(self) -> Hashable:
-        return self.moved, self.moved_lengths
-
-    @property
-    def moved_axes(self) -> tuple[int, ...]:
-        return self.moved
-
-    @property
-    def moved_lengths(self) -> tuple[int, ...]:
-        """Of the moved axes."""
-        return tuple(self.shape[axis] for axis in self.moved)
+        return self.axes, self.lengths
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -229,29 +253,17 @@ class JointMatrix(RandomOperation):
         return {"matrix": self.matrix, "columns": self.columns}
 
     def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
-        others = with_lengths(after, self.moved, (1,) * len(self.moved))
+        others = with_lengths(after, self.axes, (1,) * len(self.axes))
         return np.broadcast_shapes(others, self.row_shape[1:])
 
-    def positions(self, axis: int) -> NDArray:
-        if axis not in self.moved:
-            return self.own_positions(axis)
-        return np.unravel_index(self.target, self.moved_lengths)[self.moved.index(axis)]
+    def restrict_to_leading_axes(self, count: int) -> Operation | None:
+        return Operation.restrict_to_leading_axes(self, count)
 
-    def target_states(self, action: int, k: int) -> NDArray:
-        to = np.unravel_index(action_slice(self.target, action)[k], self.moved_lengths)
-        return self.flat_states(dict(zip(self.moved, to, strict=True)))
-
-    def block(self, axis: int, first: int, count: int) -> RandomOperation:
-        target, probs = (take_range(a, axis + 2, first, count) for a in (self.target, self.probs))
-        shape = with_length(self.shape, axis, count)
-        if axis not in self.moved:
-            return replace(self, shape=shape, target=target, probs=probs)
-        reached = list(np.unravel_index(target, self.moved_lengths))
-        own = self.moved.index(axis)
-        reached[own] = relative_to_block(reached[own], first, count)
-        lengths = with_length(self.moved_lengths, own, count)
-        part = replace(self, shape=shape, target=np.ravel_multi_index(tuple(reached), lengths))
-        return Scatter(shape, part._whole_state_targets(), probs)
+    def block(self, axis: int, first: int, count: int) -> Scatter:
+        part = super().block(axis, first, count)
+        if axis in self.axes and isinstance(part, JointMatrix):  # blocks have different columns
+            return part.over_whole_states()
+        return part
 
     @property
     def rounding_terms(self) -> int:
@@ -259,19 +271,11 @@ class JointMatrix(RandomOperation):
 
     @property
     def adjoint_rounding_terms(self) -> int:
-        touched = with_lengths(self.row_shape[1:], self.moved, self.moved_lengths)
+        touched = with_lengths(self.row_shape[1:], self.axes, self.lengths)
         return self.rounding_terms + math.prod(touched)
 
-    def sample(self, states, actions, rng):
-        where, k = self.draw(states, actions, rng)
-        rows = entries_for_walkers(np.moveaxis(self.target, 1, -1), actions, where)
-        reached = np.unravel_index(rows[np.arange(len(states)), k], self.moved_lengths)
-        for axis, position in zip(self.moved, reached, strict=True):
-            where[axis] = position
-        return np.ravel_multi_index(tuple(where), self.shape), k
-
     @staticmethod
-    def supports_policy_arrays(arrays, /) -> bool:
+    def supports_policy_arrays(settings, arrays, /) -> bool:
         return is_shared_by_actions(arrays["matrix"])
 
     @staticmethod

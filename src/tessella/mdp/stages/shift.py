@@ -7,8 +7,7 @@ It adds up slices of a padded array (``AxisShift``), as a banded chain of ``Move
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -20,15 +19,13 @@ from tessella.mdp import checks
 from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
-    interpolation_along,
-    interpolation_weights,
+    find_neighbours,
+    interpolated_scatter,
     require_known_options,
 )
 from tessella.mdp.stages.operation import (
-    AxisOperation,
     Displacement,
     RandomOperation,
-    action_slice,
     compiled_action_slice,
     gather_policy_entries,
     is_shared_by_actions,
@@ -92,14 +89,13 @@ class Shift(Stage):
             to = context.grid.numbers[axis].reshape(own) + _shift_amounts(
                 context, self, noise_table, subject
             )
-            weights = interpolation_weights(context, axis, to, subject, self.edge, noise_table)
-            return interpolation_along(context, axis, weights, noise_table.probs)
+            neighbours = find_neighbours(context, axis, to, subject, self.edge, noise_table)
+            return interpolated_scatter(context, {axis: neighbours}, noise_table.probs)
         steps = _grid_steps(context, self, axis, noise_table, subject)
         if self.edge == "error":
             _require_inside(context, axis, steps, noise_table, subject)
-        whole = _reduce_steps(steps, context.grid.shape[axis], self.edge)
         return shift_operation(
-            context.grid.shape, axis, whole, np.moveaxis(noise_table.probs, -1, 1), self.edge
+            context.grid.shape, axis, steps, np.moveaxis(noise_table.probs, -1, 1), self.edge
         )
 
 
@@ -149,13 +145,17 @@ def _grid_steps(
     return np.broadcast_to(whole, (len(whole), len(noise_table)))
 
 
-def _reduce_steps(steps: NDArray[np.float64], n: int, edge: str) -> NDArray[np.int64]:
+def _reduce_steps(steps: NDArray, n: int, edge: str) -> NDArray[np.int64]:
     """Steps to the same places of an axis of length n, few enough to be integers."""
     if edge == "reflect":  # turning back at both ends repeats after a whole round
-        return np.fmod(steps, max(2 * (n - 1), 1)).astype(np.int64)
-    if edge == "wrap":
-        return np.fmod(steps, n).astype(np.int64)
-    return np.clip(steps, -n, n).astype(np.int64)
+        whole_round = max(2 * (n - 1), 1)
+        steps = np.fmod(steps, whole_round)
+        steps = np.where(np.abs(steps) < n, steps, steps % whole_round)
+    elif edge == "wrap":
+        steps = np.fmod(steps, n)
+    else:
+        steps = np.clip(steps, 1 - n, n - 1)
+    return steps.astype(np.int64)
 
 
 def _axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
@@ -202,16 +202,11 @@ def _require_inside(
 
 
 def shift_operation(
-    shape: tuple[int, ...], axis: int, steps: NDArray[np.int64], probs: NDArray, edge: str
+    shape: tuple[int, ...], axis: int, steps: NDArray, probs: NDArray, edge: str
 ) -> AxisShift:
-    """Moves by ``steps`` (A | 1, K) positions with ``probs`` (A | 1, K, *broadcast)."""
+    """Moves by ``steps`` (A | 1, K), whole numbers, with ``probs`` (A | 1, K, *broadcast)."""
     n = shape[axis]
-    if edge != "reflect":
-        steps = np.clip(steps, 1 - n, n - 1)
-    elif n > 1:  # turning back at both ends repeats after a whole round
-        steps = np.where(np.abs(steps) < n, steps, steps % (2 * (n - 1)))
-    else:
-        steps = np.zeros_like(steps)
+    steps = _reduce_steps(steps, n, edge)
     low = min(int(steps.min()), 0)
     high = max(int(steps.max()), 0)
     padded = np.arange(low, n + high)
@@ -222,11 +217,11 @@ def shift_operation(
     else:
         pad = np.clip(padded, 0, n - 1)
     offsets = (steps - low).astype(np.int32)
-    return AxisShift(shape, axis, pad.astype(np.int32), offsets, np.ascontiguousarray(probs))
+    return AxisShift(shape, (axis,), pad.astype(np.int32), offsets, np.ascontiguousarray(probs))
 
 
 @dataclass(frozen=True, eq=False)
-class AxisShift(RandomOperation, AxisOperation):
+class AxisShift(RandomOperation):
     """Shifts along one axis: ``pad`` maps padded positions to it, a slice starts at an offset.
 
     Compiled, ``sum_k p_k * w[x + offset_k]`` with a slice of the padded ``w`` for each k.
@@ -237,6 +232,13 @@ class AxisShift(RandomOperation, AxisOperation):
     probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
 
     meshes = ("probs",)
+
+    @property
+    def hashed_name(self) -> str:
+        return "Slices"
+
+    def identity(self) -> tuple:
+        return self.shape, self.axis, self.pad, self.offsets, self.probs
 
     def arrays(self) -> dict[str, NDArray]:
         return {"pad": self.pad, "offsets": self.offsets, "probs": self.probs}
@@ -266,12 +268,7 @@ class AxisShift(RandomOperation, AxisOperation):
             beyond = np.arange(first, first + count + int(self.offsets.max()))
             pad = relative_to_block(pad[np.clip(beyond, 0, len(pad) - 1)], first, count)
         probs = take_range(self.probs, axis + 2, first, count)
-        return AxisShift(shape, self.axis, pad, self.offsets, probs)
-
-    def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
-        n = self.shape[self.axis]
-        targets = [self.pad[first : first + n] for first in action_slice(self.offsets, action)]
-        return self.axis_outcomes(targets, action_slice(self.probs, action))
+        return replace(self, shape=shape, pad=pad, probs=probs)
 
     @property
     def adjoint_rounding_terms(self) -> int:
@@ -284,7 +281,7 @@ class AxisShift(RandomOperation, AxisOperation):
         return np.ravel_multi_index(tuple(where), self.shape), k
 
     @staticmethod
-    def supports_policy_arrays(arrays, /) -> bool:
+    def supports_policy_arrays(axes, arrays, /) -> bool:
         offsets = arrays["offsets"]
         probs = arrays["probs"]
         # Slices are so much quicker than single entries that few actions are best done in turn.
@@ -294,10 +291,11 @@ class AxisShift(RandomOperation, AxisOperation):
         )
 
     @staticmethod
-    def apply(axis, arrays, w, action, /):
+    def apply(axes, arrays, w, action, /):
         import jax.numpy as jnp
         from jax import lax
 
+        (axis,) = axes
         offsets = arrays["offsets"]
         probs = arrays["probs"]
         padded = jnp.take(w, arrays["pad"], axis=axis, mode="clip")

@@ -5,6 +5,14 @@ pays r on a noise with probabilities p keeps the expected reward ``sum_k p_k r_k
 at its moment, as an array that is open over the axes on which it depends. For a very large grid it
 keeps the factors p and r instead, which are small, and computes the sum where it is needed: on the
 device.
+
+Scratch axes are coordinates that exist only inside a period, which opens them at their first values
+and forgets them at its end. With s the state that is decided upon and x the position on them,
+
+    open    E[w](s) = w(s, first)           forget    E[w](s, x) = w(s)
+
+They come last in the wide grid of (s, x). Only the stages from the first to the last that move
+along them or depend on them work on it; all others stay on the grid of s.
 """
 
 from __future__ import annotations
@@ -12,7 +20,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -22,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, format_value
-from tessella.grid import to_plain_values
+from tessella.grid import StateGrid, refuse_unordered, to_plain_values
 from tessella.mdp import checks
 from tessella.mdp.checks import SUM_TOLERANCE
 from tessella.mdp.context import (
@@ -31,8 +39,10 @@ from tessella.mdp.context import (
     NoiseTable,
     call_by_name,
     call_if_function,
+    make_context,
+    names_time,
 )
-from tessella.mdp.stages.operation import Identity, Operation, take_range
+from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
 from tessella.rounding import EPS, bound_expectation_error
 
 Function = Callable[..., ArrayLike]
@@ -145,6 +155,13 @@ class Stage(ABC):
         """What it pays less what it costs."""
         return subtract_costs(self.pays, self.costs)
 
+    @property
+    def names_time(self) -> bool:
+        """Whether one of its functions names the time of a period."""
+        parts = [*vars(self).values()]
+        laws = [part.probabilities for part in parts if isinstance(part, Noise)]
+        return any(map(names_time, [*parts, *laws]))
+
     @abstractmethod
     def compile(self, context: EvaluationContext) -> CompiledStage:
         """The stage as arrays over the grid of ``context``."""
@@ -208,8 +225,7 @@ class NetReward:
         self.__signature__ = inspect.Signature([*named.values(), *rest])
 
     def __call__(self, /, **names: Any) -> Any:
-        said = ("what is paid", "what it costs")
-        both = zip(self.parts, said, strict=True)
+        both = zip(self.parts, ("what is paid", "what it costs"), strict=True)
         pays, costs = (
             checks.as_numbers(call_if_function(part, names), subject) for part, subject in both
         )
@@ -248,8 +264,19 @@ class Noise:
     probabilities: ArrayLike | Function
 
 
+def require_list(given: Any, model: str, noun: str) -> tuple:
+    """The parts of a model in the order of events; refuse what is no list of at least one."""
+    refuse_unordered(given, f"{noun}s")
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ModelError(f"{model} needs a list of {noun}s", value=f"got {given!r}")
+    parts = tuple(given)
+    if not parts:
+        raise ModelError(f"{model} needs at least one {noun}")
+    return parts
+
+
 def require_noise(noise: object, subject: str) -> None:
-    """Refuse what stands in the place of a noise."""
+    """Refuse what is no noise."""
     if not isinstance(noise, Noise):
         requirement = f"{subject} needs a noise, Noise(name, values, probabilities)"
         raise ModelError(requirement, value=f"got {noise!r}")
@@ -327,4 +354,48 @@ class Pay(Stage):
 
     def compile(self, context: EvaluationContext) -> CompiledStage:
         paid = stage_reward(context, self.net_reward, "the reward of a Pay stage")
-        return CompiledStage(Identity(context.grid.shape), paid, self.net_reward, None)
+        return CompiledStage(Reshape(context.grid.shape, ()), paid, self.net_reward, None)
+
+
+def add_scratch_axes(
+    context: EvaluationContext, scratch: Mapping[str, Sequence]
+) -> EvaluationContext:
+    """The context with scratch axes, for the functions of stages."""
+    if not isinstance(scratch, Mapping):
+        requirement = "scratch axes need names and values, as in {'delivery': range(5)}"
+        raise ModelError(requirement, value=f"got {scratch!r}")
+    grid = context.grid
+    for name in scratch:
+        if name in grid.axes:
+            raise ModelError(f"a scratch axis cannot be called {name!r}: an axis is")
+    axes = dict(zip(grid.axes, grid.values, strict=True)) | dict(scratch)
+    wide = make_context(StateGrid(axes), context.actions, context.action_name)
+    return replace(wide, time=context.time)
+
+
+def restrict_scratch_axes(
+    wide: StateGrid, grid: StateGrid, stages: Sequence[CompiledStage]
+) -> tuple[CompiledStage, ...]:
+    """Stages on the ``wide`` grid as stages that begin and end on ``grid``."""
+    narrow = [_restrict_stage(stage, grid.ndim) for stage in stages]
+    used = [i for i, stage in enumerate(narrow) if stage is None]
+    if not used:
+        return tuple(stage for stage in narrow if stage is not None)
+    first = used[0]
+    last = used[-1] + 1
+    opened = CompiledStage(Reshape(grid.shape, (), wide), None, None, None)
+    forgotten = CompiledStage(Reshape(wide.shape, (), grid), None, None, None)
+    middle = (opened, *stages[first:last], forgotten)
+    kept = [*narrow[:first], *middle, *narrow[last:]]
+    return tuple(stage for stage in kept if stage is not None)
+
+
+def _restrict_stage(stage: CompiledStage, axes: int) -> CompiledStage | None:
+    """The stage on the first ``axes`` alone; None where it needs the others."""
+    operation = stage.operation.restrict_to_leading_axes(axes)
+    reward = (
+        None if stage.reward is None else drop_trailing_axes(np.asarray(stage.reward), axes + 1)
+    )
+    if operation is None or (reward is None) != (stage.reward is None):
+        return None
+    return replace(stage, operation=operation, reward=reward)

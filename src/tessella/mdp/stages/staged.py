@@ -16,7 +16,7 @@ of its execution plan (``solvers.execution_plan``), by the counts given here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
-from tessella.grid import refuse_unordered
 from tessella.mdp.context import TIME, EvaluationContext, call_by_name
 from tessella.mdp.dynamics import (
     Backend,
@@ -38,17 +37,21 @@ from tessella.mdp.stages.operation import (
     CompiledOperation,
     Displacement,
     Operation,
+    Reshape,
     action_slice,
 )
-from tessella.mdp.stages.scratch import (
-    GridChange,
+from tessella.mdp.stages.stage import (
+    CompiledStage,
+    Pay,
+    Stage,
     add_scratch_axes,
+    require_list,
     restrict_scratch_axes,
+    reward_bound,
 )
-from tessella.mdp.stages.stage import CompiledStage, Pay, Stage, reward_bound
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.rounding import EPS, ModelRounding, RowSumBounds, TermCounts
+from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +97,8 @@ class Staged(Dynamics):
 
     @property
     def stage_outcomes(self) -> list[int]:
-        """Outcomes of each stage, in all its states."""
-        return [count_outcomes(operation) for operation in self._operations]
+        """Outcomes of each stage under one action, in all its states: its matrix looks at them."""
+        return [math.prod(one.shape) * one.max_outcomes for one in self._operations]
 
     @property
     def max_row_entries(self) -> int:
@@ -178,50 +181,35 @@ class Staged(Dynamics):
             sp.csr_array(rows),
             row_of,
             self.expected_reward(),
-            built=self.rounding_as_saved,
+            given_rounding=self.rounding.as_saved,
         )
 
     @cached_property
-    def rounding_as_given(self) -> ModelRounding:  # type: ignore[override]
-        rows = sum(stage.operation.relative_rounding for stage in self.stages)
-        rows *= 1 + EPS * self.rounding_terms
+    def rounding(self) -> Rounding:  # type: ignore[override]
+        # Two more for each stage: the products, and the reward that is added.
+        terms = sum(operation.rounding_terms + 2 for operation in self._operations)
+        rows = sum(operation.relative_rounding for operation in self._operations)
+        rows *= 1 + EPS * terms
         # What a later stage pays is weighed by the rows of those before it.
         reward = sum(stage.reward_error for stage in self.stages)
-        return ModelRounding(rows, (reward + rows * self.reward_scale) * (1 + rows))
+        reward = (reward + rows * self.reward_scale) * (1 + rows)
+        # Each entry of a row, and each reward, is a sum over stages of so many terms.
+        sums = EPS / 2 * (terms + 2)
+        as_saved = ModelRounding(rows + sums, reward + sums * self.reward_scale)
+        return Rounding(ModelRounding(rows, reward), as_saved, terms)
+
+    @cached_property
+    def adjoint_rounding_terms(self) -> int:  # type: ignore[override]
+        return sum(operation.adjoint_rounding_terms + 2 for operation in self._operations)
 
     @property
     def is_interpolated(self) -> bool:
-        return any(stage.operation.is_interpolating for stage in self.stages)
-
-    @cached_property
-    def rounding_as_saved(self) -> ModelRounding:  # type: ignore[override]
-        # Each entry of a row, and each reward, is a sum over stages of so many terms.
-        rounding = EPS / 2 * (self.rounding_terms + 2)
-        built = self.rounding_as_given
-        return ModelRounding(built.rows + rounding, built.reward + rounding * self.reward_scale)
+        return any(stage.operation.relative_rounding > 0 for stage in self.stages)
 
     @property
     def longest_row(self) -> int:
         outcomes = math.prod(stage.operation.max_outcomes for stage in self.stages)
         return min(outcomes, self.context.grid.size)
-
-    @property
-    def rounding_terms(self) -> int:
-        return self.rounding_counts.terms
-
-    @property
-    def adjoint_rounding_terms(self) -> int:
-        return self.rounding_counts.adjoint_terms
-
-    @cached_property
-    def rounding_counts(self) -> TermCounts:
-        """Numbers added up on the way through the stages."""
-        # Two more for each stage: the products, and the reward that is added.
-        operations = self._operations
-        return TermCounts(
-            sum(operation.rounding_terms + 2 for operation in operations),
-            sum(operation.adjoint_rounding_terms + 2 for operation in operations),
-        )
 
     @cached_property
     def reward_scale(self) -> float:  # type: ignore[override]
@@ -264,9 +252,7 @@ class Staged(Dynamics):
     @property
     def _first_shared_stage(self) -> int:
         """From this stage on, neither moves nor rewards depend on an action."""
-        return max(
-            (i + 1 for i, stage in enumerate(self.stages) if stage.depends_on_action), default=0
-        )
+        return _count_to_last([stage.depends_on_action for stage in self.stages])
 
     def to_sparse(self) -> list:
         return list(self._rows_by_action())
@@ -286,10 +272,7 @@ class Staged(Dynamics):
     @property
     def _first_shared_move(self) -> int:
         """From this stage on, where the state goes depends on no action."""
-        return max(
-            (i + 1 for i, operation in enumerate(self._operations) if operation.depends_on_action),
-            default=0,
-        )
+        return _count_to_last([operation.depends_on_action for operation in self._operations])
 
     def __getstate__(self) -> dict:
         return {key: value for key, value in super().__getstate__().items() if key != "_rows"}
@@ -312,14 +295,15 @@ class Staged(Dynamics):
             states, k = stage.operation.sample(now, actions, rng)
             if stage.pays is not None:
                 paid = paid + self._payment(stage, grid.coordinates(now), actions, k)
-            grid = stage.operation.grid if isinstance(stage.operation, GridChange) else grid
+            if isinstance(stage.operation, Reshape):
+                grid = stage.operation.grid or grid
         return Transitions(states, paid, np.zeros(len(states), dtype=bool))
 
     def _payment(self, stage: CompiledStage, names: dict, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
         names |= {n: values[actions] for n, values in self.context.action_values.items()}
-        if self.context.period is not None:
-            names[TIME] = np.int64(self.context.period.time)
+        if self.context.time is not None:
+            names[TIME] = np.int64(self.context.time)
         if stage.noise is not None:
             names[stage.noise[0]] = stage.noise[1][k]
         assert stage.pays is not None
@@ -346,10 +330,7 @@ class StageBackend(Backend):
     @property
     def first_shared(self) -> int:
         """Operations from here to the end depend on no action."""
-        index = len(self.operations)
-        while index and not self.operations[index - 1].depends_on_action:
-            index -= 1
-        return index
+        return _count_to_last([operation.depends_on_action for operation in self.operations])
 
     def _backward(self, arrays, w, action, pay, indices):
         """Through some operations; in between w is an open mesh where that is enough."""
@@ -358,7 +339,7 @@ class StageBackend(Backend):
         shape = w.shape
         for i in reversed(indices):
             operation = self.operations[i]
-            if jnp.ndim(action) or not operation.accepts_broadcast_input:
+            if jnp.ndim(action) or not operation.kind.accepts_broadcast_input:
                 w = jnp.broadcast_to(w, shape)
             chosen = _match_rank(action, w)
             if pay and "reward" in arrays[i]:
@@ -379,7 +360,7 @@ class StageBackend(Backend):
         *before, last = range(self.first_shared) or (None,)
         if last is None:
             return True
-        still = all(self.operations[i].is_identity for i in before)
+        still = all(self.operations[i].kind.keeps_state for i in before)
         return still and self.operations[last].supports_policy_arrays(arrays[last])
 
     def finish_policy_backup(self, arrays, w, policy, pay):
@@ -405,14 +386,14 @@ def build_stage_backend(
     )
 
 
+def _count_to_last(flags: Sequence[bool]) -> int:
+    """How many flags there are up to the last one that is set."""
+    return max((i + 1 for i, flag in enumerate(flags) if flag), default=0)
+
+
 def as_stages(given: object) -> tuple[Stage, ...]:
     """The stages of a model in the order of events, each a stage."""
-    refuse_unordered(given, "stages")
-    if not isinstance(given, Iterable) or isinstance(given, str):
-        raise ModelError("a staged model needs a list of stages", value=f"got {given!r}")
-    stages = tuple(given)
-    if not stages:
-        raise ModelError("a staged model needs at least one stage")
+    stages = require_list(given, "a staged model", "stage")
     for stage in stages:
         if not isinstance(stage, Stage):
             requirement = "a stage is Pay, Decide, Shift, Move or Jump"
@@ -465,11 +446,6 @@ def rows_of_states(operations: Sequence[Operation], action: int, states: NDArray
         matrix, live = _drop_empty_columns(_stage_matrix(operation, action, live))
         rows = sp.csr_array(rows @ matrix)
     return rows
-
-
-def count_outcomes(operation: Operation) -> int:
-    """States and outcomes of a stage under one action: all are looked at to make its matrix."""
-    return math.prod(operation.shape) * operation.max_outcomes
 
 
 def _drop_empty_columns(matrix):

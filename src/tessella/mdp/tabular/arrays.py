@@ -80,8 +80,8 @@ def from_arrays(
         outcomes = None
         paid = 0.0
         expected = check_rewards(pairs, given[states, choices])
-    built = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
-    return build_tabular(pairs, expected, outcomes, built)
+    given_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
+    return build_tabular(pairs, expected, outcomes, given_rounding)
 
 
 def from_pairs(
@@ -122,8 +122,8 @@ def from_pairs(
     check_rows(pairs)
     check_rewards(pairs, expected)
     merged = _max_repeats([transition])
-    built = ModelRounding(EPS * merged if merged > 1 else 0.0)
-    return build_tabular(pairs, expected, None, built)
+    given_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0)
+    return build_tabular(pairs, expected, None, given_rounding)
 
 
 def negate_costs(costs: Any) -> Any:

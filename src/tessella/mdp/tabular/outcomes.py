@@ -96,8 +96,8 @@ def from_step(
     pairs = Pairs(context, states, choices, rows)
     outcomes = Outcomes.from_list(pairs.keys[pair], n * n_actions, state, p, reward)
     expected = outcomes.expected_reward[pairs.keys]
-    built = outcomes.rounding(factors=max(len(laws), 1))
-    return build_tabular(pairs, expected, outcomes, built)
+    given_rounding = outcomes.rounding(factors=max(len(laws), 1))
+    return build_tabular(pairs, expected, outcomes, given_rounding)
 
 
 def _require_memory(context: EvaluationContext, outcomes: int) -> None:

@@ -177,15 +177,15 @@ def build_tabular(
     pairs: Pairs,
     expected: NDArray[np.float64],
     outcomes: Outcomes | None = None,
-    built: ModelRounding = NO_ROUNDING,
+    given_rounding: ModelRounding = NO_ROUNDING,
 ) -> ModelComponents:
-    """A model's parts from pairs that pay ``expected`` (L,); ``built`` says what that cost."""
+    """A model's parts from pairs that pay ``expected`` (L,), off by ``given_rounding``."""
     shape = (pairs.context.grid.size, len(pairs.context.actions))
     row_of = np.full(shape, -1, dtype=np.int64)
     row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))
     reward = np.zeros(shape)
     reward[pairs.states, pairs.choices] = expected
-    dynamics = Tabular.build(pairs.context, pairs.rows, row_of, reward, outcomes, built)
+    dynamics = Tabular.build(pairs.context, pairs.rows, row_of, reward, outcomes, given_rounding)
     return ModelComponents(pairs.context, dynamics, row_of >= 0)
 
 

@@ -43,6 +43,7 @@ from tessella.rounding import (
     EPS,
     NO_ROUNDING,
     ModelRounding,
+    Rounding,
     RowSumBounds,
     bound_expectation_error,
     bound_row_sums,
@@ -123,7 +124,7 @@ class Tabular(Dynamics):
     row_of: NDArray[np.integer]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
-    rounding: ModelRounding = NO_ROUNDING
+    given_rounding: ModelRounding = NO_ROUNDING  # what building it cost
 
     @staticmethod
     def build(
@@ -132,7 +133,7 @@ class Tabular(Dynamics):
         row_of: NDArray,
         reward: NDArray,
         outcomes: Outcomes | None = None,
-        built: ModelRounding = NO_ROUNDING,
+        given_rounding: ModelRounding = NO_ROUNDING,
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible.
 
@@ -148,33 +149,21 @@ class Tabular(Dynamics):
             distinct = distinct[order]
             index = place[index]
         shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
-        return Tabular(context, distinct, shared, reward, outcomes, built)
+        return Tabular(context, distinct, shared, reward, outcomes, given_rounding)
 
     def compute_row_sums(self) -> RowSumBounds:
         return bound_row_sums(self.rows)
 
     @property
-    def rounding_as_given(self) -> ModelRounding:
-        return self.rounding
-
-    @property
-    def rounding_as_saved(self) -> ModelRounding:
-        return self.rounding
+    def rounding(self) -> Rounding:
+        return Rounding(self.given_rounding, self.given_rounding, self.longest_row + 2)
 
     @cached_property
     def longest_row(self) -> int:  # type: ignore[override]
         return int(np.diff(self.rows.indptr).max())
 
-    @property
-    def rounding_terms(self) -> int:
-        return self.longest_row + 2
-
-    @property
-    def adjoint_rounding_terms(self) -> int:
-        return self._adjoint_terms
-
     @cached_property
-    def _adjoint_terms(self) -> int:
+    def adjoint_rounding_terms(self) -> int:  # type: ignore[override]
         """Over all policies, which may have states meet in a row by different actions.
 
         What flows into a state is added up row by row, and within a row state by state; or over all
