@@ -73,20 +73,16 @@ from tessella.mdp.policy import Policy, check_actions, read_grid
 
 WHAT = "a certificate"
 PLAIN = {str: "text", bool: "true or false", int: NATURAL_NUMBER, float: NOT_NEGATIVE}
-FIGURES = (
-    "optimal_value_error policy_value_error tolerance mean_loss relative_loss worst_loss "
-    "worst_state policy_error costly_error value_gap optimal_mean policy_mean slabs minimise"
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Certificate(ABC):
     """What a policy loses, and how sure that is, of any criterion and size. Made by ``certify``.
 
-    Every certificate has the attributes below. Where values are sums of rewards it has those of
-    ``ValueCertificate`` too, of an average those of ``AverageCertificate``, of a total those of
-    ``TotalCertificate``, and of a model that is certified in blocks those of ``BlockCertificate``.
-    A figure that only another kind of certificate states is None.
+    Every certificate has the attributes below. What else it states depends on the criterion: where
+    values are sums of rewards see ``ValueFigures`` and ``ValueCertificate`` (of a model that is
+    certified in blocks ``BlockCertificate``), of an average ``AverageCertificate``, of a total
+    ``TotalCertificate``. A figure that only another kind of certificate states is None.
 
     Attributes:
         model, fingerprint, action_name: the model.
@@ -165,7 +161,19 @@ class Certificate(ABC):
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, for ``load`` and for ``python -m tessella.checker``."""
-        save(self, path)
+        name, version = self.FORMAT
+        document = {"format": name, "version": version} | self._describe_source()
+        document |= {
+            self.FILE_NAMES.get(item.name, item.name): _to_json(getattr(self, item.name))
+            for item in fields(self)
+            if item.name not in ("mdp", "policy")
+        }
+        with atomic_write(path) as part:
+            part.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
+
+    def _describe_source(self) -> dict[str, Any]:
+        """What a file states of the model and the policy, besides the other attributes."""
+        return {"content": self.content, "policy": _policy_to_json(self.policy)}
 
     @staticmethod
     def load(path: str | Path) -> Certificate:
@@ -174,7 +182,31 @@ class Certificate(ABC):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ValueCertificate(Certificate):
+class ValueFigures(Certificate):
+    """The figures that are one number each, of values that are sums of rewards.
+
+    Attributes:
+        optimal_value_error, policy_value_error: how far either value may be off, in any state.
+        tolerance: an action within this of the best is no costly error.
+        policy_error: share of states whose action differs from the optimal policy's.
+        costly_error: share of states whose action is worse than the best by more than the
+            tolerance (the set-valued policy error).
+        value_gap: the paper's: mean local loss over all states / (1 - discount).
+        optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start.
+    """
+
+    optimal_value_error: float
+    policy_value_error: float
+    tolerance: float
+    policy_error: Interval
+    costly_error: Interval
+    value_gap: Interval
+    optimal_mean: Interval
+    policy_mean: Interval
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ValueCertificate(ValueFigures):
     """What a policy loses and where, of values that are sums of rewards.
 
     Attributes:
@@ -182,18 +214,12 @@ class ValueCertificate(Certificate):
         periods: of its horizon; None where it has none.
         optimal: (grid) action indices of the optimal policy.
         start: (grid) distribution of the first state.
-        tolerance: an action within this of the best is no costly error.
         optimal_value: (grid) V*, within ``optimal_value_error`` everywhere.
         policy_value: (grid) V of the policy, within ``policy_value_error`` everywhere.
         margin: (grid) best minus second-best action value, within ``margin_slack``.
         local_losses: (grid) what the action of each state loses if all else is optimal.
         losses: (grid) V* - V of the policy: what is lost by starting in each state.
         occupancy: (grid) discounted share of time, off by at most ``occupancy_error`` in all.
-        policy_error: share of states whose action differs from the optimal policy's.
-        costly_error: share of states whose action is worse than the best by more than the
-            tolerance (the set-valued policy error).
-        value_gap: the paper's: mean local loss over all states / (1 - discount).
-        optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start.
         decomposition: where the mean loss comes from.
         bounds: what the paper's bounds say about the mean loss.
     """
@@ -204,22 +230,14 @@ class ValueCertificate(Certificate):
     periods: int | None
     optimal: NDArray[np.int32] = field(repr=False)
     start: NDArray[np.float64] = field(repr=False)
-    tolerance: float
     optimal_value: NDArray[np.float64] = field(repr=False)
-    optimal_value_error: float
     policy_value: NDArray[np.float64] = field(repr=False)
-    policy_value_error: float
     margin: NDArray[np.float64] = field(repr=False)
     margin_slack: float
     local_losses: IntervalArray = field(repr=False)
     losses: IntervalArray = field(repr=False)
     occupancy: NDArray[np.float64] = field(repr=False)
     occupancy_error: float
-    policy_error: Interval
-    costly_error: Interval
-    value_gap: Interval
-    optimal_mean: Interval
-    policy_mean: Interval
     decomposition: Decomposition = field(repr=False)
     bounds: Bounds = field(repr=False)
 
@@ -257,8 +275,7 @@ class ValueCertificate(Certificate):
         """The loss of the worst state over the size of its optimal value."""
         index = np.unravel_index(self.worst_state, self.grid.shape)
         value = Interval.from_error(float(self.optimal_value[index]), self.optimal_value_error)
-        arrays = (self.losses.value, self.losses.lower, self.losses.upper)
-        return Interval(*(float(array[index]) for array in arrays)).divide(value)
+        return Interval(*(float(array[index]) for array in self.losses.parts)).divide(value)
 
     def margin_error(self, bins: int | NDArray = 10) -> MarginError:
         """Policy error given the margin, in bins."""
@@ -322,29 +339,18 @@ class TotalCertificate(Certificate):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BlockCertificate(Certificate):
+class BlockCertificate(ValueFigures):
     """The figures of a very large model that are one number each; the checker reads none of them.
 
     Attributes:
-        optimal_value_error, policy_value_error: how far either value may be off, in any state.
-        tolerance, policy_error, costly_error, value_gap, optimal_mean, policy_mean: as in
-            ``ValueCertificate``.
         worst_state: flat index of the state with the largest loss.
-        slabs: how many blocks the grid was divided into.
+        blocks: how many blocks the grid was divided into.
     """
 
-    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate summary", 1
+    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate summary", 2
 
-    optimal_value_error: float
-    policy_value_error: float
-    tolerance: float
     worst_state: int
-    policy_error: Interval
-    costly_error: Interval
-    value_gap: Interval
-    optimal_mean: Interval
-    policy_mean: Interval
-    slabs: int
+    blocks: int
 
     def paragraphs(self) -> list[str]:
         return [write_block_paragraph(self)]
@@ -352,49 +358,11 @@ class BlockCertificate(Certificate):
     def __str__(self) -> str:
         return wrap(self.paragraphs()[0])
 
-    def save(self, path: str | Path) -> None:
-        """Write the figures as JSON, each with its interval."""
-        save_figures(self, path)
+    def _describe_source(self) -> dict[str, Any]:
+        return {"states": self.grid.size, "policy": self.policy.name}
 
 
 CERTIFICATE_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate, BlockCertificate)
-
-
-def save(certificate: Certificate, path: str | Path) -> None:
-    """Write ``certificate`` to ``path``."""
-    name, version = certificate.FORMAT
-    metadata = {"format": name, "version": version, "content": certificate.content}
-    stated = {
-        certificate.FILE_NAMES.get(item.name, item.name): _to_json(getattr(certificate, item.name))
-        for item in fields(certificate)
-        if item.name != "mdp"
-    }
-    text = json.dumps(metadata | stated, allow_nan=False) + "\n"
-    with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")
-
-
-def save_figures(certificate: BlockCertificate, path: str | Path) -> None:
-    """Write the figures of a certificate in blocks, each with its interval."""
-
-    def to_json(value: Any) -> Any:
-        if isinstance(value, Interval):
-            return {"value": float(value), "lower": value.lower, "upper": value.upper}
-        return value
-
-    name, version = certificate.FORMAT
-    about = {
-        "format": name,
-        "version": version,
-        "model": certificate.model,
-        "states": certificate.grid.size,
-        "fingerprint": certificate.fingerprint,
-        "policy": certificate.policy.name,
-    }
-    figures = {name: to_json(getattr(certificate, name)) for name in FIGURES.split()}
-    text = json.dumps(about | figures, indent=1)
-    with atomic_write(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
 
 
 def load(path: str | Path, kinds: Sequence[type[Certificate]]) -> Certificate:
@@ -423,8 +391,6 @@ def _to_json(value: Any) -> Any:
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             return np.where(np.isfinite(value), value, None).tolist()  # type: ignore[arg-type]
         return value.tolist()
-    if isinstance(value, Policy):
-        return _policy_to_json(value)
     if is_dataclass(value):
         return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
     return value

@@ -31,13 +31,13 @@ from tessella.certificates.interval import (
     next_down,
     next_up,
 )
-from tessella.certificates.loss import evaluate_against, get_finite_value
+from tessella.certificates.loss import evaluate_against, get_finite_value, make_engine
 from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import compute_extended_residuals
 from tessella.solvers.engine import Engine, bound_error, compute_bellman_residual, enclose_gain
-from tessella.solvers.evaluate import evaluate
+from tessella.solvers.evaluate import evaluate_with
 from tessella.solvers.hitting_times import bound_absorption_times
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
 from tessella.solvers.solution import Solution
@@ -50,8 +50,8 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     """What ``policy`` loses per period against the best average, from every state."""
     mdp = solution.mdp
     optimal_value = get_finite_value(solution)
-    evaluation = evaluate_against(solution, policy, "gain")
-    engine = Engine(solution.policy_plan)
+    engine = make_engine(solution)
+    evaluation = evaluate_against(engine, optimal_value, policy, "gain")
     optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)
@@ -137,10 +137,8 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
     mdp = solution.mdp
     value = get_finite_value(solution)
-    plan = solution.policy_plan
-    tol = solution.error_bound or None
-    evaluation = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
-    engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
+    engine = make_engine(solution, absorption_time=1.0)  # whose bounds are those of residuals
+    evaluation = evaluate_with(engine, policy, value, partial=True)
     absorbing = find_absorbing_states(engine)
     best = _enclose_value(engine, absorbing, value, solution.policy.table, evaluates_policy=False)
     own = _enclose_value(engine, absorbing, evaluation.value, policy.table, evaluates_policy=True)

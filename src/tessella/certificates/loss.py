@@ -34,7 +34,8 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import Rng
 from tessella.mdp.start import Start, draw_starts, start_distribution
 from tessella.rounding import round_down, round_up
-from tessella.solvers.evaluate import Evaluation, evaluate
+from tessella.solvers.engine import Engine
+from tessella.solvers.evaluate import Evaluation, evaluate, evaluate_with
 from tessella.solvers.execution_plan import plan_for_policies
 from tessella.solvers.solution import Solution
 
@@ -92,14 +93,16 @@ def get_finite_value(solution: Solution) -> NDArray[np.float64]:
     return value
 
 
+def make_engine(solution: Solution, absorption_time: float | None = None) -> Engine:
+    """The engine of a certificate; it evaluates policies to the accuracy of the optimum."""
+    return Engine(solution.policy_plan, solution.error_bound or None, absorption_time)
+
+
 def evaluate_against(
-    solution: Solution, policy: Policy, noun: str = "value", guess: NDArray | None = None
+    engine: Engine, guess: NDArray, policy: Policy, noun: str = "value"
 ) -> Evaluation:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
-    tol = solution.error_bound or None
-    guess = solution.value if guess is None else guess
-    plan = solution.policy_plan
-    evaluation = evaluate(solution.mdp, policy, tol=tol, guess=guess, partial=True, plan=plan)
+    evaluation = evaluate_with(engine, policy, guess, partial=True)
     if not np.isfinite(evaluation.error_bound):
         raise PolicyError(f"the policy's {noun} must be finite", value=evaluation.reason)
     return evaluation

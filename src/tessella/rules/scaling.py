@@ -31,6 +31,7 @@ from tessella.rounding import round_up
 from tessella.rules.compress import compress
 from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
+from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 
@@ -156,7 +157,9 @@ def scaling(
         tol: of the solutions, as in ``solve``.
     """
     scales = _check_scales(scales)
-    solutions = [solve(_build_model(build, scale), tol=tol) for scale in scales]
+    models = [_build_model(build, scale) for scale in scales]
+    solutions = [solve(mdp, tol=tol) for mdp in models[:-1]]
+    solutions.append(solve(models[-1], plan=_plan_largest(models[-1], tol)))
     options: dict[str, Any] = {"start": start, "worst": worst, "relative": relative}
     options |= {"classes": classes, "time_limit": time_limit}
     rules = [compress(solution, loss, **options) for solution in solutions[:-1]]
@@ -182,15 +185,18 @@ def _predict_largest(report: Scaling, start: Start) -> Scaling:
     if report.refusal:
         return report
     policy = Policy(mdp.grid, mdp.actions, tree, "predicted", mdp.action_name)
-    # Figures are all that is needed here.
-    plan = solution.policy_plan
-    in_blocks = plan.certificate == "blocks" or (
-        plan.supports_blocks and mdp.n_states > plan.thresholds.blocks_min_states
-    )
-    certificate = certify(solution, policy, start, blocks=in_blocks)
+    certificate = certify(solution, policy, start)
     loss_bound = _get_loss_bound(certificate, report.worst)
     refusal = _explain_excess(loss_bound, report.loss_limit, report.worst)
     return replace(report, predicted=policy, certificate=certificate, refusal=refusal)
+
+
+def _plan_largest(mdp: MDP, tol: float | None) -> ExecutionPlan:
+    """The plan of the largest size: of a certificate there, figures are all that is needed."""
+    plan = make_plan(mdp, tol=tol)
+    if plan.supports_blocks and mdp.n_states > plan.thresholds.blocks_min_states:
+        return plan.using(certificate="blocks")
+    return plan
 
 
 def _check_scales(scales: Sequence[float]) -> tuple[float, ...]:
