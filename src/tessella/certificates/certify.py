@@ -88,7 +88,7 @@ def certify(
     _require_number("tol", tol)
     if blocks is None:
         blocks = solution.policy_plan.certificate == "blocks"
-    checked_policy = as_policy(mdp, policy, labels)
+    checked_policy = _name_after_origin(solution, policy, as_policy(mdp, policy, labels))
     if blocks:
         _refuse_options(eps, None, "in blocks")
         return certify_in_blocks(solution, checked_policy, start, tol=tol)
@@ -101,6 +101,19 @@ def certify(
     if isinstance(mdp.criterion, Average):
         return certify_average(solution, checked_policy)
     return certify_total(solution, checked_policy, start_weights)
+
+
+def _name_after_origin(solution: Solution, source: Any, policy: Policy) -> Policy:
+    """The policy; one that is optimal of another solution bears a name that says so."""
+    optimal = solution.policy
+    if policy is optimal or not policy.name or policy.name != optimal.name:
+        return policy
+    if np.array_equal(policy.table, optimal.table):
+        return policy
+    origin = "another model or criterion"
+    if isinstance(source, Solution) and source.mdp.criterion != solution.mdp.criterion:
+        origin = str(source.mdp.criterion)
+    return replace(policy, name=f"{policy.name} for {origin}")
 
 
 def certify_values(

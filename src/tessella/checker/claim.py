@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from .arithmetic import EPS, MAX_FLOAT, divide_interval, dot, max_abs
-from .model import Model, read_file_size
+from .model import NETCDF_SIGNATURES, Model, WrongFile, read_file_size
 
 INTERVAL_PARTS = ("value", "lower", "upper")
 OUTWARD_RELATIVE_STEP = 2 * EPS  # an end of an enclosure is rounded outward by more than this
@@ -213,18 +213,6 @@ PairBand = Annotated[np.ndarray, BandReader(by_pair)]
 
 
 @dataclass(frozen=True)
-class Document:
-    """What kind of document it is."""
-
-    format: Text
-
-
-@dataclass(frozen=True)
-class VersionedDocument(Document):
-    version: Count
-
-
-@dataclass(frozen=True)
 class StatedActions:
     actions: Labels
     grid: Axes
@@ -238,9 +226,11 @@ class StatedPolicy(StatedActions):
 
 
 @dataclass(frozen=True)
-class Header(VersionedDocument):
+class Header:
     """Which model it is about."""
 
+    format: Text
+    version: Count
     fingerprint: Text
     content: Text
     minimise: Flag
@@ -261,7 +251,6 @@ class AverageClaim(Header):
 
     FORMAT: ClassVar[str] = "tessella certificate of an average"
     VERSION: ClassVar[int] = 2
-    HEADER: ClassVar[type[Header]] = Header
 
     policy: StatedPolicy
     optimal_value: States
@@ -280,7 +269,6 @@ class TotalClaim(Header):
 
     FORMAT: ClassVar[str] = "tessella certificate of a total"
     VERSION: ClassVar[int] = 1
-    HEADER: ClassVar[type[Header]] = Header
 
     policy: StatedPolicy
     start: States
@@ -346,7 +334,6 @@ class ValueClaim(ValueHeader):
 
     FORMAT: ClassVar[str] = "tessella certificate"
     VERSION: ClassVar[int] = 4
-    HEADER: ClassVar[type[Header]] = ValueHeader
 
     policy: StatedPolicy
     optimal: Actions
@@ -400,21 +387,45 @@ def reject_duplicates(pairs: list) -> dict:
 def read_certificate(path: str) -> dict:
     size = read_file_size(path, CERTIFICATE_MAX_BYTES)
     with open(path, "rb") as file:
-        content = json.loads(file.read(size).decode("utf-8"), object_pairs_hook=reject_duplicates)
-    if not isinstance(content, dict):
-        raise ValueError("it holds no fields")
-    return content
+        text = file.read(size)
+    if text.startswith(NETCDF_SIGNATURES):
+        raise WrongFile("is a netCDF file, as saved models are, and a certificate is a JSON file")
+    if text.strip()[:1] not in (b"", b"{"):
+        raise WrongFile("is not a certificate, which is a JSON file that begins with '{'")
+    return json.loads(text.decode("utf-8"), object_pairs_hook=reject_duplicates)
 
 
 def read_claim(content: dict, model: Model) -> Claim:
     """The claim that a document makes about a model, or Rejected."""
     record = CLAIM_OF_CRITERION[model.criterion]
-    check_equal("format", read_record(Document, content, model).format, record.FORMAT)
-    version = read_record(VersionedDocument, content, model).version
-    check_equal("version", version, record.VERSION)
+    check_format(content, record, model)
     refuse_unknown(content, tuple(field_readers(record)))
-    check_identity(read_record(record.HEADER, content, model), model)
+    header = ValueHeader if issubclass(record, ValueHeader) else Header
+    check_identity(read_record(header, content, model), model)
     return read_record(record, content, model)
+
+
+def check_format(content: dict, record: type[Claim], model: Model) -> None:
+    """Reject another kind of document, the certificate of another criterion, and other versions."""
+    if "format" not in content or "version" not in content:
+        missing = "version" if "format" in content else "format"
+        raise Rejected(f"the document is not a certificate: its {missing} is missing")
+    stated = content["format"]
+    if stated != record.FORMAT:
+        if stated not in [claim.FORMAT for claim in CLAIM_OF_CRITERION.values()]:
+            raise Rejected(
+                f"the document has the format {stated!r:.60}, and {record.FORMAT!r} is expected"
+            )
+        raise Rejected(
+            f"the document is a {stated!r}; the criterion of the model is {model.criterion!r}, "
+            f"which needs a {record.FORMAT!r}"
+        )
+    version = read_count("version", content["version"], model)
+    if version != record.VERSION:
+        raise Rejected(
+            f"the certificate has version {version} of its format; "
+            f"this checker reads version {record.VERSION}"
+        )
 
 
 def split_optional(hint: Any) -> tuple[Any, bool]:

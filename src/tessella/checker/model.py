@@ -14,6 +14,7 @@ import numpy as np
 
 from .arithmetic import EPS, MAX_FLOAT, max_abs, sum_products, two_product, two_sum
 
+MODEL_FORMAT = "tessella model"
 MODEL_MAX_BYTES = 4 << 30  # bytes of all arrays of a model file
 MODEL_ARRAYS = ("indptr", "indices", "data", "row_of", "reward", "feasible", "start")
 OUTCOME_ARRAYS = tuple(
@@ -23,7 +24,12 @@ END_ARRAYS = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "
 ROUNDING_MAX_ROW_ERROR = 1e-7  # rows further off 1 than this end on purpose
 AVERAGE_MAX_ROW_ERROR = 1e-6  # rows further off 1 than this have no average
 MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
+NETCDF_SIGNATURES = (b"\x89HDF\r\n\x1a\n", b"CDF")  # with which netCDF files begin
 LABEL_OVERHEAD_BYTES = 32  # bytes of a label in a file, besides its text
+
+
+class WrongFile(ValueError):  # noqa: N818 (it says what the file is)
+    """A file of another kind than is expected; says what it is and what it should be."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +165,15 @@ class Model:
 def read_saved_model(path: str) -> Model:
     """The model of a file, or ValueError and its like where it is none."""
     size = read_file_size(path, MODEL_MAX_BYTES)
+    with open(path, "rb") as file:
+        head = file.read(8)
+    if head and not head.startswith(NETCDF_SIGNATURES):
+        raise WrongFile("is not a saved model, which is a netCDF file: mdp.save('model.nc')")
     with netCDF4.Dataset(path) as file:
         file.set_auto_maskandscale(False)
+        stated = getattr(file, "format", MODEL_FORMAT)
+        if stated != MODEL_FORMAT:
+            raise WrongFile(f"has the format {stated!r:.60}, and a saved model {MODEL_FORMAT!r}")
         variables = dict(file.variables)
         for group in file.groups.values():
             variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
