@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +47,7 @@ from tessella.certificates.interval import Interval, IntervalArray
 from tessella.certificates.summary import (
     wrap,
     write_average_paragraphs,
-    write_block_paragraph,
+    write_block_paragraphs,
     write_summary,
     write_total_paragraphs,
     write_value_paragraphs,
@@ -65,6 +65,7 @@ from tessella.files import (
     read_errors,
     read_field,
     read_json,
+    to_json_value,
 )
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions
@@ -155,6 +156,15 @@ class Certificate(ABC):
         """The findings in words, for a reader who knows the business and not the mathematics."""
         return write_summary(self)
 
+    @property
+    def value_word(self) -> str:
+        """What a value is called: a model stated in costs has costs."""
+        return "cost" if self.minimise else "value"
+
+    @property
+    def loss_word(self) -> str:
+        return "extra cost" if self.minimise else "loss"
+
     def __str__(self) -> str:
         """Title and cost: the first two paragraphs of the summary."""
         return "\n".join(self.summary().split("\n\n")[:2])
@@ -178,7 +188,20 @@ class Certificate(ABC):
     @staticmethod
     def load(path: str | Path) -> Certificate:
         """Read a saved certificate back. This does not check it; the checker does."""
-        return load(path, (ValueCertificate, AverageCertificate, TotalCertificate))
+        content = read_json(path, WHAT)
+        with read_errors(path, WHAT):
+            stated = content.get("format"), content.get("version")
+            named = [kind for kind in LOADED_CLASSES if kind.FORMAT[0] == stated[0]]
+            kind = named[0] if named else ValueCertificate
+            if stated != kind.FORMAT:
+                name, version = kind.FORMAT
+                requirement = f"it must have format {name!r}, version {version}"
+                raise FileError(requirement, value=f"got {stated[0]!r}, version {stated[1]!r}")
+            policy = _policy(read_field(content, "policy", "an object"))
+            certificate = _Reader(policy).read_all(kind, content | {"mdp": None}, kind.FILE_NAMES)
+            hashed = content["content"] and read_field(content, "content", "text")
+            certificate.__dict__["content"] = hashed  # what was saved, as it was
+            return certificate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -353,7 +376,7 @@ class BlockCertificate(ValueFigures):
     blocks: int
 
     def paragraphs(self) -> list[str]:
-        return [write_block_paragraph(self)]
+        return write_block_paragraphs(self)
 
     def __str__(self) -> str:
         return wrap(self.paragraphs()[0])
@@ -362,38 +385,16 @@ class BlockCertificate(ValueFigures):
         return {"states": self.grid.size, "policy": self.policy.name}
 
 
-CERTIFICATE_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate, BlockCertificate)
-
-
-def load(path: str | Path, kinds: Sequence[type[Certificate]]) -> Certificate:
-    """The certificate in ``path``, of the kind that its format names."""
-    content = read_json(path, WHAT)
-    with read_errors(path, WHAT):
-        named = [kind for kind in kinds if kind.FORMAT[0] == content.get("format")]
-        kind = named[0] if named else kinds[0]
-        name, version = kind.FORMAT
-        if (content.get("format"), content.get("version")) != kind.FORMAT:
-            found = f"got {content.get('format')!r}, version {content.get('version')!r}"
-            raise FileError(f"it must have format {name!r}, version {version}", value=found)
-        policy = _policy(read_field(content, "policy", "an object"))
-        certificate = _Reader(policy).read_all(kind, content | {"mdp": None}, kind.FILE_NAMES)
-        # What was saved, as it was.
-        certificate.__dict__["content"] = content["content"] and read_field(
-            content, "content", "text"
-        )
-        return certificate
+LOADED_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate)
+CERTIFICATE_CLASSES = (*LOADED_CLASSES, BlockCertificate)
 
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, Interval):
         return [float(value), value.lower, value.upper]
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            return np.where(np.isfinite(value), value, None).tolist()  # type: ignore[arg-type]
-        return value.tolist()
     if is_dataclass(value):
         return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
-    return value
+    return to_json_value(value)
 
 
 def _policy_to_json(policy: Policy) -> dict[str, Any]:
@@ -409,13 +410,12 @@ def _policy_to_json(policy: Policy) -> dict[str, Any]:
 
 def _policy(content: dict[str, Any]) -> Policy:
     actions = actions_from_json(read_field(content, "actions", "a list"))
-    about = {
-        "size": read_field(content, "size", NATURAL_NUMBER),
-        "name": read_field(content, "name", "text"),
-    }
-    grid = read_grid(content, "grid")
     return Policy.from_table(
-        grid, normalise_actions(actions, "action"), np.array(content["table"]), **about
+        read_grid(content, "grid"),
+        normalise_actions(actions, "action"),
+        np.array(content["table"]),
+        size=read_field(content, "size", NATURAL_NUMBER),
+        name=read_field(content, "name", "text"),
     )
 
 
@@ -434,9 +434,10 @@ class _Reader:
 
     def _field(self, hint: Any, content: dict[str, Any], name: str) -> Any:
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        _require_field(content, name, NoneType in kinds)
-        if content[name] is None:
-            return None
+        if content.get(name) is None:
+            if name in content and NoneType in kinds:
+                return None
+            raise FileError(f"the field {name!r} is needed", value="it is missing")
         kind = kinds[0]
         if kind in PLAIN:
             return kind(read_field(content, name, PLAIN[kind]))
@@ -469,11 +470,6 @@ class _Reader:
         if array.shape != shape or not all(map(KINDS[kind], array.ravel())):
             raise FileError(f"every entry of {name!r} must be {kind}, in shape {shape}")
         return np.where(array == None, np.inf, array).astype(float)  # noqa: E711 (elementwise)
-
-
-def _require_field(content: dict[str, Any], name: str, may_be_null: bool) -> None:
-    if name not in content or (content[name] is None and not may_be_null):
-        raise FileError(f"the field {name!r} is needed", value="it is missing")
 
 
 def _interval(value: Any, name: str) -> Interval:

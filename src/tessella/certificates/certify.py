@@ -92,15 +92,14 @@ def certify(
     if blocks:
         _refuse_options(eps, None, "in blocks")
         return certify_in_blocks(solution, checked_policy, start, tol=tol)
-    start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
-        mdp.grid.shape
-    )
+    weights = start_distribution(mdp, start, checked_policy, solution.policy_plan)
+    weights = weights.reshape(mdp.grid.shape)
     if isinstance(mdp.criterion, Discounted | FiniteHorizon):
-        return certify_values(solution, checked_policy, start_weights, eps, tol)
+        return certify_values(solution, checked_policy, weights, eps, tol)
     _refuse_options(eps, tol, f"of {mdp.criterion}")
     if isinstance(mdp.criterion, Average):
         return certify_average(solution, checked_policy)
-    return certify_total(solution, checked_policy, start_weights)
+    return certify_total(solution, checked_policy, weights)
 
 
 def _name_after_origin(solution: Solution, source: Any, policy: Policy) -> Policy:
@@ -113,7 +112,7 @@ def _name_after_origin(solution: Solution, source: Any, policy: Policy) -> Polic
     origin = "another model or criterion"
     if isinstance(source, Solution) and source.mdp.criterion != solution.mdp.criterion:
         origin = str(source.mdp.criterion)
-    return replace(policy, name=f"{policy.name} for {origin}")
+    return policy.renamed(f"{policy.name} for {origin}")
 
 
 def certify_values(
@@ -235,16 +234,13 @@ def _enclose_loss_by_occupancy(local_losses: IntervalArray, occupancy: Occupancy
     return total.scale(occupancy.mdp.criterion.value_of_constant_reward(1))
 
 
-def _find_largest_reward(mdp: MDP, action: int) -> float:
-    """max |r(s, a)| over the states where the action is feasible."""
-    reward = np.abs(mdp.dynamics.action_reward(action))
-    return float(
-        reward.max() if mdp.feasible is None else reward[mdp.feasible[:, action]].max(initial=0.0)
-    )
-
-
 def _bound_reward(mdp: MDP) -> float:
     """R, the largest |r(s, a)| over feasible pairs, rounded up."""
-    largest = max(_find_largest_reward(mdp, action) for action in range(mdp.n_actions))
+    largest = 0.0
+    for action in range(mdp.n_actions):
+        reward = np.abs(mdp.dynamics.action_reward(action))
+        if mdp.feasible is not None:
+            reward = reward[mdp.feasible[:, action]]
+        largest = max(largest, float(reward.max(initial=0.0)))
     rounding = EPS * mdp.dynamics.rounding_terms * mdp.dynamics.reward_scale
     return next_up((largest + rounding + 2 * mdp.dynamics.rounding_as_saved.reward) * (1 + 4 * EPS))

@@ -118,10 +118,8 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     require_type("loss", solution, Solution)
     mdp = solution.mdp
     checked_policy = mdp.policy(policy)
-    start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
-        mdp.grid.shape
-    )
     plan = solution.policy_plan
+    start_weights = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
     evaluation = evaluate(mdp, checked_policy, guess=solution.value, partial=True, plan=plan)
     error_bound = solution.error_bound + evaluation.error_bound
     by_state = solution.value - evaluation.value
@@ -207,6 +205,8 @@ def estimate(
             model's horizon.
         start: any start (see ``tessella.mdp.start``); stationary under ``policy``.
     """
+    from scipy.special import stdtrit
+
     require_type("estimate", mdp, MDP)
     require_criterion("estimate", mdp.criterion, Discounted, FiniteHorizon)
     _require_amounts(paths, periods, confidence)
@@ -217,7 +217,8 @@ def estimate(
     sample = path_returns[-1] - path_returns[0] if other is not None else path_returns[0]
     truncation = _bound_truncation(mdp, horizon) * len(policies)
     standard_error = float(sample.std(ddof=1)) / math.sqrt(paths)
-    half_width = _compute_quantile(paths, confidence) * standard_error + truncation
+    quantile = float(stdtrit(paths - 1, (1 + confidence) / 2))  # of Student's t, two-sided
+    half_width = quantile * standard_error + truncation
     mean = float(sample.mean())
     return Estimate(
         mean,
@@ -256,13 +257,6 @@ def _choose_horizon(mdp: MDP) -> int:
     if mdp.discount == 0:
         return 1
     return max(math.ceil(math.log(TRUNCATION_RELATIVE_TOLERANCE) / math.log(mdp.discount)), 1)
-
-
-def _compute_quantile(paths: int, confidence: float) -> float:
-    """Of Student's t, two-sided."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(paths - 1, (1 + confidence) / 2))
 
 
 def _compute_pairing(path_returns: NDArray, sample: NDArray) -> float:

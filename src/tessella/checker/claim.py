@@ -182,31 +182,19 @@ def replace_null(value: object) -> object:
     return MAX_FLOAT if value is None else value
 
 
-def by_state(model: Model) -> tuple[int, ...]:
-    return model.shape
-
-
-def by_action(model: Model) -> tuple[int, ...]:
-    return (model.n_actions,)
-
-
-def by_pair(model: Model) -> tuple[int, ...]:
-    return (model.n_actions, model.n_actions)
-
-
 Text = Annotated[str, TypeReader(str)]
 Flag = Annotated[bool, TypeReader(bool)]
 Labels = Annotated[list, TypeReader(list)]
 Axes = Annotated[dict, TypeReader(dict)]
 Number = Annotated[float, read_number]
 Count = Annotated[int, read_count]
-States = Annotated[np.ndarray, ArrayReader(by_state)]
-Actions = Annotated[np.ndarray, ArrayReader(by_state, "i")]
+States = Annotated[np.ndarray, ArrayReader(lambda model: model.shape)]
+Actions = Annotated[np.ndarray, ArrayReader(lambda model: model.shape, "i")]
 Margins = Annotated[np.ndarray, read_margins]
 Enclosure = Annotated[np.ndarray, ArrayReader(lambda _: (len(INTERVAL_PARTS),))]
-StateBand = Annotated[np.ndarray, BandReader(by_state)]
-ActionBand = Annotated[np.ndarray, BandReader(by_action)]
-PairBand = Annotated[np.ndarray, BandReader(by_pair)]
+StateBand = Annotated[np.ndarray, BandReader(lambda model: model.shape)]
+ActionBand = Annotated[np.ndarray, BandReader(lambda model: (model.n_actions,))]
+PairBand = Annotated[np.ndarray, BandReader(lambda model: (model.n_actions, model.n_actions))]
 
 
 # Records.

@@ -74,15 +74,15 @@ def check_total(claim: TotalClaim, model: Model) -> None:
     """Both values, and what follows for the loss until the end."""
     check_actions("policy.table", claim.policy.table, model)
     check_start(claim.start, model)
-    for path, value in (
-        ("optimal_lower", claim.optimal_lower),
-        ("optimal_upper", claim.optimal_upper),
-        ("policy_lower", claim.policy_lower),
-        ("policy_upper", claim.policy_upper),
-    ):
+    ends = {
+        "optimal_lower": claim.optimal_lower,
+        "optimal_upper": claim.optimal_upper,
+        "policy_lower": claim.policy_lower,
+        "policy_upper": claim.policy_upper,
+    }
+    for path, value in ends.items():
         check_end(path, value, claim.policy.table, model)
-    ends = (claim.optimal_lower, claim.optimal_upper, claim.policy_lower, claim.policy_upper)
-    size = np.sum([np.abs(end) for end in ends], axis=0)
+    size = np.sum([np.abs(end) for end in ends.values()], axis=0)
     start = claim.start
     rounding = model.rounding * dot(start, size)
     best = enclose_value(claim.optimal_lower, claim.optimal_upper)
