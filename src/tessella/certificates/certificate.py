@@ -2,25 +2,13 @@
 
 What it states besides the loss, and what proves it, depends on the criterion and on the size.
 
-Values that are sums of rewards, discounted or over a horizon: bounds on the errors of both values,
-from which all else follows, every single decision included.
-
-An average: for any relative values h, with d = T h - h, no policy earns more than max d per period
-in the long run, from whatever state, and the policy that is greedy at h earns at least min d. With
-T_pi in the place of T, both bound what the policy pi earns. So a vector for each of the two
-encloses gain(pi*) - gain(pi), from every state, whatever the chains of the model are. It says
-nothing of single decisions: how far h is from the exact relative values depends on how long it
-takes to come back to a state, and the document does not bound that.
-
-A total: let U be 0 where the process has ended and strictly above its backup elsewhere, U > T U.
-Then no policy earns more than U: in n periods it earns at most U(s) - E[U(s_n)] - delta N, with N
-the expected periods before the end and delta the smallest distance. If N stays finite, E[U(s_n)]
-goes to 0; if not, what is earned falls below every bound. Likewise L < T L is surely earned by the
-policy that is greedy at L, and with T_pi in the place of T both bound what the policy pi earns. So
-two vectors for each of the two enclose V*(s) - V_pi(s), from every state, whatever other policies
-do.
-
-A very large model: the figures that are one number each, computed block by block.
+- Values that are sums of rewards, discounted or over a horizon: bounds on the errors of both
+  values, from which all else follows, every single decision included (``certify``).
+- An average: relative values h that enclose both gains (``certify_undiscounted``). It says nothing
+  of single decisions: how far h is from the exact relative values depends on how long it takes to
+  come back to a state, and the document does not bound that.
+- A total: vectors above and below both values (``certify_undiscounted``).
+- A very large model: the figures that are one number each (``certify_blocks``).
 
 In a file, every number is written so that it reads back to the same float; grids are nested lists,
 an enclosed number is ``[value, lower, upper]``. JSON has no infinity: the margin of a state with

@@ -102,31 +102,28 @@ def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
     max_margin = 0.0
     min_margin = np.inf
     for block in comparison:
-        residuals_here = block.residuals
-        pair = residuals_here.residual, residuals_here.policy_residual
-        residuals = np.maximum(residuals, [np.abs(array).max() for array in pair])
-        max_local_loss = max(max_local_loss, residuals_here.local_loss.max())
-        min_margin = min(min_margin, residuals_here.margin.min())
-        max_margin = max(
-            max_margin,
-            np.max(residuals_here.margin, initial=0, where=np.isfinite(residuals_here.margin)),
-        )
+        residual, policy_residual, margin, local_loss = block.residuals
+        here = np.abs(residual).max(), np.abs(policy_residual).max()
+        residuals = np.maximum(residuals, here)
+        max_local_loss = max(max_local_loss, local_loss.max())
+        min_margin = min(min_margin, margin.min())
+        max_margin = np.max(margin, initial=max_margin, where=np.isfinite(margin))
 
     def bound_value_error(residual: float, value_range: ValueRange) -> float:
-        extra = engine.saved_backup_error(value_range.as_array)
-        max_deviation = float(np.abs(value_range.as_array - value_range.shift).max())
+        extra = engine.saved_backup_error(value_range.ends)
+        max_deviation = float(np.abs(value_range.ends - value_range.shift).max())
         eta = comparison.rounding(value_range) + extra + EPS * max_deviation
         bound = float(model_data.criterion.bound_error((1 + EPS) * residual + eta))
         return bound * engine.contraction_gap / engine.saved_contraction_gap
 
     optimal_range, policy_range = comparison.value_ranges
     value_error = bound_value_error(float(residuals[0]), optimal_range)
-    eta = comparison.rounding(optimal_range) + engine.saved_backup_error(optimal_range.as_array)
+    eta = comparison.rounding(optimal_range) + engine.saved_backup_error(optimal_range.ends)
     tie = 2 * (float(model_data.criterion.contraction_factor) * value_error + eta)
     tie = float(widen_tie(model_data, tie, max(max_margin, max_local_loss)))
     loses_nothing = max_local_loss == 0 and min_margin > tie
     max_loss = 0.0 if loses_nothing else float(max_local_loss + tie) / engine.saved_contraction_gap
-    max_size = float(np.abs(optimal_range.as_array).max() + np.abs(policy_range.as_array).max())
+    max_size = float(np.abs(optimal_range.ends).max() + np.abs(policy_range.ends).max())
     return _ProvenErrors(
         value_error, bound_value_error(float(residuals[1]), policy_range), tie, max_loss, max_size
     )

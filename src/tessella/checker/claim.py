@@ -82,7 +82,7 @@ def check_interval(
 def check_actions(path: str, table: np.ndarray, model: Model) -> None:
     unknown = (table < 0) | (table >= model.n_actions)
     reject_states(model, unknown, f"{path}: an action does not exist")
-    infeasible = model.feasible[np.arange(model.n_states), table] == 0
+    infeasible = model.of_policy(model.feasible, table) == 0
     reject_states(model, infeasible, f"{path}: an action is not feasible")
 
 

@@ -138,6 +138,10 @@ class Model:
         unit = (4 * self.longest_row + 64) * EPS + 8 * self.row_error
         return Discounting(contraction, gap, share, unit, (4 * unit + 16 * row_rounding) / gap)
 
+    def of_policy(self, array: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """(S,) the entries of an array (S, A) at the actions of a policy."""
+        return array[np.arange(self.n_states), table]
+
     def describe_state(self, state: int) -> str:
         index = np.unravel_index(state, self.shape)
         coordinates = zip(self.axes.items(), index, strict=True)

@@ -23,8 +23,7 @@ def check_average(claim: AverageClaim, model: Model) -> None:
     residuals = compute_gain_residuals(model, value, rest).max(axis=1)
     check_gain("optimal", claim.optimal_gain, model, value, residuals)
     value, rest = two_sum(claim.policy_value, claim.policy_value_rest)
-    residuals = compute_gain_residuals(model, value, rest)
-    residuals = residuals[np.arange(model.n_states), claim.policy.table]
+    residuals = model.of_policy(compute_gain_residuals(model, value, rest), claim.policy.table)
     check_gain("policy", claim.policy_gain, model, value, residuals)
     g = claim.optimal_gain
     g_pi = claim.policy_gain
@@ -107,10 +106,8 @@ def check_end(path: str, value: np.ndarray, table: np.ndarray, model: Model) -> 
     name, side = path.split("_")
     ended = find_ends(model)
     residuals = model.compute_residuals(value)
-    if name == "optimal":
-        residuals = residuals.max(axis=1)
-    else:
-        residuals = residuals[np.arange(model.n_states), table]
+    is_optimum = name == "optimal"
+    residuals = residuals.max(axis=1) if is_optimum else model.of_policy(residuals, table)
     distance = -residuals if side == "upper" else residuals
     reject_states(model, ended & (value != 0), f"{path} must be 0 where the process has ended")
     proven = distance * (1 - 8 * EPS) > bound_backup_error(model, value)

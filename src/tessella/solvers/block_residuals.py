@@ -53,17 +53,11 @@ class ComparedBlock:
     residuals: BlockResiduals
 
 
-@dataclass(frozen=True)
-class ValueRange:
+class ValueRange(NamedTuple):
     """The least and the largest value of a grid, and what is taken out of values before a sweep."""
 
-    low: float
-    high: float
+    ends: NDArray[np.float64]  # (2,)
     shift: float
-
-    @property
-    def as_array(self) -> NDArray[np.float64]:
-        return np.array([self.low, self.high])
 
 
 def build_block_data(engine: Engine, block: Block, keep_factors: bool = False) -> ModelData:
@@ -105,23 +99,17 @@ class BlockComparison:
         self.value_ranges = tuple(map(self._find_range, self.results))
 
     def _find_range(self, result: Result) -> ValueRange:
-        low = np.inf
-        high = -np.inf
-        for block in self.partition.blocks:
-            values = result.part("value", block.index)
-            low = min(low, float(values.min()))
-            high = max(high, float(values.max()))
+        blocks = (result.part("value", block.index) for block in self.partition.blocks)
+        lows, highs = zip(*((values.min(), values.max()) for values in blocks), strict=True)
+        ends = np.array([min(lows), max(highs)], dtype=float)
         criterion = self.engine.build_data(None, None).criterion
-        return ValueRange(low, high, float(criterion.split_shift(np.array([low, high]))[1]))
+        return ValueRange(ends, float(criterion.split_shift(ends)[1]))
 
     def rounding(self, value_range: ValueRange) -> float:
         """eta: how far a computed backup may be off."""
-        operators = Operators(self.backend, self.engine.build_data(None, None)).for_shift(
-            value_range.shift
-        )
-        return float(
-            operators.rounding(value_range.as_array - value_range.shift, value_range.shift)
-        )
+        ends, shift = value_range
+        operators = Operators(self.backend, self.engine.build_data(None, None)).for_shift(shift)
+        return float(operators.rounding(ends - shift, shift))
 
     @in_float64
     def _compute_residuals(self, block: Block) -> BlockResiduals:

@@ -303,10 +303,8 @@ def _enclose_values(engine: Engine, residual_bounds: ResidualBounds) -> tuple[fl
     mdp = engine.mdp
     center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)
     max_value = residual_bounds.max_value + abs(center)
-    eta = (
-        float(Operators(_EMPTY_BACKEND, data).rounding(np.array([max_value]), 0.0))
-        + 4 * EPS * max_value
-    )
+    rounding = float(Operators(_EMPTY_BACKEND, data).rounding(np.array([max_value]), 0.0))
+    eta = rounding + 4 * EPS * max_value
     # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
     row_sum_error = abs(center) * mdp.discount * engine.row_sum_bounds.deviation
     half_span = (1 + 4 * EPS) * (residual_bounds.high - residual_bounds.low) / 2
@@ -339,17 +337,13 @@ def _make_result(
     result = Result(value, bound, bound <= tol, reason, history)
     if not result.converged and not partial and not stopped:
         raise NotConverged(reason, result)
-    policy = BlockwiseArray(
-        sweeper, np.int32, lambda block: sweeper.decide_block(block, tie_width)[0]
-    )
-    return InPlaceResult(
-        result,
-        policy,
-        BlockwiseArray(
-            sweeper, np.float64, lambda block: sweeper.decide_block(block, tie_width)[1]
-        ),
-        tie,
-    )
+
+    def decide(block: Block) -> tuple[NDArray, NDArray]:
+        return sweeper.decide_block(block, tie_width)
+
+    policy = BlockwiseArray(sweeper, np.int32, lambda block: decide(block)[0])
+    margin = BlockwiseArray(sweeper, np.float64, lambda block: decide(block)[1])
+    return InPlaceResult(result, policy, margin, tie)
 
 
 _EMPTY_BACKEND = StageBackend((), 0)
