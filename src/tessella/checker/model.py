@@ -186,7 +186,8 @@ def read_saved_model(path: str) -> Model:
         arrays = {name: read_array(variable, size) for name, variable in variables.items()}
         attributes = {name: file.getncattr(name) for name in file.ncattrs()}
     model = build_model(attributes, arrays)
-    refuse_arrays(model)
+    if not (has_valid_types(model) and has_valid_rows(model)):
+        raise ValueError("its arrays do not fit one another")
     if model.criterion in ("average", "total"):
         refuse_discount(model)
     if model.criterion == "horizon":
@@ -230,12 +231,6 @@ def read_criterion(text: str, discount: float) -> tuple[Any, int | None]:
     if not (type(periods) is int and periods >= 1 and stated == discount):
         raise ValueError("its horizon is not a number of periods")
     return "horizon", periods
-
-
-def refuse_arrays(model: Model) -> None:
-    """Refuse arrays that do not fit one another."""
-    if not (has_valid_types(model) and has_valid_rows(model)):
-        raise ValueError("its arrays do not fit one another")
 
 
 def has_valid_types(model: Model) -> bool:
@@ -329,16 +324,14 @@ def refuse_unknown_arrays(variables: dict) -> None:
 
 def refuse_sizes(variables: dict, size: int) -> None:
     """Refuse arrays that declare more than a file of this size can hold, before any is read."""
-    declared = sum(declared_bytes(v) for v in variables.values())
+    declared = 0
+    for variable in variables.values():  # the whole is read, or one chunk where that is larger
+        chunks = variable.chunking()
+        chunk = 1 if chunks == "contiguous" else math.prod(chunks)
+        declared += 8 * max(math.prod(variable.shape), chunk)
     limit = min(MAX_COMPRESSION_RATIO * size, MODEL_MAX_BYTES)
     if declared > limit:
         raise ValueError(f"it declares {declared:,} bytes of arrays where {limit:,} can be read")
-
-
-def declared_bytes(variable: Any) -> int:
-    """Bytes that reading takes: of the whole, or of one chunk where that is larger."""
-    chunks = variable.chunking()
-    return 8 * max(math.prod(variable.shape), 1 if chunks == "contiguous" else math.prod(chunks))
 
 
 def read_array(variable: Any, size: int) -> np.ndarray:

@@ -287,7 +287,7 @@ class BoundFactor:
     relative_slack: float
 
 
-def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -> None:
+def check_bounds(claim: ValueClaim, model: Model, d: CheckedDecisions) -> None:
     reward_bound = claim.bounds.reward_bound
     least = model.max_reward + model.reward_error
     most = least + 2 * model.reward_error + 16 * bound_rounding(claim, model)
@@ -299,7 +299,6 @@ def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -
         2 * reward_bound / (model.discounting.share * model.discounting.gap),
         model.rounding + model.discounting.row_slack,
     )
-    d = decisions
     wrong = enclose_occupancy(claim, d.differs, d.wrong, d.possibly_wrong)
     check_interval("bounds.error_share", claim.bounds.error_share, wrong, model.rounding)
     bound = scale.factor * claim.bounds.error_share

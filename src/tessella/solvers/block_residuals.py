@@ -60,24 +60,35 @@ class ValueRange(NamedTuple):
     shift: float
 
 
-def build_block_data(engine: Engine, block: Block, keep_factors: bool = False) -> ModelData:
-    """The model on a block and its halo; expected rewards as factors if these are to be kept."""
-    mdp = engine.mdp
-    assert isinstance(mdp.dynamics, Staged)
-    arrays = []
-    for stage in block.stages(mdp.dynamics):
-        stage_arrays = stage.arrays()
-        if keep_factors and isinstance(stage.reward, ExpectedReward):
-            stage_arrays["reward"] = (stage.reward.probs, stage.reward.reward)
-        arrays.append(stage_arrays)
-    feasible = None
-    if mdp.feasible is not None:
-        allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
-        feasible = to_device(block.with_halo(allowed, 1))
-    return engine.build_data(to_device(arrays), feasible)
+class PartitionedModel:
+    """A model of stages in blocks, which share one backend."""
+
+    def __init__(self, engine: Engine, partition: Partition) -> None:
+        assert isinstance(engine.mdp.dynamics, Staged)
+        self.engine = engine
+        self.mdp = engine.mdp
+        self.dynamics = engine.mdp.dynamics
+        self.partition = partition
+        tiles = engine.plan.tiles_of_block(partition)
+        self.backend = build_block_backend(self.dynamics, partition, tiles)
+
+    def build_data(self, block: Block, keep_factors: bool = False) -> ModelData:
+        """The model on a block and its halo; expected rewards as factors if these are kept."""
+        mdp = self.mdp
+        arrays = []
+        for stage in block.stages(self.dynamics):
+            stage_arrays = stage.arrays()
+            if keep_factors and isinstance(stage.reward, ExpectedReward):
+                stage_arrays["reward"] = (stage.reward.probs, stage.reward.reward)
+            arrays.append(stage_arrays)
+        feasible = None
+        if mdp.feasible is not None:
+            allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
+            feasible = to_device(block.with_halo(allowed, 1))
+        return self.engine.build_data(to_device(arrays), feasible)
 
 
-class BlockComparison:
+class BlockComparison(PartitionedModel):
     """A solution and a policy's evaluation, block by block."""
 
     def __init__(
@@ -88,14 +99,9 @@ class BlockComparison:
         plan: ExecutionPlan,
         partition: Partition,
     ) -> None:
+        super().__init__(Engine(plan.using(representation="stages", backend="jax")), partition)
         self.results = optimum, evaluation
         self.policy = policy
-        self.mdp = plan.mdp
-        self.partition = partition
-        self.engine = Engine(plan.using(representation="stages", backend="jax"))
-        assert isinstance(self.mdp.dynamics, Staged)
-        tiles = plan.tiles_of_block(partition)
-        self.backend = build_block_backend(self.mdp.dynamics, partition, tiles)
         self.value_ranges = tuple(map(self._find_range, self.results))
 
     def _find_range(self, result: Result) -> ValueRange:
@@ -120,7 +126,7 @@ class BlockComparison:
         residuals = compute_block_residuals(
             self.backend,
             self.partition,
-            build_block_data(self.engine, block),
+            self.build_data(block),
             *values,
             block.with_halo(self.policy.table),
             *(np.float64(value_range.shift) for value_range in self.value_ranges),

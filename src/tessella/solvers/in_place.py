@@ -30,16 +30,11 @@ from tessella.errors import ArgumentError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import with_length
-from tessella.mdp.stages.partition import (
-    Block,
-    Partition,
-    build_block_backend,
-    partition_by_size,
-)
+from tessella.mdp.stages.partition import Block, Partition, partition_by_size
 from tessella.mdp.stages.stage import expectation_subscripts
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
-from tessella.solvers.block_residuals import build_block_data
+from tessella.solvers.block_residuals import PartitionedModel
 from tessella.solvers.engine import Engine
 from tessella.solvers.kernels import (
     FLOOR_REACHED_FACTOR,
@@ -92,19 +87,14 @@ class ResidualBounds:
     max_value: float  # max |v|
 
 
-class InPlaceSweeper:
+class InPlaceSweeper(PartitionedModel):
     """A model and its values on one device, swept block by block."""
 
     def __init__(self, engine: Engine, partition: Partition) -> None:
-        dynamics = engine.mdp.dynamics
-        assert isinstance(dynamics, Staged)
-        self.engine = engine
-        self.partition = partition
-        tiles = engine.plan.tiles_of_block(partition)
-        self.backend = build_block_backend(dynamics, partition, tiles)
-        self.shape = engine.mdp.grid.shape
+        super().__init__(engine, partition)
+        self.shape = self.mdp.grid.shape
         self.blocks = partition.blocks
-        self.data = [build_block_data(engine, block, keep_factors=True) for block in self.blocks]
+        self.data = [self.build_data(block, keep_factors=True) for block in self.blocks]
         own_length = len(self.blocks) * partition.block_length
         padded_length = partition.halo_below + own_length + partition.halo_above
         self.value = jnp.zeros(with_length(self.shape, partition.axis, padded_length))
