@@ -422,11 +422,13 @@ class _Reader:
 
     def _field(self, hint: Any, content: dict[str, Any], name: str) -> Any:
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        if NoneType in kinds and name in content and content[name] is None:
+            return None
         if content.get(name) is None:
-            if name in content and NoneType in kinds:
-                return None
             raise FileError(f"the field {name!r} is needed", value="it is missing")
-        kind = kinds[0]
+        return self._value(kinds[0], content, name)
+
+    def _value(self, kind: Any, content: dict[str, Any], name: str) -> Any:
         if kind in PLAIN:
             return kind(read_field(content, name, PLAIN[kind]))
         if kind is Policy:
@@ -438,7 +440,7 @@ class _Reader:
         if is_dataclass(kind):
             return self.read_all(kind, read_field(content, name, "an object"))  # type: ignore[arg-type]
         array = self._array(content[name], name)
-        if hint == NDArray[np.int32]:
+        if kind == NDArray[np.int32]:
             return check_actions(array, self.policy.grid, self.policy.actions)
         return array
 

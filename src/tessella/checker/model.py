@@ -168,6 +168,19 @@ class Model:
 
 def read_saved_model(path: str) -> Model:
     """The model of a file, or ValueError and its like where it is none."""
+    model = build_model(*read_contents(path))
+    if not (has_valid_types(model) and has_valid_rows(model)):
+        raise ValueError("its arrays do not fit one another")
+    if model.criterion in ("average", "total"):
+        refuse_discount(model)
+    if model.criterion == "horizon":
+        refuse_times(model)
+    refuse_model(model)
+    return model
+
+
+def read_contents(path: str) -> tuple[dict, dict]:
+    """Attributes and arrays of a model file."""
     size = read_file_size(path, MODEL_MAX_BYTES)
     with open(path, "rb") as file:
         head = file.read(8)
@@ -184,16 +197,7 @@ def read_saved_model(path: str) -> Model:
         refuse_unknown_arrays(variables)
         refuse_sizes(variables, size)
         arrays = {name: read_array(variable, size) for name, variable in variables.items()}
-        attributes = {name: file.getncattr(name) for name in file.ncattrs()}
-    model = build_model(attributes, arrays)
-    if not (has_valid_types(model) and has_valid_rows(model)):
-        raise ValueError("its arrays do not fit one another")
-    if model.criterion in ("average", "total"):
-        refuse_discount(model)
-    if model.criterion == "horizon":
-        refuse_times(model)
-    refuse_model(model)
-    return model
+        return {name: file.getncattr(name) for name in file.ncattrs()}, arrays
 
 
 def build_model(attributes: dict, arrays: dict) -> Model:
