@@ -1,4 +1,4 @@
-"""More states than a device holds six arrays of: value iteration in place, slab by slab.
+"""More states than a device holds six arrays of: value iteration in place, block by block.
 
     python benchmarks/in_place.py STOCK REGIMES [STATES OF A SLAB]
 
@@ -24,7 +24,7 @@ def main() -> None:
     mdp = ts.inventory(max_stock=stock - 1, max_regime=regimes - 1, demand_slope=slope)
     built = time.perf_counter()
     print(f"{mdp.n_states:,} states, built in {built - began:.1f} s", flush=True)
-    solution = ts.solve(mdp, ts.InPlace(TOL, states=states[0] if states else 1 << 26))
+    solution = ts.solve(mdp, ts.InPlace(TOL, block_states=states[0] if states else 1 << 26))
     spent = time.perf_counter() - built
     peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9
     print(solution)

@@ -8,7 +8,8 @@ import pytest
 
 import tessella as ts
 from tessella.certificates.certify_blocks import certify_in_blocks, summarise_blocks
-from tessella.solvers.block_residuals import BlockComparison, choose_partition
+from tessella.mdp.stages.partition import partition_by_size
+from tessella.solvers.block_residuals import BlockComparison
 
 FIGURES = (
     "mean_loss",
@@ -36,7 +37,8 @@ def rule(stock, regime):
 @pytest.fixture(scope="module")
 def both(shop):
     start = {"regime": 3}
-    return ts.certify(shop, rule, start), certify_in_blocks(shop, rule, start, states=500)
+    policy = ts.as_policy(shop.mdp, rule)
+    return ts.certify(shop, rule, start), certify_in_blocks(shop, policy, start, block_states=500)
 
 
 def test_certify_goes_over_blocks_where_that_is_requested(shop):
@@ -44,7 +46,7 @@ def test_certify_goes_over_blocks_where_that_is_requested(shop):
     assert isinstance(blocks, ts.Certificate)
     assert float(blocks.mean_loss) == pytest.approx(float(whole.mean_loss), rel=1e-9)
     assert (blocks.losses, blocks.bounds, blocks.decomposition) == (None, None, None)
-    assert whole.slabs is None
+    assert whole.blocks is None
     with pytest.raises(AttributeError, match="no attribute 'bound'"):
         _ = whole.bound
     with pytest.raises(ts.ArgumentError, match="a certificate in blocks has none"):
@@ -53,59 +55,58 @@ def test_certify_goes_over_blocks_where_that_is_requested(shop):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_that_of_the_full_certificate(both, name):
-    full, slabs = (getattr(one, name) for one in both)
-    assert slabs.lower <= full.upper
-    assert full.lower <= slabs.upper
-    assert slabs.width <= 1.5 * full.width + 1e-12 * abs(full)
-    assert float(slabs) == pytest.approx(float(full), rel=1e-9, abs=1e-9)
+    full, blocks = (getattr(one, name) for one in both)
+    assert blocks.lower <= full.upper
+    assert full.lower <= blocks.upper
+    assert blocks.width <= 1.5 * full.width + 1e-12 * abs(full)
+    assert float(blocks) == pytest.approx(float(full), rel=1e-9, abs=1e-9)
 
 
 def test_errors_worst_state_and_tolerance_are_those_of_the_full_certificate(both, shop):
-    full, slabs = both
+    full, blocks = both
     rounding = ts.solve(shop.mdp).error_bound  # a table and its stages add up in another order
-    assert slabs.slabs >= 6
-    assert slabs.worst_state == full.worst_state
+    assert blocks.blocks >= 6
+    assert blocks.worst_state == full.worst_state
     for name in ("optimal_value_error", "policy_value_error", "tolerance"):
-        assert getattr(slabs, name) == pytest.approx(getattr(full, name), rel=1e-9, abs=rounding)
+        assert getattr(blocks, name) == pytest.approx(getattr(full, name), rel=1e-9, abs=rounding)
 
 
 def test_the_optimal_policy_surely_loses_nothing(shop):
     fine = ts.solve(shop.mdp)
-    found = certify_in_blocks(fine, fine.policy, states=500)
+    found = certify_in_blocks(fine, fine.policy, block_states=500)
     assert (found.worst_loss.upper, found.mean_loss.upper) == (0, 0)
     assert found.policy_error == 0
 
 
-def test_beside_values_and_policy_nothing_is_larger_than_a_slab(shop):
+def test_beside_values_and_policy_nothing_is_larger_than_a_block(shop):
     worth = ts.evaluate(shop.mdp, rule)
     policy = ts.as_policy(shop.mdp, rule)
     tables = policy.table, shop.policy.table, shop.mdp.fingerprint  # made before it is watched
     assert tables[0].shape == shop.mdp.grid.shape
     peaks = []
     for states in (150, 3000):
-        slabs = BlockComparison(
-            shop, worth, policy, shop.policy_plan, choose_partition(shop.mdp, states)
-        )
-        summarise_blocks(slabs, shop, None, None)  # compiles
+        partition = partition_by_size(shop.mdp.dynamics, states)
+        blocks = BlockComparison(shop, worth, policy, shop.policy_plan, partition)
+        summarise_blocks(blocks, shop, None, None)  # compiles
         tracemalloc.start()
-        summarise_blocks(slabs, shop, None, None)
+        summarise_blocks(blocks, shop, None, None)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[0] < peaks[1] / 2, "twenty slabs hold much less than one"
+    assert peaks[0] < peaks[1] / 2, "twenty blocks hold much less than one"
 
 
 def test_what_it_says_and_what_it_saves(both, tmp_path):
-    _, slabs = both
-    assert "All rounding is included." in str(slabs).replace("\n", " ")
-    slabs.save(tmp_path / "summary.json")
+    _, blocks = both
+    assert "All rounding is included." in str(blocks).replace("\n", " ")
+    blocks.save(tmp_path / "summary.json")
     told = json.loads((tmp_path / "summary.json").read_text())
-    assert told["mean_loss"]["upper"] == slabs.mean_loss.upper
-    assert told["states"] == 3000
+    assert told["mean_loss"][2] == blocks.mean_loss.upper
+    assert (told["states"], told["blocks"]) == (3000, blocks.blocks)
 
 
 def test_a_model_that_reaches_everywhere_and_a_table_are_refused(shop):
     table = ts.MDP.from_arrays(np.eye(3)[None], np.zeros((3, 1)), 0.9)
     with pytest.raises(ts.ModelError, match="this is a table"):
-        certify_in_blocks(ts.solve(table), np.zeros(3, int))
+        ts.certify(ts.solve(table), np.zeros(3, int), blocks=True)
     with pytest.raises(ts.ModelError, match="moves across most of it"):
-        choose_partition(ts.inventory(max_stock=20, max_regime=1), 5)
+        partition_by_size(ts.inventory(max_stock=20, max_regime=1).dynamics, 5)

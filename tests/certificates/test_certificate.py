@@ -108,6 +108,17 @@ def test_a_state_with_one_feasible_action_survives_the_file(tmp_path):
     np.testing.assert_array_equal(Certificate.load(tmp_path / "c.json").margin, c.margin)
 
 
+def test_the_optimum_of_another_criterion_is_not_called_optimal():
+    mdp = ts.inventory(max_stock=12, max_regime=2)
+    solution = ts.solve(mdp)
+    other = ts.solve(mdp.with_discount(0.2))
+    assert certify(solution, solution).policy.name == "optimal"
+    assert certify(solution, other).policy.name == "optimal for discount 0.2"
+    found = certify(solution, other.policy)
+    assert found.policy.name == "optimal for another model or criterion"
+    assert found.summary().startswith('Certificate of the policy "optimal for another model')
+
+
 @pytest.mark.parametrize("content", ["", '{"format": "other", "version": 1}', "[1, 2]", "{}"])
 def test_a_file_that_is_no_certificate_is_refused(tmp_path, content):
     (tmp_path / "c.json").write_text(content)

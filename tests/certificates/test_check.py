@@ -394,6 +394,30 @@ def test_a_file_that_is_no_certificate_is_rejected(files, tmp_path, capsys, text
     assert capsys.readouterr().out.startswith("REJECTED: ")
 
 
+def test_a_file_of_another_kind_is_named_with_what_is_expected(files, queue, tmp_path, capsys):
+    certificate, model = files / "certificate.json", files / "model.nc"
+    other, table = tmp_path / "solution.nc", tmp_path / "table.csv"
+    queue.save(other)
+    table.write_text("a,b\n1,2\n")
+    document = json.loads(certificate.read_text())
+    rule, old = tmp_path / "rule.json", tmp_path / "old.json"
+    rule.write_text(json.dumps(document | {"format": "tessella rule"}))
+    old.write_text(json.dumps(document | {"version": 3}))
+    for pair, reason in {
+        (model, model): "model.nc is a netCDF file, as saved models are, and a certificate is",
+        (table, model): "table.csv is not a certificate, which is a JSON file",
+        (
+            rule,
+            model,
+        ): "the document has the format 'tessella rule', and 'tessella certificate' is expected",
+        (old, model): "has version 3 of its format; this checker reads version 4",
+        (certificate, certificate): "certificate.json is not a saved model, which is a netCDF file",
+        (certificate, other): "solution.nc has the format 'tessella-solution-3', and a saved model",
+    }.items():
+        assert check.main(list(map(str, pair))) == 1
+        assert reason in capsys.readouterr().out
+
+
 def test_a_field_that_nobody_knows_is_rejected(document):
     content, model = document
     for name in ("audited", "bounds.rate", "mean_loss.value"):

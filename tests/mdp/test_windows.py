@@ -7,8 +7,8 @@ import tessella as ts
 from tessella.mdp.compilation import in_float64, to_device
 from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.partition import (
+    Block,
     Partition,
-    block_stages,
     build_block_backend,
     find_partition,
 )
@@ -91,12 +91,12 @@ def test_the_middle_of_a_window_is_what_the_whole_model_gives(name, axis):
     w = np.random.default_rng(1).normal(size=dynamics.shape)
     program, whole = build_block_backend(dynamics, made, None), dynamics.backend_model
     exact = backups(whole.backend, whole.arrays, to_device(w))
-    for k in range(made.count):
-        here = np.clip(np.arange(made.block_with_halo) + made.block_start(k), 0, length - 1)
-        arrays = to_device([stage.arrays() for stage in block_stages(dynamics, made, k)])
+    for block in (Block(made, k) for k in range(made.count)):
+        here = np.clip(np.arange(made.block_with_halo) + block.window_start, 0, length - 1)
+        arrays = to_device([stage.arrays() for stage in block.stages(dynamics)])
         found = backups(program, arrays, to_device(np.take(w, here, axis)))
-        rows = np.arange(k * made.block_length, min((k + 1) * made.block_length, length))
-        middle = np.take(found, rows - made.block_start(k), axis + 1)
+        rows = np.arange(block.first, min(block.first + made.block_length, length))
+        middle = np.take(found, rows - block.window_start, axis + 1)
         np.testing.assert_allclose(middle, np.take(exact, rows, axis + 1), rtol=1e-13)
 
 
@@ -120,7 +120,7 @@ def test_a_jump_that_touches_few_axes_is_cut_along_those_too_and_swept_in_place(
     found, usual = find_partition(mdp.dynamics, 3), ts.solve(mdp, tol=1e-6)
     assert found is not None
     assert (found.axis, found.halo_below, found.halo_above) == (0, 2, 2)
-    swept = ts.solve(mdp, ts.InPlace(1e-6, states=40))
+    swept = ts.solve(mdp, ts.InPlace(1e-6, block_states=40))
     assert np.abs(swept.value - usual.value).max() <= swept.error_bound + usual.error_bound
 
 
@@ -130,8 +130,9 @@ def test_rewards_kept_as_factors_are_cut_as_factors():
     assert isinstance(dynamics, Staged)
     made = find_partition(dynamics, 4)
     assert made is not None
-    lean = block_stages(dynamics, made, 1)[1].reward
+    block = Block(made, 1)
+    lean = block.stages(dynamics)[1].reward
     assert isinstance(lean, rewards.ExpectedReward)
-    first = made.block_start(1)
+    first = block.window_start
     whole = np.asarray(dynamics.stages[1].reward)[:, first : first + made.block_with_halo]
     np.testing.assert_allclose(np.asarray(lean), whole, rtol=1e-13)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.rules.scaling import _fit_trend
+from tessella.rules.scaling import _fit_trend, _plan_largest
 
 SCALES = 1, 2, 3, 12
 
@@ -49,6 +49,12 @@ def test_a_rule_of_small_sizes_is_proven_at_a_large_one(carried):
 def test_the_promise_is_about_the_large_size(carried):
     large = carried.solutions[-1]
     assert carried.loss_limit == pytest.approx(0.02 * abs(large.value.mean()), rel=1e-6)
+
+
+def test_the_plan_of_the_large_size_says_how_it_is_certified(carried):
+    assert carried.solutions[-1].plan.certificate == "whole"
+    large = ts.inventory(max_stock=110_000, max_regime=9, max_demand=9, orders=(0, 4))
+    assert _plan_largest(large, 1e-3).certificate == "blocks"
 
 
 def test_a_rule_that_loses_too_much_at_the_large_size_is_refused():

@@ -1,4 +1,4 @@
-"""Value iteration in place, slab by slab: the optimum with its bound, out of one array."""
+"""Value iteration in place, block by block: the optimum with its bound, out of one array."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ SETTINGS = {"max_stock": 149, "max_regime": 8, "max_demand": 6, "orders": (0, 4)
 
 @pytest.fixture(scope="module")
 def lean():
-    """A model whose expected rewards are kept as factors, solved in slabs and as usual."""
+    """A model whose expected rewards are kept as factors, solved in blocks and as usual."""
     with rewards.factor_rewards_above(10):
         mdp = ts.inventory(**SETTINGS | {"max_regime": 59})
     dynamics = mdp.dynamics
     assert isinstance(dynamics, Staged)
     assert isinstance(dynamics.stages[1].reward, ExpectedReward)
-    return ts.solve(mdp, ts.InPlace(1e-7, states=2000)), ts.solve(mdp, tol=1e-9)
+    return ts.solve(mdp, ts.InPlace(1e-7, block_states=2000)), ts.solve(mdp, tol=1e-9)
 
 
 def test_it_finds_the_optimum_within_its_bound(lean):
@@ -31,7 +31,7 @@ def test_it_finds_the_optimum_within_its_bound(lean):
     assert apart > 0, "it went another way"
 
 
-def test_policy_and_margins_are_made_slab_by_slab_when_they_are_read(lean):
+def test_policy_and_margins_are_made_block_by_block_when_they_are_read(lean):
     found, sure = lean
     np.testing.assert_array_equal(found.part("margin", np.s_[70:75, 3]), found.margin[70:75, 3])
     np.testing.assert_allclose(found.margin, sure.margin, atol=4e-7)
@@ -43,7 +43,7 @@ def test_policy_and_margins_are_made_slab_by_slab_when_they_are_read(lean):
 def test_a_limit_is_told_and_what_it_does_not_serve_is_refused():
     mdp = ts.inventory(**SETTINGS)
     with pytest.raises(ts.NotConverged, match="the limit of 16 sweeps was reached"):
-        ts.solve(mdp, ts.InPlace(1e-9, max_sweeps=16, states=500))
+        ts.solve(mdp, ts.InPlace(1e-9, max_sweeps=16, block_states=500))
     with pytest.raises(ts.ArgumentError, match="discounted rewards"):
         ts.solve(mdp.with_criterion(ts.Average()), ts.InPlace(1e-6))
     with pytest.raises(ts.ArgumentError, match="needs a tolerance"):
@@ -60,4 +60,4 @@ def test_any_index_reads_what_the_whole_array_has(lean):
 def test_a_tolerance_below_rounding_ends_with_the_bound_that_rounding_leaves():
     mdp = ts.inventory(**SETTINGS)
     with pytest.raises(ts.NotConverged, match="float64 cannot certify tol=1e-18"):
-        ts.solve(mdp, ts.InPlace(1e-18, states=500))
+        ts.solve(mdp, ts.InPlace(1e-18, block_states=500))

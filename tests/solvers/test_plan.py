@@ -10,8 +10,8 @@ from support.routes import plan_by
 import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.describe import model_bytes
+from tessella.mdp.stages.partition import partition_by_size
 from tessella.solvers import plan as plans
-from tessella.solvers.block_residuals import choose_partition
 from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.in_place import InPlaceSweeper
@@ -87,8 +87,9 @@ def test_a_small_model_is_planned_as_the_table_that_it_is_solved_as():
 
 
 def test_a_plan_in_place_counts_what_the_sweeper_holds_and_times_its_sweeps():
-    mdp, method = ts.inventory(max_stock=199, max_demand=6), ts.InPlace(1e-3, states=1000)
-    run = in_float64(InPlaceSweeper)(Engine(make_plan(mdp, method)), choose_partition(mdp, 1000))
+    mdp, method = ts.inventory(max_stock=199, max_demand=6), ts.InPlace(1e-3, block_states=1000)
+    partition = partition_by_size(mdp.dynamics, 1000)
+    run = in_float64(InPlaceSweeper)(Engine(make_plan(mdp, method)), partition)
     made = timed(mdp, method)
     own = sum(leaf.nbytes for data in run.data for leaf in jax.tree.leaves(data.arrays))
     assert made.arrays["the model's own, in blocks"] == own

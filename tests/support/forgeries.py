@@ -35,12 +35,12 @@ def _errors(which: Callable[[object], bool]):
 true_prove, true_contrast, true_losses = (
     making.bound_error,
     decisions.compare_policy,
-    making._enclose_losses,
+    making.enclose_losses,
 )
 true_visits, true_mean, true_share = (
     making._compute_occupancy,
     making.enclose_mean,
-    making._enclose_state_share,
+    making.enclose_share,
 )
 
 
@@ -62,7 +62,7 @@ def _losses(factor: float):
         lower = band.value - factor * (band.value - band.lower)
         return IntervalArray(band.value, lower, band.value + factor * (band.upper - band.value))
 
-    return {(making, "_enclose_losses"): losses}
+    return {(making, "enclose_losses"): losses}
 
 
 def _visits(factor: float):
@@ -108,13 +108,13 @@ def _means(factor: float):
 def _shares(factor: float):
     """Shares of states are stated as if nothing were in doubt."""
 
-    def share(guess, surely, perhaps):
-        found = true_share(guess, surely, perhaps)
+    def share(counts, total):
+        found = true_share(counts, total)
         value = float(found)
         lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
         return Interval(value, min(lower, value), max(upper, value))
 
-    return {(making, "_enclose_state_share"): share}
+    return {(making, "enclose_share"): share}
 
 
 LIES = {

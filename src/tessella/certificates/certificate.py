@@ -2,25 +2,13 @@
 
 What it states besides the loss, and what proves it, depends on the criterion and on the size.
 
-Values that are sums of rewards, discounted or over a horizon: bounds on the errors of both values,
-from which all else follows, every single decision included.
-
-An average: for any relative values h, with d = T h - h, no policy earns more than max d per period
-in the long run, from whatever state, and the policy that is greedy at h earns at least min d. With
-T_pi in the place of T, both bound what the policy pi earns. So a vector for each of the two
-encloses gain(pi*) - gain(pi), from every state, whatever the chains of the model are. It says
-nothing of single decisions: how far h is from the exact relative values depends on how long it
-takes to come back to a state, and the document does not bound that.
-
-A total: let U be 0 where the process has ended and strictly above its backup elsewhere, U > T U.
-Then no policy earns more than U: in n periods it earns at most U(s) - E[U(s_n)] - delta N, with N
-the expected periods before the end and delta the smallest distance. If N stays finite, E[U(s_n)]
-goes to 0; if not, what is earned falls below every bound. Likewise L < T L is surely earned by the
-policy that is greedy at L, and with T_pi in the place of T both bound what the policy pi earns. So
-two vectors for each of the two enclose V*(s) - V_pi(s), from every state, whatever other policies
-do.
-
-A very large model: the figures that are one number each, computed block by block.
+- Values that are sums of rewards, discounted or over a horizon: bounds on the errors of both
+  values, from which all else follows, every single decision included (``certify``).
+- An average: relative values h that enclose both gains (``certify_undiscounted``). It says nothing
+  of single decisions: how far h is from the exact relative values depends on how long it takes to
+  come back to a state, and the document does not bound that.
+- A total: vectors above and below both values (``certify_undiscounted``).
+- A very large model: the figures that are one number each (``certify_blocks``).
 
 In a file, every number is written so that it reads back to the same float; grids are nested lists,
 an enclosed number is ``[value, lower, upper]``. JSON has no infinity: the margin of a state with
@@ -31,7 +19,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +35,7 @@ from tessella.certificates.interval import Interval, IntervalArray
 from tessella.certificates.summary import (
     wrap,
     write_average_paragraphs,
-    write_block_paragraph,
+    write_block_paragraphs,
     write_summary,
     write_total_paragraphs,
     write_value_paragraphs,
@@ -65,6 +53,7 @@ from tessella.files import (
     read_errors,
     read_field,
     read_json,
+    to_json_value,
 )
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions
@@ -73,20 +62,16 @@ from tessella.mdp.policy import Policy, check_actions, read_grid
 
 WHAT = "a certificate"
 PLAIN = {str: "text", bool: "true or false", int: NATURAL_NUMBER, float: NOT_NEGATIVE}
-FIGURES = (
-    "optimal_value_error policy_value_error tolerance mean_loss relative_loss worst_loss "
-    "worst_state policy_error costly_error value_gap optimal_mean policy_mean slabs minimise"
-)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Certificate(ABC):
     """What a policy loses, and how sure that is, of any criterion and size. Made by ``certify``.
 
-    Every certificate has the attributes below. Where values are sums of rewards it has those of
-    ``ValueCertificate`` too, of an average those of ``AverageCertificate``, of a total those of
-    ``TotalCertificate``, and of a model that is certified in blocks those of ``BlockCertificate``.
-    A figure that only another kind of certificate states is None.
+    Every certificate has the attributes below. What else it states depends on the criterion: where
+    values are sums of rewards see ``ValueFigures`` and ``ValueCertificate`` (of a model that is
+    certified in blocks ``BlockCertificate``), of an average ``AverageCertificate``, of a total
+    ``TotalCertificate``. A figure that only another kind of certificate states is None.
 
     Attributes:
         model, fingerprint, action_name: the model.
@@ -159,22 +144,80 @@ class Certificate(ABC):
         """The findings in words, for a reader who knows the business and not the mathematics."""
         return write_summary(self)
 
+    @property
+    def value_word(self) -> str:
+        """What a value is called: a model stated in costs has costs."""
+        return "cost" if self.minimise else "value"
+
+    @property
+    def loss_word(self) -> str:
+        return "extra cost" if self.minimise else "loss"
+
     def __str__(self) -> str:
         """Title and cost: the first two paragraphs of the summary."""
         return "\n".join(self.summary().split("\n\n")[:2])
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, for ``load`` and for ``python -m tessella.checker``."""
-        save(self, path)
+        name, version = self.FORMAT
+        document = {"format": name, "version": version} | self._describe_source()
+        document |= {
+            self.FILE_NAMES.get(item.name, item.name): _to_json(getattr(self, item.name))
+            for item in fields(self)
+            if item.name not in ("mdp", "policy")
+        }
+        with atomic_write(path) as part:
+            part.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
+
+    def _describe_source(self) -> dict[str, Any]:
+        """What a file states of the model and the policy, besides the other attributes."""
+        return {"content": self.content, "policy": _policy_to_json(self.policy)}
 
     @staticmethod
     def load(path: str | Path) -> Certificate:
         """Read a saved certificate back. This does not check it; the checker does."""
-        return load(path, (ValueCertificate, AverageCertificate, TotalCertificate))
+        content = read_json(path, WHAT)
+        with read_errors(path, WHAT):
+            stated = content.get("format"), content.get("version")
+            named = [kind for kind in LOADED_CLASSES if kind.FORMAT[0] == stated[0]]
+            kind = named[0] if named else ValueCertificate
+            if stated != kind.FORMAT:
+                name, version = kind.FORMAT
+                requirement = f"it must have format {name!r}, version {version}"
+                raise FileError(requirement, value=f"got {stated[0]!r}, version {stated[1]!r}")
+            policy = _policy(read_field(content, "policy", "an object"))
+            certificate = _Reader(policy).read_all(kind, content | {"mdp": None}, kind.FILE_NAMES)
+            hashed = content["content"] and read_field(content, "content", "text")
+            certificate.__dict__["content"] = hashed  # what was saved, as it was
+            return certificate
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ValueCertificate(Certificate):
+class ValueFigures(Certificate):
+    """The figures that are one number each, of values that are sums of rewards.
+
+    Attributes:
+        optimal_value_error, policy_value_error: how far either value may be off, in any state.
+        tolerance: an action within this of the best is no costly error.
+        policy_error: share of states whose action differs from the optimal policy's.
+        costly_error: share of states whose action is worse than the best by more than the
+            tolerance (the set-valued policy error).
+        value_gap: the paper's: mean local loss over all states / (1 - discount).
+        optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start.
+    """
+
+    optimal_value_error: float
+    policy_value_error: float
+    tolerance: float
+    policy_error: Interval
+    costly_error: Interval
+    value_gap: Interval
+    optimal_mean: Interval
+    policy_mean: Interval
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ValueCertificate(ValueFigures):
     """What a policy loses and where, of values that are sums of rewards.
 
     Attributes:
@@ -182,18 +225,12 @@ class ValueCertificate(Certificate):
         periods: of its horizon; None where it has none.
         optimal: (grid) action indices of the optimal policy.
         start: (grid) distribution of the first state.
-        tolerance: an action within this of the best is no costly error.
         optimal_value: (grid) V*, within ``optimal_value_error`` everywhere.
         policy_value: (grid) V of the policy, within ``policy_value_error`` everywhere.
         margin: (grid) best minus second-best action value, within ``margin_slack``.
         local_losses: (grid) what the action of each state loses if all else is optimal.
         losses: (grid) V* - V of the policy: what is lost by starting in each state.
         occupancy: (grid) discounted share of time, off by at most ``occupancy_error`` in all.
-        policy_error: share of states whose action differs from the optimal policy's.
-        costly_error: share of states whose action is worse than the best by more than the
-            tolerance (the set-valued policy error).
-        value_gap: the paper's: mean local loss over all states / (1 - discount).
-        optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start.
         decomposition: where the mean loss comes from.
         bounds: what the paper's bounds say about the mean loss.
     """
@@ -204,22 +241,14 @@ class ValueCertificate(Certificate):
     periods: int | None
     optimal: NDArray[np.int32] = field(repr=False)
     start: NDArray[np.float64] = field(repr=False)
-    tolerance: float
     optimal_value: NDArray[np.float64] = field(repr=False)
-    optimal_value_error: float
     policy_value: NDArray[np.float64] = field(repr=False)
-    policy_value_error: float
     margin: NDArray[np.float64] = field(repr=False)
     margin_slack: float
     local_losses: IntervalArray = field(repr=False)
     losses: IntervalArray = field(repr=False)
     occupancy: NDArray[np.float64] = field(repr=False)
     occupancy_error: float
-    policy_error: Interval
-    costly_error: Interval
-    value_gap: Interval
-    optimal_mean: Interval
-    policy_mean: Interval
     decomposition: Decomposition = field(repr=False)
     bounds: Bounds = field(repr=False)
 
@@ -257,8 +286,7 @@ class ValueCertificate(Certificate):
         """The loss of the worst state over the size of its optimal value."""
         index = np.unravel_index(self.worst_state, self.grid.shape)
         value = Interval.from_error(float(self.optimal_value[index]), self.optimal_value_error)
-        arrays = (self.losses.value, self.losses.lower, self.losses.upper)
-        return Interval(*(float(array[index]) for array in arrays)).divide(value)
+        return Interval(*(float(array[index]) for array in self.losses.parts)).divide(value)
 
     def margin_error(self, bins: int | NDArray = 10) -> MarginError:
         """Policy error given the margin, in bins."""
@@ -322,112 +350,39 @@ class TotalCertificate(Certificate):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BlockCertificate(Certificate):
+class BlockCertificate(ValueFigures):
     """The figures of a very large model that are one number each; the checker reads none of them.
 
     Attributes:
-        optimal_value_error, policy_value_error: how far either value may be off, in any state.
-        tolerance, policy_error, costly_error, value_gap, optimal_mean, policy_mean: as in
-            ``ValueCertificate``.
         worst_state: flat index of the state with the largest loss.
-        slabs: how many blocks the grid was divided into.
+        blocks: how many blocks the grid was divided into.
     """
 
-    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate summary", 1
+    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate summary", 2
 
-    optimal_value_error: float
-    policy_value_error: float
-    tolerance: float
     worst_state: int
-    policy_error: Interval
-    costly_error: Interval
-    value_gap: Interval
-    optimal_mean: Interval
-    policy_mean: Interval
-    slabs: int
+    blocks: int
 
     def paragraphs(self) -> list[str]:
-        return [write_block_paragraph(self)]
+        return write_block_paragraphs(self)
 
     def __str__(self) -> str:
         return wrap(self.paragraphs()[0])
 
-    def save(self, path: str | Path) -> None:
-        """Write the figures as JSON, each with its interval."""
-        save_figures(self, path)
+    def _describe_source(self) -> dict[str, Any]:
+        return {"states": self.grid.size, "policy": self.policy.name}
 
 
-CERTIFICATE_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate, BlockCertificate)
-
-
-def save(certificate: Certificate, path: str | Path) -> None:
-    """Write ``certificate`` to ``path``."""
-    name, version = certificate.FORMAT
-    metadata = {"format": name, "version": version, "content": certificate.content}
-    stated = {
-        certificate.FILE_NAMES.get(item.name, item.name): _to_json(getattr(certificate, item.name))
-        for item in fields(certificate)
-        if item.name != "mdp"
-    }
-    text = json.dumps(metadata | stated, allow_nan=False) + "\n"
-    with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")
-
-
-def save_figures(certificate: BlockCertificate, path: str | Path) -> None:
-    """Write the figures of a certificate in blocks, each with its interval."""
-
-    def to_json(value: Any) -> Any:
-        if isinstance(value, Interval):
-            return {"value": float(value), "lower": value.lower, "upper": value.upper}
-        return value
-
-    name, version = certificate.FORMAT
-    about = {
-        "format": name,
-        "version": version,
-        "model": certificate.model,
-        "states": certificate.grid.size,
-        "fingerprint": certificate.fingerprint,
-        "policy": certificate.policy.name,
-    }
-    figures = {name: to_json(getattr(certificate, name)) for name in FIGURES.split()}
-    text = json.dumps(about | figures, indent=1)
-    with atomic_write(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
-
-
-def load(path: str | Path, kinds: Sequence[type[Certificate]]) -> Certificate:
-    """The certificate in ``path``, of the kind that its format names."""
-    content = read_json(path, WHAT)
-    with read_errors(path, WHAT):
-        named = [kind for kind in kinds if kind.FORMAT[0] == content.get("format")]
-        kind = named[0] if named else kinds[0]
-        name, version = kind.FORMAT
-        if (content.get("format"), content.get("version")) != kind.FORMAT:
-            found = f"got {content.get('format')!r}, version {content.get('version')!r}"
-            raise FileError(f"it must have format {name!r}, version {version}", value=found)
-        policy = _policy(read_field(content, "policy", "an object"))
-        certificate = _Reader(policy).read_all(kind, content | {"mdp": None}, kind.FILE_NAMES)
-        # What was saved, as it was.
-        certificate.__dict__["content"] = content["content"] and read_field(
-            content, "content", "text"
-        )
-        return certificate
+LOADED_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate)
+CERTIFICATE_CLASSES = (*LOADED_CLASSES, BlockCertificate)
 
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, Interval):
         return [float(value), value.lower, value.upper]
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            return np.where(np.isfinite(value), value, None).tolist()  # type: ignore[arg-type]
-        return value.tolist()
-    if isinstance(value, Policy):
-        return _policy_to_json(value)
     if is_dataclass(value):
         return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
-    return value
+    return to_json_value(value)
 
 
 def _policy_to_json(policy: Policy) -> dict[str, Any]:
@@ -443,13 +398,12 @@ def _policy_to_json(policy: Policy) -> dict[str, Any]:
 
 def _policy(content: dict[str, Any]) -> Policy:
     actions = actions_from_json(read_field(content, "actions", "a list"))
-    about = {
-        "size": read_field(content, "size", NATURAL_NUMBER),
-        "name": read_field(content, "name", "text"),
-    }
-    grid = read_grid(content, "grid")
     return Policy.from_table(
-        grid, normalise_actions(actions, "action"), np.array(content["table"]), **about
+        read_grid(content, "grid"),
+        normalise_actions(actions, "action"),
+        np.array(content["table"]),
+        size=read_field(content, "size", NATURAL_NUMBER),
+        name=read_field(content, "name", "text"),
     )
 
 
@@ -468,10 +422,13 @@ class _Reader:
 
     def _field(self, hint: Any, content: dict[str, Any], name: str) -> Any:
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        _require_field(content, name, NoneType in kinds)
-        if content[name] is None:
+        if NoneType in kinds and name in content and content[name] is None:
             return None
-        kind = kinds[0]
+        if content.get(name) is None:
+            raise FileError(f"the field {name!r} is needed", value="it is missing")
+        return self._value(kinds[0], content, name)
+
+    def _value(self, kind: Any, content: dict[str, Any], name: str) -> Any:
         if kind in PLAIN:
             return kind(read_field(content, name, PLAIN[kind]))
         if kind is Policy:
@@ -483,7 +440,7 @@ class _Reader:
         if is_dataclass(kind):
             return self.read_all(kind, read_field(content, name, "an object"))  # type: ignore[arg-type]
         array = self._array(content[name], name)
-        if hint == NDArray[np.int32]:
+        if kind == NDArray[np.int32]:
             return check_actions(array, self.policy.grid, self.policy.actions)
         return array
 
@@ -503,11 +460,6 @@ class _Reader:
         if array.shape != shape or not all(map(KINDS[kind], array.ravel())):
             raise FileError(f"every entry of {name!r} must be {kind}, in shape {shape}")
         return np.where(array == None, np.inf, array).astype(float)  # noqa: E711 (elementwise)
-
-
-def _require_field(content: dict[str, Any], name: str, may_be_null: bool) -> None:
-    if name not in content or (content[name] is None and not may_be_null):
-        raise FileError(f"the field {name!r} is needed", value="it is missing")
 
 
 def _interval(value: Any, name: str) -> Interval:

@@ -2,11 +2,11 @@
 
 The errors of V and V_pi are those that their own residuals prove, whatever the solution says of
 itself: e = r / (1 - c), with r widened by all rounding, that of writing the model to a file
-included. So whoever has the file can find them again. The loss L = V* - V_pi is then enclosed in
-two ways, which must agree. From the errors, |L - (V - V_pi)| <= e + e' in every state. From the
-policy-loss decomposition, L solves ``L = l + discount P_pi L`` with the local losses l >= 0, so
+included. So whoever has the file can find them again. The loss L = V* - V_pi of each state is then
+enclosed by these errors and by the local losses l >= 0 (``decisions``), and its mean once more, by
+the occupancy d of the policy:
 
-    l <= L <= max l / (1 - c),     sum_s mu(s) L(s) = sum_s d(s) l(s) / (1 - discount);
+    sum_s mu(s) L(s) = sum_s d(s) l(s) / (1 - discount);
 
 in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
 
@@ -16,7 +16,7 @@ large model is certified block by block (``certify_blocks``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,23 +26,28 @@ from tessella.certificates.bounds import compute_bounds, decompose
 from tessella.certificates.certificate import Certificate, ValueCertificate
 from tessella.certificates.certify_blocks import certify_in_blocks
 from tessella.certificates.certify_undiscounted import certify_average, certify_total
-from tessella.certificates.decisions import classify_decisions
+from tessella.certificates.decisions import (
+    bound_loss_error,
+    classify_decisions,
+    enclose_losses,
+)
 from tessella.certificates.interval import (
     EPS,
     Interval,
     IntervalArray,
     enclose_mean,
+    enclose_share,
     next_down,
     next_up,
 )
-from tessella.certificates.loss import evaluate_against, get_finite_value
-from tessella.errors import ArgumentError, ModelError, counted, is_number, require_type
+from tessella.certificates.loss import evaluate_against, get_finite_value, make_engine
+from tessella.errors import ArgumentError, ModelError, is_number, require_type
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.solvers.engine import Engine, bound_error
-from tessella.solvers.occupancy import Occupancy, compute_visits
+from tessella.solvers.occupancy import Occupancy, compute_visits_with
 from tessella.solvers.solution import Solution
 
 # The occupancy carries the decomposition and the bounds, not the loss.
@@ -80,19 +85,31 @@ def certify(
     _require_number("tol", tol)
     if blocks is None:
         blocks = solution.policy_plan.certificate == "blocks"
+    checked_policy = _name_after_origin(solution, policy, as_policy(mdp, policy, labels))
     if blocks:
         _refuse_options(eps, None, "in blocks")
-        return certify_in_blocks(solution, policy, start, tol=tol, labels=labels)
-    checked_policy = as_policy(mdp, policy, labels)
-    start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
-        mdp.grid.shape
-    )
+        return certify_in_blocks(solution, checked_policy, start, tol=tol)
+    weights = start_distribution(mdp, start, checked_policy, solution.policy_plan)
+    weights = weights.reshape(mdp.grid.shape)
     if not (mdp.criterion.has_gain or mdp.criterion.requires_absorption):
-        return certify_values(solution, checked_policy, start_weights, eps, tol)
+        return certify_values(solution, checked_policy, weights, eps, tol)
     _refuse_options(eps, tol, f"of {mdp.criterion}")
     if mdp.criterion.has_gain:
         return certify_average(solution, checked_policy)
-    return certify_total(solution, checked_policy, start_weights)
+    return certify_total(solution, checked_policy, weights)
+
+
+def _name_after_origin(solution: Solution, source: Any, policy: Policy) -> Policy:
+    """The policy; one that is optimal of another solution bears a name that says so."""
+    optimal = solution.policy
+    if policy is optimal or not policy.name or policy.name != optimal.name:
+        return policy
+    if np.array_equal(policy.table, optimal.table):
+        return policy
+    origin = "another model or criterion"
+    if isinstance(source, Solution) and source.mdp.criterion != solution.mdp.criterion:
+        origin = str(source.mdp.criterion)
+    return policy.renamed(f"{policy.name} for {origin}")
 
 
 def certify_values(
@@ -104,17 +121,30 @@ def certify_values(
 ) -> ValueCertificate:
     """What ``policy`` loses from ``start`` (grid), where values are sums of rewards."""
     mdp = solution.mdp
-    engine = Engine(solution.policy_plan)
+    engine = make_engine(solution)
     if not engine.saved_contraction_gap > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     # Of the solution's own bound nothing is believed.
-    optimum = _bound_value(engine, get_finite_value(solution))
-    policy_value = evaluate_against(solution, policy).value
-    evaluated = _bound_value(engine, policy_value, policy.table)
-    decisions = classify_decisions(engine, solution, optimum.error, policy.table)
-    losses = _enclose_losses(engine, optimum, evaluated, decisions.loss)
+    value = get_finite_value(solution)
+    value_error = _bound_value_error(engine, value)
+    policy_value = evaluate_against(engine, value, policy).value
+    policy_value_error = _bound_value_error(engine, policy_value, policy.table)
+    decisions = classify_decisions(engine, solution, value_error, policy.table)
+    max_size = float(np.abs(value).max() + np.abs(policy_value).max())
+    losses = enclose_losses(
+        value,
+        policy_value,
+        bound_loss_error(value_error, policy_value_error, max_size),
+        decisions.loss,
+        float(decisions.loss.upper.max()) / engine.saved_contraction_gap,
+    )
     mean_loss = enclose_mean(start, losses)
     occupancy = _compute_occupancy(engine, policy, start, mean_loss, decisions.loss)
+    occupancy_loss = _enclose_loss_by_occupancy(decisions.loss, occupancy)
+    mean_loss = mean_loss.intersect(occupancy_loss, "the mean loss")
+    optimal_mean = enclose_mean(start, IntervalArray.from_error(value, value_error))
+    policy_mean = enclose_mean(start, IntervalArray.from_error(policy_value, policy_value_error))
+    uniform_weights = np.full(start.shape, 1 / start.size)
     tolerance = decisions.tie if tol is None else float(tol)
     return ValueCertificate(
         discount=mdp.discount,
@@ -122,55 +152,34 @@ def certify_values(
         optimal=decisions.optimal,
         start=start,
         tolerance=tolerance,
-        optimal_value=optimum.value,
-        optimal_value_error=optimum.error,
-        policy_value=evaluated.value,
-        policy_value_error=evaluated.error,
+        optimal_value=value,
+        optimal_value_error=value_error,
+        policy_value=policy_value,
+        policy_value_error=policy_value_error,
         margin=decisions.margin.value,
         margin_slack=decisions.tie,
         local_losses=decisions.loss,
         losses=losses,
         occupancy=occupancy.share,
         occupancy_error=occupancy.error_bound,
-        policy_error=_enclose_state_share(
-            decisions.differs, decisions.wrong, decisions.possibly_wrong
-        ),
-        costly_error=_enclose_state_share(
-            *(bounds > tolerance for bounds in _unpack_intervals(decisions.loss))
-        ),
+        policy_error=enclose_share(decisions.count_differences(), mdp.n_states),
+        costly_error=enclose_share(decisions.count_costly(tolerance), mdp.n_states),
         decomposition=decompose(
             decisions.optimal, policy.table, mdp.n_actions, decisions.loss, occupancy
         ),
         bounds=compute_bounds(
             decisions, occupancy, _bound_reward(mdp), engine.saved_contraction_gap, eps
         ),
+        value_gap=enclose_mean(uniform_weights, decisions.loss).scale(
+            mdp.criterion.value_of_constant_reward(1)
+        ),
+        optimal_mean=optimal_mean,
+        policy_mean=policy_mean,
+        mean_loss=mean_loss,
+        relative_loss=mean_loss.divide(optimal_mean),
+        worst_loss=losses.max(),
         **Certificate.identify(mdp, policy),
-        **_compute_totals(start, optimum, evaluated, losses, decisions.loss, occupancy),
     )
-
-
-def _compute_totals(
-    start: NDArray,
-    optimum: BoundedValue,
-    evaluated: BoundedValue,
-    losses: IntervalArray,
-    local_losses: IntervalArray,
-    occupancy: Occupancy,
-) -> dict[str, Any]:
-    """The single figures of a certificate."""
-    value_of_one = occupancy.mdp.criterion.value_of_constant_reward(1)
-    uniform_weights = np.full(start.shape, 1 / start.size)
-    optimal_mean = _enclose_mean_value(start, optimum)
-    occupancy_loss = _enclose_loss_by_occupancy(local_losses, occupancy, occupancy.mdp)
-    mean_loss = enclose_mean(start, losses).intersect(occupancy_loss, "the mean loss")
-    return {
-        "value_gap": enclose_mean(uniform_weights, local_losses).scale(value_of_one),
-        "optimal_mean": optimal_mean,
-        "policy_mean": _enclose_mean_value(start, evaluated),
-        "mean_loss": mean_loss,
-        "relative_loss": mean_loss.divide(optimal_mean),
-        "worst_loss": losses.max(),
-    }
 
 
 def _require_number(name: str, number: float | None) -> None:
@@ -185,17 +194,10 @@ def _refuse_options(eps: float | None, tol: float | None, kind: str) -> None:
         raise ArgumentError(requirement, value=f"got eps={eps!r}, tol={tol!r}")
 
 
-@dataclass(frozen=True, eq=False)
-class BoundedValue:
-    """A value (grid), and what its residual proves about its error in every state."""
-
-    value: NDArray[np.float64]
-    error: float
-
-
-def _bound_value(engine: Engine, value: NDArray, actions: NDArray | None = None) -> BoundedValue:
+def _bound_value_error(engine: Engine, value: NDArray, actions: NDArray | None = None) -> float:
+    """What the residual of ``value`` (grid) proves about its error in every state."""
     error = bound_error(engine, value, actions, engine.saved_backup_error(value))
-    return BoundedValue(value, error * engine.contraction_gap / engine.saved_contraction_gap)
+    return error * engine.contraction_gap / engine.saved_contraction_gap
 
 
 def _compute_occupancy(
@@ -214,70 +216,28 @@ def _compute_occupancy(
         if max_loss > 0:
             tolerance = DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
     tolerance = min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE)
-    result = compute_visits(mdp, policy, start, tol=tolerance, plan=engine.plan)
+    result = compute_visits_with(engine, policy, start, tolerance)
     return replace(
         result,
         error_bound=result.error_bound * engine.contraction_gap / engine.saved_contraction_gap,
     )
 
 
-def _enclose_losses(
-    engine: Engine, optimum: BoundedValue, evaluated: BoundedValue, local_losses: IntervalArray
-) -> IntervalArray:
-    """(grid) enclosures of L, from both ways."""
-    difference = optimum.value - evaluated.value
-    size = float(np.abs(optimum.value).max() + np.abs(evaluated.value).max())
-    error = (optimum.error + evaluated.error) * (1 + 4 * EPS) + 2 * EPS * size
-    max_loss = float(local_losses.upper.max()) / engine.saved_contraction_gap
-    lower = np.maximum(difference - error, local_losses.lower)
-    upper = np.minimum(difference + error, max_loss)
-    bad = np.flatnonzero(lower > upper)
-    if bad.size:
-        raise ArithmeticError(
-            f"internal error: the two loss enclosures do not intersect in "
-            f"{counted(bad.size, 'state')}, first in "
-            f"{engine.mdp.grid.describe(int(bad[0]))}"
-        )
-    return IntervalArray(np.clip(difference, lower, upper), lower, upper)
-
-
-def _enclose_loss_by_occupancy(
-    local_losses: IntervalArray, occupancy: Occupancy, mdp: MDP
-) -> Interval:
+def _enclose_loss_by_occupancy(local_losses: IntervalArray, occupancy: Occupancy) -> Interval:
     """sum_s d(s) l(s) / (1 - discount)."""
     total = enclose_mean(occupancy.share, local_losses)
     error = occupancy.error_bound * float(local_losses.upper.max())
     total = Interval(total, next_down(max(total.lower - error, 0.0)), next_up(total.upper + error))
-    return total.scale(mdp.criterion.value_of_constant_reward(1))
-
-
-def _enclose_mean_value(start: NDArray, bounded: BoundedValue) -> Interval:
-    return enclose_mean(
-        start,
-        IntervalArray(bounded.value, bounded.value - bounded.error, bounded.value + bounded.error),
-    )
-
-
-def _unpack_intervals(intervals: IntervalArray) -> tuple[NDArray, NDArray, NDArray]:
-    return intervals.value, intervals.lower, intervals.upper
-
-
-def _enclose_state_share(estimated: NDArray, certain: NDArray, possible: NDArray) -> Interval:
-    """Share of states in a set that has the ``certain`` states and may have the ``possible``."""
-    value, lower, upper = (int(mask.sum()) / mask.size for mask in (estimated, certain, possible))
-    return Interval(value, next_down(lower), next_up(upper))
-
-
-def _find_largest_reward(mdp: MDP, action: int) -> float:
-    """max |r(s, a)| over the states where the action is feasible."""
-    reward = np.abs(mdp.dynamics.action_reward(action))
-    return float(
-        reward.max() if mdp.feasible is None else reward[mdp.feasible[:, action]].max(initial=0.0)
-    )
+    return total.scale(occupancy.mdp.criterion.value_of_constant_reward(1))
 
 
 def _bound_reward(mdp: MDP) -> float:
     """R, the largest |r(s, a)| over feasible pairs, rounded up."""
-    largest = max(_find_largest_reward(mdp, action) for action in range(mdp.n_actions))
+    largest = 0.0
+    for action in range(mdp.n_actions):
+        reward = np.abs(mdp.dynamics.action_reward(action))
+        if mdp.feasible is not None:
+            reward = reward[mdp.feasible[:, action]]
+        largest = max(largest, float(reward.max(initial=0.0)))
     rounding = EPS * mdp.dynamics.rounding.terms * mdp.dynamics.reward_scale
     return next_up((largest + rounding + 2 * mdp.dynamics.rounding.as_saved.reward) * (1 + 4 * EPS))

@@ -1,23 +1,31 @@
 """The certificates of an average and of a total, from a solution and a policy.
 
-An average: nothing that the solution says of its gain is believed. With d = T h - h at its relative
-values h,
+An average: nothing that the solution says of its gain is believed. For any relative values h, with
+d = T h - h, no policy earns more than max d per period in the long run, from whatever state, and
+the policy that is greedy at h earns at least min d:
 
     min d <= gain <= max d,
 
-widened by all rounding, that of writing the model to a file included. A file's rows are off 1 by
-rounding and are read as divided by their sums: another r of the rows moves d by r (max h - min h).
-Where rounding h leaves the gain too wide, h is found again by elimination, as pairs of floats.
+widened by all rounding, that of writing the model to a file included. With T_pi in the place of T,
+both bound what the policy pi earns. So a vector for each of the two encloses gain(pi*) - gain(pi),
+from every state, whatever the chains of the model are. A file's rows are off 1 by rounding and are
+read as divided by their sums: another r of the rows moves d by r (max h - min h). Where rounding h
+leaves the gain too wide, h is found again by elimination, as pairs of floats.
 
-A total: with V near the optimum, residual r = max|T V - V| and w >= 1 + P_a w for all actions a
-that are nearly best (0 where the process has ended), V + c w lies strictly above its backup and V -
-c w strictly below, for c above r: along nearly best actions w falls by 1 in each period, and others
-lose more than c w can make up for. What rounding and the arrays of a model file may be off is in r.
+A total: let U be 0 where the process has ended and strictly above its backup elsewhere, U > T U.
+Then no policy earns more than U: in n periods it earns at most U(s) - E[U(s_n)] - delta N, with N
+the expected periods before the end and delta the smallest distance. If N stays finite, E[U(s_n)]
+goes to 0; if not, what is earned falls below every bound. Likewise L < T L is surely earned by the
+policy that is greedy at L, and with T_pi in the place of T both bound what the policy pi earns. So
+two vectors for each of the two enclose V*(s) - V_pi(s), from every state, whatever other policies
+do. They come from V near the optimum, with residual r = max|T V - V|, and w >= 1 + P_a w for all
+actions a that are nearly best (0 where the process has ended): V + c w lies strictly above its
+backup and V - c w strictly below, for c above r, since along nearly best actions w falls by 1 in
+each period, and others lose more than c w can make up for. What rounding and the arrays of a model
+file may be off is in r.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +39,13 @@ from tessella.certificates.interval import (
     next_down,
     next_up,
 )
-from tessella.certificates.loss import evaluate_against, get_finite_value
+from tessella.certificates.loss import evaluate_against, get_finite_value, make_engine
 from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import compute_extended_residuals
 from tessella.solvers.engine import Engine, bound_error, compute_bellman_residual, enclose_gain
-from tessella.solvers.evaluate import evaluate
+from tessella.solvers.evaluate import evaluate_with
 from tessella.solvers.hitting_times import bound_absorption_times
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
 from tessella.solvers.solution import Solution
@@ -50,8 +58,8 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     """What ``policy`` loses per period against the best average, from every state."""
     mdp = solution.mdp
     optimal_value = get_finite_value(solution)
-    evaluation = evaluate_against(solution, policy, "gain")
-    engine = Engine(solution.policy_plan)
+    engine = make_engine(solution)
+    evaluation = evaluate_against(engine, optimal_value, policy, "gain")
     optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)
@@ -122,30 +130,17 @@ def _enclose_loss(optimal_gain: Interval, policy_gain: Interval) -> Interval:
     return Interval(min(max(optimal_gain - policy_gain, lower), upper), lower, upper)
 
 
-class Ends(NamedTuple):
-    """A value lies between the two, in every state; (grid) each."""
-
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-
-    @property
-    def band(self) -> IntervalArray:
-        return IntervalArray((self.lower + self.upper) / 2, self.lower, self.upper)
-
-
 def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCertificate:
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
     mdp = solution.mdp
     value = get_finite_value(solution)
-    plan = solution.policy_plan
-    tol = solution.error_bound or None
-    evaluation = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
-    engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
+    engine = make_engine(solution, absorption_time=1.0)  # whose bounds are those of residuals
+    evaluation = evaluate_with(engine, policy, value, partial=True)
     absorbing = find_absorbing_states(engine)
     best = _enclose_value(engine, absorbing, value, solution.policy.table, evaluates_policy=False)
     own = _enclose_value(engine, absorbing, evaluation.value, policy.table, evaluates_policy=True)
     losses = _enclose_losses(best, own)
-    optimal_mean = enclose_mean(start, best.band)
+    optimal_mean = enclose_mean(start, best)
     mean_loss = enclose_mean(start, losses)
     return TotalCertificate(
         start=start,
@@ -154,7 +149,7 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
         policy_lower=own.lower,
         policy_upper=own.upper,
         optimal_mean=optimal_mean,
-        policy_mean=enclose_mean(start, own.band),
+        policy_mean=enclose_mean(start, own),
         mean_loss=mean_loss,
         worst_loss=losses.max(),
         relative_loss=mean_loss.divide(optimal_mean),
@@ -164,7 +159,7 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
 
 def _enclose_value(
     engine: Engine, absorbing: NDArray, value: NDArray, table: NDArray, evaluates_policy: bool
-) -> Ends:
+) -> IntervalArray:
     """The best total, or that of the policy ``table`` if ``evaluates_policy``."""
     value = np.where(absorbing, 0.0, value)
     taken = table if evaluates_policy else None
@@ -173,11 +168,11 @@ def _enclose_value(
     )
     time = bound_absorption_times(engine, absorbing, value, table, step, evaluates_policy)
     if np.isfinite(time).all():
-        result = Ends(value - step * time, value + step * time)
-        if _lies_above(engine, absorbing, result.upper, taken, 1) and _lies_above(
-            engine, absorbing, result.lower, taken, -1
-        ):
-            return result
+        lower = value - step * time
+        upper = value + step * time
+        is_upper = _lies_above(engine, absorbing, upper, taken, 1)
+        if is_upper and _lies_above(engine, absorbing, lower, taken, -1):
+            return IntervalArray((lower + upper) / 2, lower, upper)
     raise NotConverged(
         "the total cannot be certified: policies that are nearly as good may take too long to end"
     )
@@ -193,9 +188,9 @@ def _lies_above(
     return bool((absorbing | (sign * residual < -2 * error)).all())
 
 
-def _enclose_losses(best: Ends, own: Ends) -> IntervalArray:
+def _enclose_losses(best: IntervalArray, own: IntervalArray) -> IntervalArray:
     """(grid) V* - V_pi, which is not negative."""
     size = EPS * (np.abs(best.upper) + np.abs(own.upper) + np.abs(best.lower) + np.abs(own.lower))
     upper = np.maximum(best.upper - own.lower, 0.0) + size
     lower = np.maximum(best.lower - own.upper - size, 0.0)
-    return IntervalArray(np.clip(best.band.value - own.band.value, lower, upper), lower, upper)
+    return IntervalArray(np.clip(best.value - own.value, lower, upper), lower, upper)

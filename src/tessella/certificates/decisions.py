@@ -8,6 +8,13 @@ local loss ``l = V* - Q*(., pi) = max_a Q* - Q*(., pi)`` and the margin D theref
 and l = 0 exactly where pi takes the decided action. Where the margin exceeds the tie tolerance the
 optimal action is certain; elsewhere pi may or may not take the one that the tie rule would name.
 
+The loss L = V* - V_pi of each state is enclosed in two ways, which must agree: by the errors e of V
+and e' of V_pi, and by the local losses, since ``L = l + discount P_pi L``:
+
+    |L - (V - V_pi)| <= e + e',      l <= L <= max l / (1 - c).
+
+All of this is state by state, so that it serves a whole grid and each block of it.
+
 Policy error given the margin (the paper's Figure 3) tells whether errors are where they cost
 little: in a bin b of margins, error(b) = #{s in b : pi(s) != pi*(s)} / #{s in b}.
 """
@@ -20,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.interval import EPS, IntervalArray
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, counted
 from tessella.solvers.engine import Engine, compare_policy, decide
+from tessella.solvers.operators import ModelData
 from tessella.solvers.solution import Solution
 
 
@@ -37,7 +45,7 @@ class Decisions:
             solution could not, the best action.
         differs: the action is not the optimal one of these.
         wrong: the action is surely not optimal.
-        undecided: the action may or may not be the optimal one: values too close to tell.
+        possibly_wrong: the action may or may not be optimal, or is surely not.
     """
 
     tie: float
@@ -46,17 +54,22 @@ class Decisions:
     optimal: NDArray[np.int32]
     differs: NDArray[np.bool_]
     wrong: NDArray[np.bool_]
-    undecided: NDArray[np.bool_]
+    possibly_wrong: NDArray[np.bool_]
 
-    @property
-    def possibly_wrong(self) -> NDArray[np.bool_]:
-        return self.wrong | self.undecided
+    def count_differences(self) -> list[int]:
+        """States with another action than the optimal one: as computed, surely, and at most."""
+        masks = self.differs, self.wrong, self.possibly_wrong
+        return [int(mask.sum()) for mask in masks]
+
+    def count_costly(self, tolerance: float) -> list[int]:
+        """States whose local loss exceeds ``tolerance``: as computed, surely, and at most."""
+        return [int((array > tolerance).sum()) for array in self.loss.parts]
 
 
 def classify_decisions(
     engine: Engine, solution: Solution, error: float, actions: NDArray
 ) -> Decisions:
-    """What ``table`` (grid of feasible action indices) decides, compared with the optimum.
+    """What ``actions`` (grid of feasible action indices) decide, compared with the optimum.
 
     The solution's value is within ``error`` of the optimum.
     """
@@ -65,27 +78,62 @@ def classify_decisions(
     )
     x = np.asarray(comparison.local_loss)
     margin = np.asarray(comparison.margin)
-    # The row sums of a file may differ by rounding, and differences round once more.
     max_difference = float(np.max(margin, initial=x.max(), where=np.isfinite(margin)))
-    tie = (
-        float(comparison.tie) * (1 + 2 * float(engine.data.accuracy.relative_rounding))
-        + 16 * EPS * max_difference
-    )
-    is_optimal = (margin > tie) & (x == 0)
-    is_wrong = x > tie
+    tie = widen_tie(engine.data, float(comparison.tie), max_difference)
     optimal = solution.policy.table
     newly_decided = (margin > tie) & ~solution.decided
     if newly_decided.any():
         optimal = np.where(newly_decided, decide(engine, solution.value, error).policy, optimal)
+    return enclose_decisions(x, margin, tie, optimal, actions != optimal)
+
+
+def widen_tie(data: ModelData, tie: float, max_difference: float) -> float:
+    """``tie`` of a model as saved, for differences of action values up to ``max_difference``."""
+    # The row sums of a file may differ by rounding, and differences round once more.
+    return tie * (1 + 2 * float(data.accuracy.relative_rounding)) + 16 * EPS * max_difference
+
+
+def enclose_decisions(
+    x: NDArray, margin: NDArray, tie: float, optimal: NDArray, differs: NDArray
+) -> Decisions:
+    """What follows from the computed local losses ``x`` and margins, both right to ``tie``."""
+    is_optimal = (margin > tie) & (x == 0)
     return Decisions(
         tie,
         IntervalArray(x, np.maximum(x - tie, 0.0), np.where(is_optimal, 0.0, x + tie)),
         IntervalArray(margin, np.maximum(margin - tie, 0.0), margin + tie),
         optimal,
-        actions != optimal,
-        is_wrong,
-        ~(is_optimal | is_wrong),
+        differs,
+        x > tie,
+        ~is_optimal,
     )
+
+
+def bound_loss_error(error: float, policy_error: float, max_size: float) -> float:
+    """How far V - V_pi may be off, with both errors and |V| + |V_pi| at most ``max_size``."""
+    return (error + policy_error) * (1 + 4 * EPS) + 2 * EPS * max_size
+
+
+def enclose_losses(
+    value: NDArray,
+    policy_value: NDArray,
+    error: float,
+    local_losses: IntervalArray,
+    max_loss: float,
+) -> IntervalArray:
+    """Enclosures of L from both ways; ``error`` is that of the difference of the values."""
+    difference = value - policy_value
+    lower = np.maximum(difference - error, local_losses.lower)
+    upper = np.minimum(difference + error, max_loss)
+    bad = np.flatnonzero(lower > upper)
+    if bad.size:
+        first = np.unravel_index(bad[0], lower.shape)
+        raise ArithmeticError(
+            f"internal error: the two loss enclosures do not intersect in "
+            f"{counted(bad.size, 'state')}: at least {lower[first]:g} and at most "
+            f"{upper[first]:g} at position {tuple(map(int, first))}"
+        )
+    return IntervalArray(np.clip(difference, lower, upper), lower, upper)
 
 
 @dataclass(frozen=True, eq=False)

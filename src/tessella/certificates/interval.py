@@ -8,6 +8,7 @@ A sum of n products is off by at most ``(n + 1) u sum|w_i x_i|``, in whatever or
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,8 +96,18 @@ class IntervalArray:
     upper: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for array in (self.value, self.lower, self.upper):
+        for array in self.parts:
             array.setflags(write=False)
+
+    @staticmethod
+    def from_error(value: NDArray[np.float64], error: float) -> IntervalArray:
+        """``value``, each known within ``error``."""
+        return IntervalArray(value, value - error, value + error)
+
+    @property
+    def parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """(value, lower, upper)."""
+        return self.value, self.lower, self.upper
 
     @property
     def width(self) -> float:
@@ -105,7 +116,7 @@ class IntervalArray:
 
     def max(self) -> Interval:
         """The largest of the numbers."""
-        return Interval(*(float(array.max()) for array in (self.value, self.lower, self.upper)))
+        return Interval(*(float(array.max()) for array in self.parts))
 
 
 def next_up(number: float) -> float:
@@ -121,17 +132,25 @@ def next_down(number: float) -> float:
 def enclose_mean(weights: NDArray[np.float64], intervals: IntervalArray) -> Interval:
     """``sum_s w_s x_s`` for weights that are not negative and x in the band."""
     w = weights.ravel()
-    value, lower, upper = (
-        float(np.vdot(w, array)) for array in (intervals.value, intervals.lower, intervals.upper)
-    )
+    value, lower, upper = (float(np.vdot(w, array)) for array in intervals.parts)
     size = float(np.vdot(w, np.abs(intervals.lower))) + float(np.vdot(w, np.abs(intervals.upper)))
     slack = (w.size + 2) * EPS * size
     return Interval(value, lower - slack, upper + slack)
 
 
+def enclose_share(counts: Iterable[int], total: int) -> Interval:
+    """A set's share of ``total`` states: computed, certain and possible ``counts`` of the set."""
+    value, lower, upper = (int(count) / total for count in counts)
+    return Interval(value, next_down(lower), next_up(upper))
+
+
 def enclose_weight(
-    weights: NDArray[np.float64], certain: NDArray, possible: NDArray, estimated: NDArray, error
-):
+    weights: NDArray[np.float64],
+    certain: NDArray,
+    possible: NDArray,
+    estimated: NDArray,
+    error: float,
+) -> Interval:
     """Enclosed weight of a set of states, whose weights are off by ``error`` in all.
 
     Args:

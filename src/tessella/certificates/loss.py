@@ -34,7 +34,8 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import Rng
 from tessella.mdp.start import Start, draw_starts, start_distribution
 from tessella.rounding import round_down, round_up
-from tessella.solvers.evaluate import Evaluation, evaluate
+from tessella.solvers.engine import Engine
+from tessella.solvers.evaluate import Evaluation, evaluate, evaluate_with
 from tessella.solvers.execution_plan import plan_for_policies
 from tessella.solvers.solution import Solution
 
@@ -92,14 +93,16 @@ def get_finite_value(solution: Solution) -> NDArray[np.float64]:
     return value
 
 
+def make_engine(solution: Solution, absorption_time: float | None = None) -> Engine:
+    """The engine of a certificate; it evaluates policies to the accuracy of the optimum."""
+    return Engine(solution.policy_plan, solution.error_bound or None, absorption_time)
+
+
 def evaluate_against(
-    solution: Solution, policy: Policy, noun: str = "value", guess: NDArray | None = None
+    engine: Engine, guess: NDArray, policy: Policy, noun: str = "value"
 ) -> Evaluation:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
-    tol = solution.error_bound or None
-    guess = solution.value if guess is None else guess
-    plan = solution.policy_plan
-    evaluation = evaluate(solution.mdp, policy, tol=tol, guess=guess, partial=True, plan=plan)
+    evaluation = evaluate_with(engine, policy, guess, partial=True)
     if not np.isfinite(evaluation.error_bound):
         raise PolicyError(f"the policy's {noun} must be finite", value=evaluation.reason)
     return evaluation
@@ -115,10 +118,8 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     require_type("loss", solution, Solution)
     mdp = solution.mdp
     checked_policy = mdp.policy(policy)
-    start_weights = start_distribution(mdp, start, checked_policy, solution.policy_plan).reshape(
-        mdp.grid.shape
-    )
     plan = solution.policy_plan
+    start_weights = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
     evaluation = evaluate(mdp, checked_policy, guess=solution.value, partial=True, plan=plan)
     error_bound = solution.error_bound + evaluation.error_bound
     by_state = solution.value - evaluation.value
@@ -204,6 +205,8 @@ def estimate(
             model's horizon.
         start: any start (see ``tessella.mdp.start``); stationary under ``policy``.
     """
+    from scipy.special import stdtrit
+
     require_type("estimate", mdp, MDP)
     require_criterion("estimate", mdp.criterion, Discounted, FiniteHorizon)
     _require_amounts(paths, periods, confidence)
@@ -214,7 +217,8 @@ def estimate(
     sample = path_returns[-1] - path_returns[0] if other is not None else path_returns[0]
     truncation = _bound_truncation(mdp, horizon) * len(policies)
     standard_error = float(sample.std(ddof=1)) / math.sqrt(paths)
-    half_width = _compute_quantile(paths, confidence) * standard_error + truncation
+    quantile = float(stdtrit(paths - 1, (1 + confidence) / 2))  # of Student's t, two-sided
+    half_width = quantile * standard_error + truncation
     mean = float(sample.mean())
     return Estimate(
         mean,
@@ -253,13 +257,6 @@ def _choose_horizon(mdp: MDP) -> int:
     if mdp.discount == 0:
         return 1
     return max(math.ceil(math.log(TRUNCATION_RELATIVE_TOLERANCE) / math.log(mdp.discount)), 1)
-
-
-def _compute_quantile(paths: int, confidence: float) -> float:
-    """Of Student's t, two-sided."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(paths - 1, (1 + confidence) / 2))
 
 
 def _compute_pairing(path_returns: NDArray, sample: NDArray) -> float:

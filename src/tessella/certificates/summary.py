@@ -21,12 +21,16 @@ if TYPE_CHECKING:
     )
     from tessella.certificates.interval import Interval
 
-LINE_WIDTH = 88
+LINE_WIDTH = 88  # characters
 CAUSES_MAX_LINES = 5  # lines in a list of causes
 WIDE_RELATIVE_WIDTH = 1e-3  # of the larger gain: a wider interval is stated by its ends
 AVERAGE_NOT_STATED = (
     "Not stated: which single decisions are optimal, and what each of them costs. That takes "
     "bounds on the relative values too, which this certificate does not have; a solution has them."
+)
+HOW_SURE = (
+    "all rounding included; it is computed from the model, not estimated from runs. "
+    "Whether the model fits the business is another question."
 )
 TOTAL_NOT_STATED = "Not stated: which single decisions are optimal, and what each of them costs."
 
@@ -44,14 +48,11 @@ def write_value_paragraphs(certificate: ValueCertificate) -> list[str]:
 
 def write_summary(certificate: Certificate) -> str:
     """The paragraphs under a title, as plain text of short lines."""
-    wrapped = [
-        "\n".join(map(_wrap_line, paragraph.split("\n"))) for paragraph in certificate.paragraphs()
-    ]
-    return "\n\n".join([_write_title(certificate), *wrapped])
-
-
-def _wrap_line(line: str) -> str:
-    return line if line.startswith(" ") else wrap(line)
+    paragraphs = [_write_title(certificate)]
+    for paragraph in certificate.paragraphs():
+        lines = paragraph.split("\n")
+        paragraphs.append("\n".join(s if s.startswith(" ") else wrap(s) for s in lines))
+    return "\n\n".join(paragraphs)
 
 
 def format_money(amount: float) -> str:
@@ -96,42 +97,39 @@ def _describe_start(c: ValueCertificate) -> str:
     return "On average over the states it is started in"
 
 
-def choose_value_word(c: Certificate) -> str:
-    """What a value is called: a model stated in costs has costs."""
-    return "cost" if c.minimise else "value"
-
-
-def choose_loss_word(c: Certificate) -> str:
-    return "extra cost" if c.minimise else "loss"
-
-
 def format_by_sense(c: Certificate, value: float) -> str:
     return format_money(-value if c.minimise else value)
+
+
+def _compare(c: Certificate, best: str, reached: str) -> str:
+    verb = "costs" if c.minimise else "reaches"
+    return f"is {best} and this policy {verb} {reached}. "
+
+
+def _describe_unseen(c: Certificate) -> str:
+    return f"No {c.loss_word} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
 
 
 def _format_relative(c: Certificate, share: Interval | None, where: str = "") -> str:
     """`` (3.1 % of the best value)``; nothing where the share is not known."""
     if share is None:
         return ""
-    return f" ({format_percent(share)} of the best {choose_value_word(c)}{where})"
-
-
-def _name_value(c: ValueCertificate) -> str:
-    subject = choose_value_word(c)
-    return f"long-run {subject}" if c.periods is None else f"{subject} of {c.periods} periods"
+    return f" ({format_percent(share)} of the best {c.value_word}{where})"
 
 
 def _describe_cost(c: ValueCertificate) -> str:
+    start = _describe_start(c)
+    best = format_by_sense(c, c.optimal_mean)
+    value = f"long-run {c.value_word}"
+    if c.periods is not None:
+        value = f"{c.value_word} of {c.periods} periods"
     if c.worst_loss.upper == 0:
         return (
-            f"Cost: none. This policy is optimal. {_describe_start(c)}, its {_name_value(c)} is "
-            f"{format_by_sense(c, c.optimal_mean)}, and no policy does better from any state."
+            f"Cost: none. This policy is optimal. {start}, its {value} is {best}, "
+            "and no policy does better from any state."
         )
-    start = _describe_start(c)
-    reached_text = format_by_sense(c, c.policy_mean)
-    text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {_name_value(c)} is "
-    text += f"{format_by_sense(c, c.optimal_mean)} and this policy "
-    text += f"costs {reached_text}. " if c.minimise else f"reaches {reached_text}. "
+    text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {value} "
+    text += _compare(c, best, format_by_sense(c, c.policy_mean))
     if c.mean_loss.lower > 0:
         relative_text = _format_relative(c, c.relative_loss)
         clock = None if c.mdp is None else c.mdp.clock
@@ -142,8 +140,7 @@ def _describe_cost(c: ValueCertificate) -> str:
             f"Its mean extra cost is {loss_text}" if c.minimise else f"It gives away {loss_text}"
         )
     else:
-        limit = round_up(c.mean_loss.upper, 4)
-        text += f"No {choose_loss_word(c)} can be seen; it is at most {limit}. "
+        text += f"{_describe_unseen(c)}. "
     return text + _describe_worst(c)
 
 
@@ -205,15 +202,13 @@ def _find_largest(parts: np.ndarray) -> list[int]:
 
 
 def _describe_certainty(c: ValueCertificate) -> str:
-    loss = c.mean_loss
-    if c.worst_loss.upper == 0:
-        text = (
-            f"that the {choose_loss_word(c)} is 0 is certain for this model, all rounding included"
-        )
-    else:
-        text = f"the average {choose_loss_word(c)} is {certain(loss)} off, all rounding "
-        text += "included; it is computed from the model, not estimated from runs"
-    return f"Certainty: {text}. Whether the model fits the business is another question."
+    word = c.loss_word
+    if c.worst_loss.upper > 0:
+        return f"Certainty: the average {word} is {certain(c.mean_loss)} off, {HOW_SURE}"
+    return (
+        f"Certainty: that the {word} is 0 is certain for this model, all rounding included. "
+        "Whether the model fits the business is another question."
+    )
 
 
 def _describe_theory(c: ValueCertificate) -> str:
@@ -221,16 +216,14 @@ def _describe_theory(c: ValueCertificate) -> str:
     text = "Theory: "
     if bounds.error_share.upper == 0:
         return text + "without differences, every bound of the theory is 0 too."
-    text += (
-        f"from the time spent in differing states alone, the {choose_loss_word(c)} could be up to "
-    )
+    text += f"from the time spent in differing states alone, the {c.loss_word} could be up to "
     text += f"{round_up(bounds.policy_error.upper, 4)}. "
     localisation = bounds.localisation
     if localisation.bound is not None:
         loss_bound = round_up(localisation.bound.upper, 4)
         text += "All differences lie where the best two actions are within "
         text += f"{format_money(localisation.eps)} of each other, "
-        text += f"which bounds the {choose_loss_word(c)} by {loss_bound}. "
+        text += f"which bounds the {c.loss_word} by {loss_bound}. "
     elif localisation.holds is None:
         text += "Whether all differences lie where the best two actions are within "
         text += f"{format_money(localisation.eps)} of each other is too close to tell. "
@@ -247,26 +240,20 @@ def _describe_theory(c: ValueCertificate) -> str:
 
 def write_average_paragraphs(certificate: AverageCertificate) -> list[str]:
     """Cost, certainty, and what is not stated."""
-    return [
-        _describe_average_cost(certificate),
-        _describe_average_certainty(certificate),
-        AVERAGE_NOT_STATED,
-    ]
+    cost = _describe_average_cost(certificate)
+    return [cost, _describe_average_certainty(certificate), AVERAGE_NOT_STATED]
 
 
 def _describe_average_cost(c: AverageCertificate) -> str:
     text = "Cost: in the long run, from every state, "
-    text += f"the best possible {choose_value_word(c)} per period "
-    text += f"is {_format_gain(c, c.optimal_gain)} and this policy "
-    text += f"{'costs' if c.minimise else 'reaches'} {_format_gain(c, c.policy_gain)}. "
+    text += f"the best possible {c.value_word} per period "
+    text += _compare(c, _format_gain(c, c.optimal_gain), _format_gain(c, c.policy_gain))
     if _is_wide(c, c.mean_loss):
         ends = f"{round_down(c.mean_loss.lower, 4)} and {round_up(c.mean_loss.upper, 4)}"
-        text += f"Its {choose_loss_word(c)} is between {ends} per period; "
+        text += f"Its {c.loss_word} is between {ends} per period; "
         return text + "this certificate proves no more."
     if c.mean_loss.lower <= 0:
-        limit = round_up(c.mean_loss.upper, 4)
-        text += f"No {choose_loss_word(c)} can be seen; it is at most {limit} per period."
-        return text + _describe_rate_of_time(c)
+        return f"{text}{_describe_unseen(c)} per period.{_describe_rate_of_time(c)}"
     relative_text = _format_relative(c, c.relative_loss)
     loss_text = f"{format_money(c.mean_loss)} per period{relative_text}."
     text += f"Its extra cost is {loss_text}" if c.minimise else f"It gives away {loss_text}"
@@ -284,8 +271,8 @@ def _describe_rate_of_time(c: AverageCertificate) -> str:
     most = round_up(clock.per_time(c.mean_loss.upper) * (1 + 2 * EPS), 4)
     verb = "costs" if c.minimise else "reaches"
     return (
-        f" With {clock}, the best possible {choose_value_word(c)} per unit of time is {best}, "
-        f"this policy {verb} {reached}, and its {choose_loss_word(c)} is at most {most}."
+        f" With {clock}, the best possible {c.value_word} per unit of time is {best}, "
+        f"this policy {verb} {reached}, and its {c.loss_word} is at most {most}."
     )
 
 
@@ -309,52 +296,36 @@ def _describe_average_certainty(c: AverageCertificate) -> str:
     if _is_wide(c, c.mean_loss):
         least = round_down(c.mean_loss.lower, 12)
         known = f"is at least {least} and at most {round_up(c.mean_loss.upper, 12)}"
-    return (
-        f"Certainty: the {choose_loss_word(c)} per period {known}, all "
-        "rounding included; it is computed from the model, not estimated from runs. Whether the "
-        "model fits the business is another question."
-    )
+    return f"Certainty: the {c.loss_word} per period {known}, {HOW_SURE}"
 
 
 def write_total_paragraphs(certificate: TotalCertificate) -> list[str]:
     """Cost, certainty, and what is not stated."""
-    return [
-        _describe_total_cost(certificate),
-        _describe_total_certainty(certificate),
-        TOTAL_NOT_STATED,
-    ]
+    word = certificate.loss_word
+    certainty = f"Certainty: the {word} is {certain(certificate.mean_loss)} off, {HOW_SURE}"
+    return [_describe_total_cost(certificate), certainty, TOTAL_NOT_STATED]
 
 
 def _describe_total_cost(c: TotalCertificate) -> str:
-    text = f"Cost: until the end, the best possible {choose_value_word(c)} from the start is "
-    text += f"{format_by_sense(c, c.optimal_mean)} and this policy "
-    text += f"{'costs' if c.minimise else 'reaches'} {format_by_sense(c, c.policy_mean)}. "
+    text = f"Cost: until the end, the best possible {c.value_word} from the start "
+    best, reached = (format_by_sense(c, mean) for mean in (c.optimal_mean, c.policy_mean))
+    text += _compare(c, best, reached)
     if c.mean_loss.lower <= 0:
-        text += (
-            f"No {choose_loss_word(c)} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
-        )
+        text += _describe_unseen(c)
     else:
         relative_text = _format_relative(c, c.relative_loss)
-        text += f"The {choose_loss_word(c)} is {format_money(c.mean_loss)}{relative_text}"
+        text += f"The {c.loss_word} is {format_money(c.mean_loss)}{relative_text}"
     return f"{text}, and from the worst state at most {round_up(c.worst_loss.upper, 4)}."
 
 
-def _describe_total_certainty(c: TotalCertificate) -> str:
-    return (
-        f"Certainty: the {choose_loss_word(c)} is {certain(c.mean_loss)} off, all rounding "
-        "included; it is computed from the model, not estimated from runs. Whether the model fits "
-        "the business is another question."
-    )
-
-
-def write_block_paragraph(c: BlockCertificate) -> str:
+def write_block_paragraphs(c: BlockCertificate) -> list[str]:
     """The figures of a very large model in a few sentences."""
     name = f'"{c.policy.name}"' if c.policy.name else "the policy"
     relative_text = "" if c.relative_loss is None else f" ({format_percent(c.relative_loss)})"
-    return (
-        f"{c.model or 'MDP'}, {c.grid.size:,} states: the mean {choose_loss_word(c)} of {name} is "
+    return [
+        f"{c.model or 'MDP'}, {c.grid.size:,} states: the mean {c.loss_word} of {name} is "
         f"{certain(c.mean_loss)} off{relative_text}, and at most "
         f"{round_up(c.worst_loss.upper, 4)} from any state. It does not take the optimal "
         f"action in {format_percent(c.policy_error)} of the states. "
         "All rounding is included."
-    )
+    ]

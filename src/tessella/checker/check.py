@@ -1,5 +1,7 @@
 """The verdict: whether a certificate holds of a model, and what was confirmed."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,20 +16,12 @@ from .claim import (
     read_certificate,
     read_claim,
 )
-from .model import Model, read_saved_model
+from .model import Model, WrongFile, read_saved_model
 from .undiscounted import check_average, check_total
 from .values import check_bounds, check_figures
 
-READ_ERRORS = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    RuntimeError,
-    MemoryError,
-)
+DAMAGE_ERRORS = (OSError, RuntimeError, MemoryError, json.JSONDecodeError, UnicodeDecodeError)
+CONTENT_ERRORS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 def check_certificate(content: dict, model: Model) -> str:
@@ -82,21 +76,31 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         with np.errstate(all="ignore"):  # what is not a number fails its comparison
-            files: list[Any] = []
-            for path, reader in zip(arguments, (read_certificate, read_saved_model), strict=True):
-                try:
-                    files.append(reader(path))
-                except (FileNotFoundError, NotADirectoryError):
-                    print(f"NOT CHECKED: there is no file {path}")
-                    return 2
-                except READ_ERRORS as error:
-                    subject = f"{path} cannot be read, it may be cut short: {error}"
-                    raise Rejected(subject) from error
+            certificate = read_or_reject(arguments[0], read_certificate, "a certificate")
+            model = read_or_reject(arguments[1], read_saved_model, "a saved model")
             try:
-                print(f"HOLDS: {check_certificate(*files)}")
-            except READ_ERRORS as error:
+                print(f"HOLDS: {check_certificate(certificate, model)}")
+            except (*DAMAGE_ERRORS, *CONTENT_ERRORS) as error:
                 raise Rejected(f"it cannot be checked: {error}") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        print(f"NOT CHECKED: there is no file {error.filename}")
+        return 2
     except Rejected as reason:
         print(f"REJECTED: {reason}")
         return 1
     return 0
+
+
+def read_or_reject(path: str, reader: Callable[[str], Any], kind: str) -> Any:
+    """What ``reader`` reads, or Rejected with what is wrong with the file."""
+    try:
+        return reader(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(0, "", path) from error
+    except WrongFile as error:
+        raise Rejected(f"{path} {error}") from error
+    except DAMAGE_ERRORS as error:
+        raise Rejected(f"{path} cannot be read, it may be cut short: {error}") from error
+    except CONTENT_ERRORS as error:
+        reason = f"it lacks {error}" if isinstance(error, LookupError) else error
+        raise Rejected(f"{path} cannot be read as {kind}: {reason}") from error

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from .arithmetic import EPS, MAX_FLOAT, divide_interval, dot, max_abs
-from .model import Model, read_file_size
+from .model import NETCDF_SIGNATURES, Model, WrongFile, read_file_size
 
 INTERVAL_PARTS = ("value", "lower", "upper")
 OUTWARD_RELATIVE_STEP = 2 * EPS  # an end of an enclosure is rounded outward by more than this
@@ -82,7 +82,7 @@ def check_interval(
 def check_actions(path: str, table: np.ndarray, model: Model) -> None:
     unknown = (table < 0) | (table >= model.n_actions)
     reject_states(model, unknown, f"{path}: an action does not exist")
-    infeasible = model.feasible[np.arange(model.n_states), table] == 0
+    infeasible = model.of_policy(model.feasible, table) == 0
     reject_states(model, infeasible, f"{path}: an action is not feasible")
 
 
@@ -182,46 +182,22 @@ def replace_null(value: object) -> object:
     return MAX_FLOAT if value is None else value
 
 
-def by_state(model: Model) -> tuple[int, ...]:
-    return model.shape
-
-
-def by_action(model: Model) -> tuple[int, ...]:
-    return (model.n_actions,)
-
-
-def by_pair(model: Model) -> tuple[int, ...]:
-    return (model.n_actions, model.n_actions)
-
-
 Text = Annotated[str, TypeReader(str)]
 Flag = Annotated[bool, TypeReader(bool)]
 Labels = Annotated[list, TypeReader(list)]
 Axes = Annotated[dict, TypeReader(dict)]
 Number = Annotated[float, read_number]
 Count = Annotated[int, read_count]
-States = Annotated[np.ndarray, ArrayReader(by_state)]
-Actions = Annotated[np.ndarray, ArrayReader(by_state, "i")]
+States = Annotated[np.ndarray, ArrayReader(lambda model: model.shape)]
+Actions = Annotated[np.ndarray, ArrayReader(lambda model: model.shape, "i")]
 Margins = Annotated[np.ndarray, read_margins]
 Enclosure = Annotated[np.ndarray, ArrayReader(lambda _: (len(INTERVAL_PARTS),))]
-StateBand = Annotated[np.ndarray, BandReader(by_state)]
-ActionBand = Annotated[np.ndarray, BandReader(by_action)]
-PairBand = Annotated[np.ndarray, BandReader(by_pair)]
+StateBand = Annotated[np.ndarray, BandReader(lambda model: model.shape)]
+ActionBand = Annotated[np.ndarray, BandReader(lambda model: (model.n_actions,))]
+PairBand = Annotated[np.ndarray, BandReader(lambda model: (model.n_actions, model.n_actions))]
 
 
 # Records.
-
-
-@dataclass(frozen=True)
-class Document:
-    """What kind of document it is."""
-
-    format: Text
-
-
-@dataclass(frozen=True)
-class VersionedDocument(Document):
-    version: Count
 
 
 @dataclass(frozen=True)
@@ -238,9 +214,11 @@ class StatedPolicy(StatedActions):
 
 
 @dataclass(frozen=True)
-class Header(VersionedDocument):
+class Header:
     """Which model it is about."""
 
+    format: Text
+    version: Count
     fingerprint: Text
     content: Text
     minimise: Flag
@@ -261,7 +239,6 @@ class AverageClaim(Header):
 
     FORMAT: ClassVar[str] = "tessella certificate of an average"
     VERSION: ClassVar[int] = 2
-    HEADER: ClassVar[type[Header]] = Header
 
     policy: StatedPolicy
     optimal_value: States
@@ -280,7 +257,6 @@ class TotalClaim(Header):
 
     FORMAT: ClassVar[str] = "tessella certificate of a total"
     VERSION: ClassVar[int] = 1
-    HEADER: ClassVar[type[Header]] = Header
 
     policy: StatedPolicy
     start: States
@@ -346,7 +322,6 @@ class ValueClaim(ValueHeader):
 
     FORMAT: ClassVar[str] = "tessella certificate"
     VERSION: ClassVar[int] = 4
-    HEADER: ClassVar[type[Header]] = ValueHeader
 
     policy: StatedPolicy
     optimal: Actions
@@ -400,21 +375,45 @@ def reject_duplicates(pairs: list) -> dict:
 def read_certificate(path: str) -> dict:
     size = read_file_size(path, CERTIFICATE_MAX_BYTES)
     with open(path, "rb") as file:
-        content = json.loads(file.read(size).decode("utf-8"), object_pairs_hook=reject_duplicates)
-    if not isinstance(content, dict):
-        raise ValueError("it holds no fields")
-    return content
+        text = file.read(size)
+    if text.startswith(NETCDF_SIGNATURES):
+        raise WrongFile("is a netCDF file, as saved models are, and a certificate is a JSON file")
+    if text.strip()[:1] not in (b"", b"{"):
+        raise WrongFile("is not a certificate, which is a JSON file that begins with '{'")
+    return json.loads(text.decode("utf-8"), object_pairs_hook=reject_duplicates)
 
 
 def read_claim(content: dict, model: Model) -> Claim:
     """The claim that a document makes about a model, or Rejected."""
     record = CLAIM_OF_CRITERION[model.criterion]
-    check_equal("format", read_record(Document, content, model).format, record.FORMAT)
-    version = read_record(VersionedDocument, content, model).version
-    check_equal("version", version, record.VERSION)
+    check_format(content, record, model)
     refuse_unknown(content, tuple(field_readers(record)))
-    check_identity(read_record(record.HEADER, content, model), model)
+    header = ValueHeader if issubclass(record, ValueHeader) else Header
+    check_identity(read_record(header, content, model), model)
     return read_record(record, content, model)
+
+
+def check_format(content: dict, record: type[Claim], model: Model) -> None:
+    """Reject another kind of document, the certificate of another criterion, and other versions."""
+    if "format" not in content or "version" not in content:
+        missing = "version" if "format" in content else "format"
+        raise Rejected(f"the document is not a certificate: its {missing} is missing")
+    stated = content["format"]
+    if stated != record.FORMAT:
+        if stated not in [claim.FORMAT for claim in CLAIM_OF_CRITERION.values()]:
+            raise Rejected(
+                f"the document has the format {stated!r:.60}, and {record.FORMAT!r} is expected"
+            )
+        raise Rejected(
+            f"the document is a {stated!r}; the criterion of the model is {model.criterion!r}, "
+            f"which needs a {record.FORMAT!r}"
+        )
+    version = read_count("version", content["version"], model)
+    if version != record.VERSION:
+        raise Rejected(
+            f"the certificate has version {version} of its format; "
+            f"this checker reads version {record.VERSION}"
+        )
 
 
 def split_optional(hint: Any) -> tuple[Any, bool]:

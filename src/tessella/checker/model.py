@@ -14,6 +14,7 @@ import numpy as np
 
 from .arithmetic import EPS, MAX_FLOAT, max_abs, sum_products, two_product, two_sum
 
+MODEL_FORMAT = "tessella model"
 MODEL_MAX_BYTES = 4 << 30  # bytes of all arrays of a model file
 MODEL_ARRAYS = ("indptr", "indices", "data", "row_of", "reward", "feasible", "start")
 OUTCOME_ARRAYS = tuple(
@@ -23,7 +24,12 @@ END_ARRAYS = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "
 ROUNDING_MAX_ROW_ERROR = 1e-7  # rows further off 1 than this end on purpose
 AVERAGE_MAX_ROW_ERROR = 1e-6  # rows further off 1 than this have no average
 MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
+NETCDF_SIGNATURES = (b"\x89HDF\r\n\x1a\n", b"CDF")  # with which netCDF files begin
 LABEL_OVERHEAD_BYTES = 32  # bytes of a label in a file, besides its text
+
+
+class WrongFile(ValueError):  # noqa: N818 (it says what the file is)
+    """A file of another kind than is expected; says what it is and what it should be."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,10 @@ class Model:
         unit = (4 * self.longest_row + 64) * EPS + 8 * self.row_error
         return Discounting(contraction, gap, share, unit, (4 * unit + 16 * row_rounding) / gap)
 
+    def of_policy(self, array: np.ndarray, table: np.ndarray) -> np.ndarray:
+        """(S,) the entries of an array (S, A) at the actions of a policy."""
+        return array[np.arange(self.n_states), table]
+
     def describe_state(self, state: int) -> str:
         index = np.unravel_index(state, self.shape)
         coordinates = zip(self.axes.items(), index, strict=True)
@@ -158,24 +168,36 @@ class Model:
 
 def read_saved_model(path: str) -> Model:
     """The model of a file, or ValueError and its like where it is none."""
-    size = read_file_size(path, MODEL_MAX_BYTES)
-    with netCDF4.Dataset(path) as file:
-        file.set_auto_maskandscale(False)
-        variables = dict(file.variables)
-        for group in file.groups.values():
-            variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
-        refuse_unknown_arrays(variables)
-        refuse_sizes(variables, size)
-        arrays = {name: read_array(variable, size) for name, variable in variables.items()}
-        attributes = {name: file.getncattr(name) for name in file.ncattrs()}
-    model = build_model(attributes, arrays)
-    refuse_arrays(model)
+    model = build_model(*read_contents(path))
+    if not (has_valid_types(model) and has_valid_rows(model)):
+        raise ValueError("its arrays do not fit one another")
     if model.criterion in ("average", "total"):
         refuse_discount(model)
     if model.criterion == "horizon":
         refuse_times(model)
     refuse_model(model)
     return model
+
+
+def read_contents(path: str) -> tuple[dict, dict]:
+    """Attributes and arrays of a model file."""
+    size = read_file_size(path, MODEL_MAX_BYTES)
+    with open(path, "rb") as file:
+        head = file.read(8)
+    if head and not head.startswith(NETCDF_SIGNATURES):
+        raise WrongFile("is not a saved model, which is a netCDF file: mdp.save('model.nc')")
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        stated = getattr(file, "format", MODEL_FORMAT)
+        if stated != MODEL_FORMAT:
+            raise WrongFile(f"has the format {stated!r:.60}, and a saved model {MODEL_FORMAT!r}")
+        variables = dict(file.variables)
+        for group in file.groups.values():
+            variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
+        refuse_unknown_arrays(variables)
+        refuse_sizes(variables, size)
+        arrays = {name: read_array(variable, size) for name, variable in variables.items()}
+        return {name: file.getncattr(name) for name in file.ncattrs()}, arrays
 
 
 def build_model(attributes: dict, arrays: dict) -> Model:
@@ -213,12 +235,6 @@ def read_criterion(text: str, discount: float) -> tuple[Any, int | None]:
     if not (type(periods) is int and periods >= 1 and stated == discount):
         raise ValueError("its horizon is not a number of periods")
     return "horizon", periods
-
-
-def refuse_arrays(model: Model) -> None:
-    """Refuse arrays that do not fit one another."""
-    if not (has_valid_types(model) and has_valid_rows(model)):
-        raise ValueError("its arrays do not fit one another")
 
 
 def has_valid_types(model: Model) -> bool:
@@ -312,16 +328,14 @@ def refuse_unknown_arrays(variables: dict) -> None:
 
 def refuse_sizes(variables: dict, size: int) -> None:
     """Refuse arrays that declare more than a file of this size can hold, before any is read."""
-    declared = sum(declared_bytes(v) for v in variables.values())
+    declared = 0
+    for variable in variables.values():  # the whole is read, or one chunk where that is larger
+        chunks = variable.chunking()
+        chunk = 1 if chunks == "contiguous" else math.prod(chunks)
+        declared += 8 * max(math.prod(variable.shape), chunk)
     limit = min(MAX_COMPRESSION_RATIO * size, MODEL_MAX_BYTES)
     if declared > limit:
         raise ValueError(f"it declares {declared:,} bytes of arrays where {limit:,} can be read")
-
-
-def declared_bytes(variable: Any) -> int:
-    """Bytes that reading takes: of the whole, or of one chunk where that is larger."""
-    chunks = variable.chunking()
-    return 8 * max(math.prod(variable.shape), 1 if chunks == "contiguous" else math.prod(chunks))
 
 
 def read_array(variable: Any, size: int) -> np.ndarray:

@@ -23,8 +23,7 @@ def check_average(claim: AverageClaim, model: Model) -> None:
     residuals = compute_gain_residuals(model, value, rest).max(axis=1)
     check_gain("optimal", claim.optimal_gain, model, value, residuals)
     value, rest = two_sum(claim.policy_value, claim.policy_value_rest)
-    residuals = compute_gain_residuals(model, value, rest)
-    residuals = residuals[np.arange(model.n_states), claim.policy.table]
+    residuals = model.of_policy(compute_gain_residuals(model, value, rest), claim.policy.table)
     check_gain("policy", claim.policy_gain, model, value, residuals)
     g = claim.optimal_gain
     g_pi = claim.policy_gain
@@ -74,15 +73,15 @@ def check_total(claim: TotalClaim, model: Model) -> None:
     """Both values, and what follows for the loss until the end."""
     check_actions("policy.table", claim.policy.table, model)
     check_start(claim.start, model)
-    for path, value in (
-        ("optimal_lower", claim.optimal_lower),
-        ("optimal_upper", claim.optimal_upper),
-        ("policy_lower", claim.policy_lower),
-        ("policy_upper", claim.policy_upper),
-    ):
+    ends = {
+        "optimal_lower": claim.optimal_lower,
+        "optimal_upper": claim.optimal_upper,
+        "policy_lower": claim.policy_lower,
+        "policy_upper": claim.policy_upper,
+    }
+    for path, value in ends.items():
         check_end(path, value, claim.policy.table, model)
-    ends = (claim.optimal_lower, claim.optimal_upper, claim.policy_lower, claim.policy_upper)
-    size = np.sum([np.abs(end) for end in ends], axis=0)
+    size = np.sum([np.abs(end) for end in ends.values()], axis=0)
     start = claim.start
     rounding = model.rounding * dot(start, size)
     best = enclose_value(claim.optimal_lower, claim.optimal_upper)
@@ -107,10 +106,8 @@ def check_end(path: str, value: np.ndarray, table: np.ndarray, model: Model) -> 
     name, side = path.split("_")
     ended = find_ends(model)
     residuals = model.compute_residuals(value)
-    if name == "optimal":
-        residuals = residuals.max(axis=1)
-    else:
-        residuals = residuals[np.arange(model.n_states), table]
+    is_optimum = name == "optimal"
+    residuals = residuals.max(axis=1) if is_optimum else model.of_policy(residuals, table)
     distance = -residuals if side == "upper" else residuals
     reject_states(model, ended & (value != 0), f"{path} must be 0 where the process has ended")
     proven = distance * (1 - 8 * EPS) > bound_backup_error(model, value)

@@ -67,19 +67,19 @@ def check_values(claim: ValueClaim, model: Model) -> np.ndarray:
 
     Returns (S, A) q - V, the action values at V less V.
     """
+    table = claim.policy.table
     residuals = model.compute_residuals(claim.optimal_value)
-    policy_residuals = model.compute_residuals(claim.policy_value)
-    policy_residuals = policy_residuals[np.arange(model.n_states), claim.policy.table]
+    policy_residual = model.of_policy(model.compute_residuals(claim.policy_value), table)
     optimal = (claim.optimal_value, claim.optimal_value_error, residuals.max(axis=1))
-    policy = (claim.policy_value, claim.policy_value_error, policy_residuals)
-    for (value, error, residual), subject, equation in (
-        (optimal, "the optimal value", "optimality equation of the model"),
-        (policy, "the value of the policy", "equation of the policy"),
+    policy = (claim.policy_value, claim.policy_value_error, policy_residual)
+    for (value, error, residual), subject in (
+        (optimal, "the optimal value does not satisfy the optimality equation of the model"),
+        (policy, "the value of the policy does not satisfy the equation of the policy"),
     ):
         allowed = error * model.discounting.gap
         allowed = allowed - model.bound_model_error(value) - model.bound_underflow(value)
         bad = ~(np.abs(residual) * (1 + 8 * EPS) <= allowed)
-        reject_states(model, bad, f"{subject} does not satisfy the {equation} within its error")
+        reject_states(model, bad, f"{subject} within its error")
     return residuals
 
 
@@ -96,7 +96,7 @@ def check_occupancy(claim: ValueClaim, model: Model) -> None:
     discount = model.discount
     reject_states(model, ~(d >= 0), "occupancy: a probability is negative")
     check_start(claim.start, model)
-    row = model.row_of[np.arange(model.n_states), claim.policy.table]
+    row = model.of_policy(model.row_of, claim.policy.table)
     length = model.row_lengths[row]
     # The state from which each transition of the policy starts.
     state = np.repeat(np.arange(model.n_states), length)
@@ -105,21 +105,15 @@ def check_occupancy(claim: ValueClaim, model: Model) -> None:
     to = model.indices[entry]
     p = model.data[entry]
     every = np.arange(model.n_states)
-    terms = (
+    # Of the start: 1 - discount in two exact factors, or the share of a horizon.
+    start_factors = (1.0, discount) if model.periods is None else (model.discounting.share, 0.0)
+    balance, rest = sum_products(
         np.concatenate([to, every, every, every]),
         model.n_states,
         np.concatenate([d[state], start, -start, -d]),
-        np.concatenate(
-            [
-                np.full(to.size, discount),
-                np.full(model.n_states, 1.0 if model.periods is None else model.discounting.share),
-                np.full(model.n_states, discount if model.periods is None else 0.0),
-                np.ones(model.n_states),
-            ]
-        ),
+        np.repeat([discount, *start_factors, 1.0], [to.size, *[model.n_states] * 3]),
         np.concatenate([p, np.ones(3 * model.n_states)]),
     )
-    balance, rest = sum_products(*terms)
     total = float(np.abs(balance + rest).sum()) * (1 + model.rounding)
     row_error = model.row_error * model.discounting.contraction * float(d.sum())
     total += row_error * (1 + model.rounding) + 1e-300
@@ -136,10 +130,9 @@ def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> C
     slack = float(claim.margin_slack)
     min_slack = check_slack(claim, model, slack)
     ascending = np.sort(residuals, axis=1)
-    every = np.arange(model.n_states)
     best = ascending[:, -1]
-    chosen = residuals[every, claim.policy.table]
-    loss_of_optimal = best - residuals[every, claim.optimal]
+    chosen = model.of_policy(residuals, claim.policy.table)
+    loss_of_optimal = best - model.of_policy(residuals, claim.optimal)
     reject_states(model, ~(loss_of_optimal <= slack), "optimal: the optimal action is not optimal")
     margin = np.full(model.n_states, np.inf)
     if model.n_actions > 1:
@@ -294,7 +287,7 @@ class BoundFactor:
     relative_slack: float
 
 
-def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -> None:
+def check_bounds(claim: ValueClaim, model: Model, d: CheckedDecisions) -> None:
     reward_bound = claim.bounds.reward_bound
     least = model.max_reward + model.reward_error
     most = least + 2 * model.reward_error + 16 * bound_rounding(claim, model)
@@ -306,7 +299,6 @@ def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -
         2 * reward_bound / (model.discounting.share * model.discounting.gap),
         model.rounding + model.discounting.row_slack,
     )
-    d = decisions
     wrong = enclose_occupancy(claim, d.differs, d.wrong, d.possibly_wrong)
     check_interval("bounds.error_share", claim.bounds.error_share, wrong, model.rounding)
     bound = scale.factor * claim.bounds.error_share

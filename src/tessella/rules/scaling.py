@@ -12,6 +12,7 @@ loss is proven to be small enough or the rule is refused, however good the fit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
@@ -31,6 +32,7 @@ from tessella.rounding import round_up
 from tessella.rules.compress import compress
 from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
+from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 
@@ -111,6 +113,20 @@ class Scaling:
             raise PolicyError(f"no rule carries over to scale {self.scales[-1]:g}: {self.refusal}")
         return self.predicted
 
+    @property
+    def loss_bound(self) -> float:
+        """What the rule for the largest size loses there at most; nan where there is none."""
+        if self.certificate is None:
+            return math.nan
+        loss = self.certificate.worst_loss if self.worst else self.certificate.mean_loss
+        return float(loss.upper)
+
+    @property
+    def loss_text(self) -> str:
+        """The bound in words."""
+        start = "from the worst state" if self.worst else "on average"
+        return f"{round_up(self.loss_bound, 4)} {start}"
+
     def __str__(self) -> str:
         rows = [
             f"  scale {s:g}: {solution.mdp.n_states:,} states, {description}"
@@ -129,9 +145,7 @@ class Scaling:
         if self.refusal:
             yield f"no rule may be deployed: {self.refusal}"
         else:
-            loss = _get_loss_bound(self.certificate, self.worst)
-            text = f"at most {round_up(loss, 4)} {_describe_start(self.worst)}, proven"
-            yield f"the rule may be deployed: it loses {text}"
+            yield f"the rule may be deployed: it loses at most {self.loss_text}, proven"
 
 
 def scaling(
@@ -156,7 +170,9 @@ def scaling(
         tol: of the solutions, as in ``solve``.
     """
     scales = _check_scales(scales)
-    solutions = [solve(_build_model(build, scale), tol=tol) for scale in scales]
+    models = [_build_model(build, scale) for scale in scales]
+    solutions = [solve(mdp, tol=tol) for mdp in models[:-1]]
+    solutions.append(solve(models[-1], plan=_plan_largest(models[-1], tol)))
     options: dict[str, Any] = {"start": start, "worst": worst, "relative": relative}
     options |= {"classes": classes, "time_limit": time_limit}
     rules = [compress(solution, loss, **options) for solution in solutions[:-1]]
@@ -182,23 +198,27 @@ def _predict_largest(report: Scaling, start: Start) -> Scaling:
     if report.refusal:
         return report
     policy = Policy(mdp.grid, mdp.actions, tree, "predicted", mdp.action_name)
-    # Figures are all that is needed here.
-    plan = solution.policy_plan
-    in_blocks = plan.certificate == "blocks" or (
-        plan.supports_blocks and mdp.n_states > plan.thresholds.blocks_min_states
-    )
-    certificate = certify(solution, policy, start, blocks=in_blocks)
-    loss_bound = _get_loss_bound(certificate, report.worst)
-    refusal = _explain_excess(loss_bound, report.loss_limit, report.worst)
-    return replace(report, predicted=policy, certificate=certificate, refusal=refusal)
+    certificate = certify(solution, policy, start)
+    report = replace(report, predicted=policy, certificate=certificate)
+    if report.loss_bound <= report.loss_limit:
+        return report
+    excess = f"it may lose {report.loss_text}, and the limit is {report.loss_limit:.4g}"
+    return replace(report, refusal=excess)
+
+
+def _plan_largest(mdp: MDP, tol: float | None) -> ExecutionPlan:
+    """The plan of the largest size: of a certificate there, figures are all that is needed."""
+    plan = make_plan(mdp, tol=tol)
+    if plan.supports_blocks and mdp.n_states > plan.thresholds.blocks_min_states:
+        return plan.using(certificate="blocks")
+    return plan
 
 
 def _check_scales(scales: Sequence[float]) -> tuple[float, ...]:
-    requirement = "scaling needs 4 to 8 scales, numbers above 0 in ascending order"
     given = tuple(scales)
-    if not (4 <= len(given) <= 8 and all(map(is_positive, given))):
-        raise ArgumentError(requirement, value=f"got {given!r}")
-    if any(a >= b for a, b in pairwise(given)):
+    is_valid = 4 <= len(given) <= 8 and all(map(is_positive, given))
+    if not is_valid or any(a >= b for a, b in pairwise(given)):
+        requirement = "scaling needs 4 to 8 scales, numbers above 0 in ascending order"
         raise ArgumentError(requirement, value=f"got {given!r}")
     return tuple(map(float, given))
 
@@ -221,11 +241,6 @@ def _bound_optimal_size(solution: Solution, start: Start) -> float:
     value = solution.value.ravel()
     mean = float(value.mean() if weights is None else weights @ value)
     return max(abs(mean) * (1 - 1e-9) - solution.error_bound, 0.0)
-
-
-def _get_loss_bound(certificate: Any, worst: bool) -> float:
-    loss = certificate.worst_loss if worst else certificate.mean_loss
-    return float(loss.upper)
 
 
 def iterate_numbers(node: Node) -> Iterator[float]:
@@ -269,33 +284,19 @@ def _explain_disorder(tree: RuleTree) -> str:
     return ""
 
 
-def _explain_excess(loss_bound: float, loss_limit: float, worst: bool) -> str:
-    """Why a proven loss is too large; empty if it is within the limit."""
-    if loss_bound <= loss_limit:
-        return ""
-    return (
-        f"it may lose {round_up(loss_bound, 4)} {_describe_start(worst)}, "
-        f"and the limit is {loss_limit:.4g}"
-    )
-
-
-def _describe_start(worst: bool) -> str:
-    return "from the worst state" if worst else "on average"
-
-
 def _fit_trend(scales: Sequence[float], values: tuple[float, ...]) -> Trend:
     """The form that predicts the last number best from those before it."""
     s = np.asarray(scales)
     y = np.asarray(values)
+    rounding = 1e-12 * float(np.abs(y).max())
     best: Trend | None = None
     for power, has_intercept in TREND_FORMS:
         a, b = _fit_line(s[:-1], y[:-1], power, has_intercept)
         prediction_error = abs(a + b * float(s[-1]) ** power - values[-1])
-        if (
-            best is None
-            or prediction_error
-            < FORM_MAX_ERROR_RATIO * best.prediction_error - 1e-12 * float(np.abs(y).max())
-        ):
+        limit = math.inf
+        if best is not None:
+            limit = FORM_MAX_ERROR_RATIO * best.prediction_error - rounding
+        if prediction_error < limit:
             best = Trend(*_fit_line(s, y, power, has_intercept), power, values, prediction_error)
     assert best is not None
     return best

@@ -10,7 +10,6 @@ so that bounds and figures over the whole grid come out of a loop that holds one
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,18 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_device
 from tessella.mdp.dynamics import fold_actions
-from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.stages.operation import take_range
-from tessella.mdp.stages.partition import (
-    Partition,
-    block_stages,
-    build_block_backend,
-    find_partition,
-)
+from tessella.mdp.stages.partition import Block, Partition, build_block_backend
+from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.numerics import array_namespace
 from tessella.solvers.engine import Engine
@@ -61,37 +53,42 @@ class ComparedBlock:
     residuals: BlockResiduals
 
 
-@dataclass(frozen=True)
-class ValueRange:
+class ValueRange(NamedTuple):
     """The least and the largest value of a grid, and what is taken out of values before a sweep."""
 
-    low: float
-    high: float
+    ends: NDArray[np.float64]  # (2,)
     shift: float
 
-    @property
-    def as_array(self) -> NDArray[np.float64]:
-        return np.array([self.low, self.high])
+
+class PartitionedModel:
+    """A model of stages in blocks, which share one backend."""
+
+    def __init__(self, engine: Engine, partition: Partition) -> None:
+        assert isinstance(engine.mdp.dynamics, Staged)
+        self.engine = engine
+        self.mdp = engine.mdp
+        self.dynamics = engine.mdp.dynamics
+        self.partition = partition
+        tiles = engine.plan.tiles_of_block(partition)
+        self.backend = build_block_backend(self.dynamics, partition, tiles)
+
+    def build_data(self, block: Block, keep_factors: bool = False) -> ModelData:
+        """The model on a block and its halo; expected rewards as factors if these are kept."""
+        mdp = self.mdp
+        arrays = []
+        for stage in block.stages(self.dynamics):
+            stage_arrays = stage.arrays()
+            if keep_factors and isinstance(stage.reward, ExpectedReward):
+                stage_arrays["reward"] = (stage.reward.probs, stage.reward.reward)
+            arrays.append(stage_arrays)
+        feasible = None
+        if mdp.feasible is not None:
+            allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
+            feasible = to_device(block.with_halo(allowed, 1))
+        return self.engine.build_data(to_device(arrays), feasible)
 
 
-def choose_partition(mdp: MDP, states: int = BLOCK_STATES) -> Partition:
-    """How a model is cut into blocks of about so many states."""
-    count = math.ceil(mdp.n_states / states)
-    if not isinstance(mdp.dynamics, Staged):
-        raise ModelError("only models of stages can be cut into blocks", value="this is a table")
-    if count == 1:
-        return Partition(0, mdp.grid.shape[0], 1, 0, 0)
-    longest = max(mdp.grid.shape)
-    partition = find_partition(mdp.dynamics, min(count, longest))
-    if partition is None:
-        raise ModelError(
-            "a model is cut into blocks along an axis on which a period moves only so far",
-            value="every axis of this one has moves across most of it",
-        )
-    return partition
-
-
-class BlockComparison:
+class BlockComparison(PartitionedModel):
     """A solution and a policy's evaluation, block by block."""
 
     def __init__(
@@ -102,99 +99,66 @@ class BlockComparison:
         plan: ExecutionPlan,
         partition: Partition,
     ) -> None:
-        mdp = plan.mdp
-        self.optimum = optimum
-        self.evaluation = evaluation
+        super().__init__(Engine(plan.using(representation="stages", backend="jax")), partition)
+        self.results = optimum, evaluation
         self.policy = policy
-        self.mdp = mdp
-        self.partition = partition
-        assert isinstance(mdp.dynamics, Staged)
-        self.dynamics = mdp.dynamics
-        self.engine = Engine(plan.using(representation="stages", backend="jax"))
-        tiles = plan.tiles_of_block(partition)
-        self.backend = build_block_backend(self.dynamics, partition, tiles)
-        self.value_ranges = self._find_range(optimum), self._find_range(evaluation)
-
-    def index_of_block(self, k: int) -> tuple[slice, ...]:
-        """The states of the k-th block."""
-        rows = self.partition.block_length
-        length = self.partition.length
-        axis_slice = slice(k * rows, min((k + 1) * rows, length))
-        return (slice(None),) * self.partition.axis + (axis_slice,)
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of blocks with places of their own: the last ones may lie past the end."""
-        return -(-self.partition.length // self.partition.block_length)
+        self.value_ranges = tuple(map(self._find_range, self.results))
 
     def _find_range(self, result: Result) -> ValueRange:
-        low = np.inf
-        high = -np.inf
-        for k in range(self.n_blocks):
-            block = result.part("value", self.index_of_block(k))
-            low = min(low, float(block.min()))
-            high = max(high, float(block.max()))
+        blocks = (result.part("value", block.index) for block in self.partition.blocks)
+        lows, highs = zip(*((values.min(), values.max()) for values in blocks), strict=True)
+        ends = np.array([min(lows), max(highs)], dtype=float)
         criterion = self.engine.build_data(None, None).criterion
-        return ValueRange(low, high, float(criterion.split_shift(np.array([low, high]))[1]))
+        return ValueRange(ends, float(criterion.split_shift(ends)[1]))
 
     def rounding(self, value_range: ValueRange) -> float:
         """eta: how far a computed backup may be off."""
-        operators = Operators(self.backend, self.engine.build_data(None, None)).for_shift(
-            value_range.shift
-        )
-        return float(
-            operators.rounding(value_range.as_array - value_range.shift, value_range.shift)
-        )
+        ends, shift = value_range
+        operators = Operators(self.backend, self.engine.build_data(None, None)).for_shift(shift)
+        return float(operators.rounding(ends - shift, shift))
 
     @in_float64
-    def _compute_residuals(self, k: int) -> BlockResiduals:
-        window = self.partition.axis, self.partition.block_start(k), self.partition.block_with_halo
-        stages = block_stages(self.dynamics, self.partition, k)
-        arrays = to_device([stage.arrays() for stage in stages])
-        feasible = None
-        mdp = self.mdp
-        if mdp.feasible is not None:
-            allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
-            feasible = to_device(take_range(allowed, 1 + window[0], *window[1:]))
-        data = self.engine.build_data(arrays, feasible)
+    def _compute_residuals(self, block: Block) -> BlockResiduals:
         values = [
-            self._read_window_values(residuals, k) - value_range.shift
-            for residuals, value_range in zip(
-                (self.optimum, self.evaluation), self.value_ranges, strict=True
-            )
+            self._read_values_with_halo(result, block) - value_range.shift
+            for result, value_range in zip(self.results, self.value_ranges, strict=True)
         ]
-        actions = take_range(self.policy.table, *window)
-        shifts = [np.float64(value_range.shift) for value_range in self.value_ranges]
         residuals = compute_block_residuals(
-            self.backend, self.partition, data, *values, actions, *shifts
+            self.backend,
+            self.partition,
+            self.build_data(block),
+            *values,
+            block.with_halo(self.policy.table),
+            *(np.float64(value_range.shift) for value_range in self.value_ranges),
         )
-        axis_slice = self.index_of_block(k)[-1]
-        interior = (slice(None),) * self.partition.axis + (
-            slice(axis_slice.stop - axis_slice.start),
-        )
+        interior = self.partition.slices(0, block.length)
         return BlockResiduals(*(np.asarray(array)[interior] for array in residuals))
 
-    def _read_window_values(self, result: Result, k: int) -> NDArray[np.float64]:
+    def _read_values_with_halo(self, result: Result, block: Block) -> NDArray[np.float64]:
         """The values of a block with its halo; past the ends of the axis the nearest ones."""
-        first = self.partition.block_start(k)
-        length = self.partition.length
-        low = max(first, 0)
-        high = min(first + self.partition.block_with_halo, length)
-        values = result.part("value", (slice(None),) * self.partition.axis + (slice(low, high),))
-        return take_range(values, self.partition.axis, first - low, self.partition.block_with_halo)
+        low = max(block.window_start, 0)
+        high = min(block.window_start + self.partition.block_with_halo, self.partition.length)
+        values = result.part("value", self.partition.slices(low, high - low))
+        return block.with_halo(values, offset=low)
 
     def __iter__(self) -> Iterator[ComparedBlock]:
-        for k in range(self.n_blocks):
-            index = self.index_of_block(k)
-            values = self.optimum.part("value", index), self.evaluation.part("value", index)
-            yield ComparedBlock(
-                index, *values, self.policy.table[index], self._compute_residuals(k)
-            )
+        for block in self.partition.blocks:
+            value, policy_value = (result.part("value", block.index) for result in self.results)
+            actions = self.policy.table[block.index]
+            residuals = self._compute_residuals(block)
+            yield ComparedBlock(block.index, value, policy_value, actions, residuals)
 
 
-@compile_per_shape("backend", "cut")
+@compile_per_shape("backend", "partition")
 def compute_block_residuals(
-    backend, cut: Partition, data: ModelData, value, policy_value, policy, shift, policy_shift
+    backend,
+    partition: Partition,
+    data: ModelData,
+    value,
+    policy_value,
+    policy,
+    shift,
+    policy_shift,
 ) -> BlockResiduals:
     """Residuals of a block, from the values of it and its halo, which come without their shifts."""
     operators = Operators(backend, data).for_shift(shift)
@@ -210,7 +174,4 @@ def compute_block_residuals(
         Operators(backend, data).for_shift(policy_shift).policy_bellman(policy, policy_value)
     )
     results = best - value, policy_backup - policy_value, best - second, best - chosen
-    interior = (slice(None),) * cut.axis + (
-        slice(cut.halo_below, cut.halo_below + cut.block_length),
-    )
-    return BlockResiduals(*(array[interior] for array in results))
+    return BlockResiduals(*map(partition.without_halo, results))

@@ -7,7 +7,7 @@ solved by Krylov corrections and enclosed by ``kernels``, with T_pi in place of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -104,20 +104,34 @@ def evaluate(
         weights = start_distribution(mdp, start, checked_policy, plan)
         start_weights = weights.reshape(mdp.grid.shape)
     engine = Engine(plan, tol)
+    evaluation = evaluate_with(engine, checked_policy, guess, callback=callback, partial=partial)
+    return replace(evaluation, start=start_weights)
+
+
+def evaluate_with(
+    engine: Engine,
+    policy: Policy,
+    guess: NDArray | None = None,
+    *,
+    callback: Callback | None = None,
+    partial: bool = False,
+) -> Evaluation:
+    """The same on an engine, to its tolerance; its plan is one for policies."""
+    mdp = engine.mdp
     if guess is None and supports_backward_induction(mdp):
-        guess = evaluate_by_periods(engine, checked_policy.table)
+        guess = evaluate_by_periods(engine, policy.table)
     if mdp.criterion.requires_absorption:
-        engine, absorbing = bound_policy_absorption(engine, checked_policy.table)
+        engine, absorbing = bound_policy_absorption(engine, policy.table)
         guess = set_zero_at(absorbing, guess)
     result = iterate(
         engine,
-        _choose_method(plan),
-        policy=checked_policy.table,
+        _choose_method(engine.plan),
+        policy=policy.table,
         guess=guess,
         callback=callback,
         partial=partial,
     )
-    return Evaluation(**vars(result), mdp=mdp, policy=checked_policy, start=start_weights)
+    return Evaluation(**vars(result), mdp=mdp, policy=policy)
 
 
 def _choose_method(plan: ExecutionPlan) -> Method:

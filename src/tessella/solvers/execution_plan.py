@@ -24,7 +24,7 @@ from tessella.mdp.dynamics import (
 )
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
-from tessella.mdp.stages.partition import Partition, block_shape, find_partition
+from tessella.mdp.stages.partition import Partition, find_partition, partition_among_devices
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.tabular.rows import DENSE_MIN_SHARE, RowLayout
 from tessella.mdp.tabular.tabular import Tabular
@@ -135,10 +135,10 @@ class ExecutionPlan:
         return dynamics.prepare(options, lambda: dynamics.compile_with(options))
 
     def _shard(self) -> BackendModel:
-        from tessella.mdp.stages.sharded import build_sharded_backend, require_partition
+        from tessella.mdp.stages.sharded import build_sharded_backend
 
         dynamics = self.mdp.dynamics
-        partition = require_partition(dynamics, len(self.devices))
+        partition = partition_among_devices(dynamics, len(self.devices))
         assert isinstance(dynamics, Staged)
         tiles = self.tiles_of_block(partition)
         return build_sharded_backend(dynamics, partition, self.devices, tiles)
@@ -152,8 +152,7 @@ class ExecutionPlan:
         """How kernels cut one block of a partition."""
         if "tiles" in self.requests:
             return self.tiles
-        assert isinstance(self.mdp.dynamics, Staged)
-        return choose_tiles(block_shape(self.mdp.dynamics, partition), self.thresholds)[0]
+        return choose_tiles(partition.block_shape(self.mdp.grid.shape), self.thresholds)[0]
 
     def __str__(self) -> str:
         title = f"{self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.mdp.criterion}"
@@ -461,10 +460,7 @@ class _Choices:
             else dynamics.shape
         )
         if n_devices > 1:
-            from tessella.mdp.stages.sharded import require_partition
-
-            assert isinstance(dynamics, Staged)
-            shape = block_shape(dynamics, require_partition(dynamics, n_devices))
+            shape = partition_among_devices(dynamics, n_devices).block_shape(dynamics.shape)
         return choose_tiles(shape, self.thresholds)
 
     def certificate(self) -> Choice:

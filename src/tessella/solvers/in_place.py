@@ -15,7 +15,7 @@ Expected rewards that are kept as factors are summed up block by block, in every
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +26,14 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, NotConverged
-from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_device
+from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64
 from tessella.mdp.model import MDP
-from tessella.mdp.stages.operation import take_range, with_length
-from tessella.mdp.stages.partition import Partition, block_stages, build_block_backend
-from tessella.mdp.stages.stage import ExpectedReward
+from tessella.mdp.stages.operation import with_length
+from tessella.mdp.stages.partition import Block, Partition, partition_by_size
+from tessella.mdp.stages.stage import expectation_subscripts
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
-from tessella.solvers.block_residuals import choose_partition
+from tessella.solvers.block_residuals import PartitionedModel
 from tessella.solvers.engine import Engine
 from tessella.solvers.kernels import (
     FLOOR_REACHED_FACTOR,
@@ -54,17 +54,17 @@ class InPlace(Method):
     """Value iteration in place, block by block: for discounted models that fill a device.
 
     Args:
-        states: of a block, about.
+        block_states: states of a block, about.
     """
 
-    states: int = 1 << 26
+    block_states: int = 1 << 26
 
     follows_stages = True
     runs_on_one_device = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "states", 1)
+        require_whole_number(self, "block_states", 1)
         if self.tol is None:
             raise ArgumentError("value iteration in place needs a tolerance", value="got None")
 
@@ -86,88 +86,50 @@ class ResidualBounds:
     max_value: float  # max |v|
 
 
-class InPlaceSweeper:
+class InPlaceSweeper(PartitionedModel):
     """A model and its values on one device, swept block by block."""
 
     def __init__(self, engine: Engine, partition: Partition) -> None:
-        dynamics = engine.mdp.dynamics
-        assert isinstance(dynamics, Staged)
-        self.engine = engine
-        self.partition = partition
-        tiles = engine.plan.tiles_of_block(partition)
-        self.backend = build_block_backend(dynamics, partition, tiles)
-        self.shape = engine.mdp.grid.shape
-        self.n_blocks = -(-partition.length // partition.block_length)
-        self.data = [self._build_data(dynamics, k) for k in range(self.n_blocks)]
-        padded = (
-            partition.halo_below + self.n_blocks * partition.block_length + partition.halo_above
-        )
-        self.value = jnp.zeros(with_length(self.shape, partition.axis, padded))
+        super().__init__(engine, partition)
+        self.shape = self.mdp.grid.shape
+        self.blocks = partition.blocks
+        self.data = [self.build_data(block, keep_factors=True) for block in self.blocks]
+        own_length = len(self.blocks) * partition.block_length
+        padded_length = partition.halo_below + own_length + partition.halo_above
+        self.value = jnp.zeros(with_length(self.shape, partition.axis, padded_length))
 
-    def _build_data(self, dynamics: Staged, k: int) -> ModelData:
-        arrays = []
-        feasible = None
-        mdp = self.engine.mdp
-        for stage in block_stages(dynamics, self.partition, k):
-            stage_arrays = stage.arrays()
-            reward = stage.reward
-            if isinstance(reward, ExpectedReward):
-                stage_arrays["reward"] = (reward.probs, reward.reward)
-            arrays.append(to_device(stage_arrays))
-        if mdp.feasible is not None:
-            allowed = mdp.feasible.T.reshape(mdp.n_actions, *self.shape)
-            window = (
-                self.partition.axis + 1,
-                self.partition.block_start(k),
-                self.partition.block_with_halo,
-            )
-            feasible = to_device(take_range(allowed, *window))
-        return self.engine.build_data(arrays, feasible)
-
-    def _iterate_blocks(self) -> Iterator[tuple[np.int64, ModelData]]:
-        for k, data in enumerate(self.data):
-            yield np.int64(k * self.partition.block_length), data
+    def _window(self, block: Block) -> tuple[Any, np.int64, ModelData]:
+        """(values, where a block with its halo begins among them, the model there)."""
+        return self.value, np.int64(block.first), self.data[block.k]
 
     def sweep(self) -> None:
-        for first, data in self._iterate_blocks():
-            self.value = _sweep_block(self.backend, self.partition, self.value, first, data)
+        for block in self.blocks:
+            self.value = _sweep_block(self.backend, self.partition, *self._window(block))
 
     def compute_residual_bounds(self) -> ResidualBounds:
         block_bounds = [
-            _bound_block_residual(
-                self.backend, self.partition, self.rows_of_block(k), self.value, first, data
-            )
-            for k, (first, data) in enumerate(self._iterate_blocks())
+            _bound_block_residual(self.backend, self.partition, block.length, *self._window(block))
+            for block in self.blocks
         ]
         low, high, size = np.array(jax.device_get(block_bounds)).T
         return ResidualBounds(float(low.min()), float(high.max()), float(size.max()))
 
-    def rows_of_block(self, k: int) -> int:
-        """Places of the k-th block that the axis has."""
-        return min(
-            self.partition.block_length, self.partition.length - k * self.partition.block_length
-        )
-
     def move(self, center: float) -> None:
         self.value = _shift_values(self.value, np.float64(center))
 
-    def read_block_values(self, k: int) -> NDArray[np.float64]:
-        """(block) values of the k-th block."""
-        first = self.partition.halo_below + k * self.partition.block_length
-        block = lax.slice_in_dim(
-            self.value, first, first + self.rows_of_block(k), axis=self.partition.axis
-        )
-        return np.asarray(block)
+    @in_float64
+    def read_values(self, block: Block) -> NDArray[np.float64]:
+        """(block) its values."""
+        first = self.partition.halo_below + block.first
+        return np.asarray(self.value[self.partition.slices(first, block.length)])
 
     @in_float64
-    def decide_block(self, k: int, tie_width: float) -> tuple[NDArray, NDArray]:
-        """(block) policy and margins of the k-th block."""
-        first = np.int64(k * self.partition.block_length)
-        data = self.data[k]
+    def decide_block(self, block: Block, tie_width: float) -> tuple[NDArray, NDArray]:
+        """(block) its policy and margins."""
         decision = _decide_block(
-            self.backend, self.partition, self.value, first, data, np.float64(tie_width)
+            self.backend, self.partition, *self._window(block), np.float64(tie_width)
         )
-        interior = (slice(None),) * self.partition.axis + (slice(self.rows_of_block(k)),)
+        interior = self.partition.slices(0, block.length)
         policy, margin = (np.asarray(array)[interior] for array in decision)
         return policy, margin
 
@@ -176,7 +138,7 @@ class BlockwiseArray:
     """An array over the grid that is made block by block, of those that are read."""
 
     def __init__(
-        self, sweeper: InPlaceSweeper, dtype: Any, make_block: Callable[[int], NDArray]
+        self, sweeper: InPlaceSweeper, dtype: Any, make_block: Callable[[Block], NDArray]
     ) -> None:
         self.partition = sweeper.partition
         self.shape = sweeper.shape
@@ -194,8 +156,8 @@ class BlockwiseArray:
         positions = np.arange(self.partition.length)[axis_index]
         low = int(positions.min(initial=self.partition.length - 1)) // rows
         high = int(positions.max(initial=0)) // rows
-        blocks = [self._make_block(k) for k in range(low, max(high, low) + 1)]
-        whole = np.concatenate(blocks, axis=axis)
+        blocks = self.partition.blocks[low : max(high, low) + 1]
+        whole = np.concatenate([self._make_block(block) for block in blocks], axis=axis)
         if not isinstance(axis_index, slice):
             indices[axis] = positions - low * rows
             return whole[tuple(indices)]
@@ -222,68 +184,45 @@ def _sum_expected_rewards(data: ModelData) -> ModelData:
         reward = stage.get("reward")
         if not isinstance(reward, tuple):
             return stage
-        p, r = reward
-        shape = np.broadcast_shapes(p.shape[:-1], r.shape[:-1])
-        p, r = (jnp.squeeze(a, _find_unit_axes(a)) for a in (p, r))
-        subscripts = _make_subscripts(reward[0]), _make_subscripts(reward[1])
-        out = "".join(sorted(set(subscripts[0] + subscripts[1]) - {"z"}))
-        return stage | {
-            "reward": jnp.einsum(f"{subscripts[0]},{subscripts[1]}->{out}", p, r).reshape(shape)
-        }
+        shape = np.broadcast_shapes(*(factor.shape[:-1] for factor in reward))
+        return stage | {"reward": jnp.einsum(*expectation_subscripts(*reward)).reshape(shape)}
 
     return data._replace(arrays=[sum_reward(stage) for stage in data.arrays])
-
-
-def _find_unit_axes(array: Any) -> tuple[int, ...]:
-    return tuple(i for i, n in enumerate(array.shape[:-1]) if n == 1)
-
-
-def _make_subscripts(array: Any) -> str:
-    long_axes = (i for i, n in enumerate(array.shape[:-1]) if n > 1)
-    return "".join(chr(ord("a") + i) for i in long_axes) + "z"
 
 
 def _slice_window(partition: Partition, value, first):
     return lax.dynamic_slice_in_dim(value, first, partition.block_with_halo, partition.axis)
 
 
-def _slice_interior(partition: Partition, array, rows: int | None = None):
-    return lax.slice_in_dim(
-        array,
-        partition.halo_below,
-        partition.halo_below + (rows or partition.block_length),
-        axis=partition.axis,
-    )
-
-
-@compile_per_shape("backend", "cut", donate_first=True)
-def _sweep_block(backend: StageBackend, cut: Partition, value, first, data: ModelData):
-    best, _ = Operators(backend, _sum_expected_rewards(data)).bellman(
-        _slice_window(cut, value, first)
-    )
-    return lax.dynamic_update_slice_in_dim(
-        value, _slice_interior(cut, best), first + cut.halo_below, cut.axis
-    )
-
-
-@compile_per_shape("backend", "cut", "rows")
-def _bound_block_residual(
-    backend: StageBackend, cut: Partition, rows: int, value, first, data: ModelData
-):
-    window = _slice_window(cut, value, first)
+@compile_per_shape("backend", "partition", donate_first=True)
+def _sweep_block(backend: StageBackend, partition: Partition, value, first, data: ModelData):
+    window = _slice_window(partition, value, first)
     best, _ = Operators(backend, _sum_expected_rewards(data)).bellman(window)
-    values = _slice_interior(cut, window, rows)
-    residual = _slice_interior(cut, best, rows) - values
+    return lax.dynamic_update_slice_in_dim(
+        value, partition.without_halo(best), first + partition.halo_below, partition.axis
+    )
+
+
+@compile_per_shape("backend", "partition", "length")
+def _bound_block_residual(
+    backend: StageBackend, partition: Partition, length: int, value, first, data: ModelData
+):
+    window = _slice_window(partition, value, first)
+    best, _ = Operators(backend, _sum_expected_rewards(data)).bellman(window)
+    values = partition.without_halo(window, length)
+    residual = partition.without_halo(best, length) - values
     return jnp.stack([residual.min(), residual.max(), jnp.abs(values).max()])
 
 
-@compile_per_shape("backend", "cut")
-def _decide_block(backend: StageBackend, cut: Partition, value, first, data: ModelData, tie_width):
-    window = _slice_window(cut, value, first)
+@compile_per_shape("backend", "partition")
+def _decide_block(
+    backend: StageBackend, partition: Partition, value, first, data: ModelData, tie_width
+):
+    window = _slice_window(partition, value, first)
     q_of = Operators(backend, _sum_expected_rewards(data)).q(window)
     best, second = find_best_two(backend, q_of, window)
     policy = pick_lowest_tied(backend, q_of, best, tie_width)
-    return _slice_interior(cut, policy), _slice_interior(cut, best - second)
+    return partition.without_halo(policy), partition.without_halo(best - second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +243,7 @@ def iterate_in_place(
     mdp = engine.mdp
     tol = method.tolerance(engine.mdp)
     assert tol is not None
-    sweeper = InPlaceSweeper(engine, choose_partition(mdp, method.states))
+    sweeper = InPlaceSweeper(engine, partition_by_size(mdp.dynamics, method.block_states))
     started = time.perf_counter()
     bounds = []
     seconds = []
@@ -353,10 +292,8 @@ def _enclose_values(engine: Engine, residual_bounds: ResidualBounds) -> tuple[fl
     mdp = engine.mdp
     center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)
     max_value = residual_bounds.max_value + abs(center)
-    eta = (
-        float(Operators(_EMPTY_BACKEND, data).rounding(np.array([max_value]), 0.0))
-        + 4 * EPS * max_value
-    )
+    rounding = float(Operators(_EMPTY_BACKEND, data).rounding(np.array([max_value]), 0.0))
+    eta = rounding + 4 * EPS * max_value
     # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
     row_sum_error = abs(center) * mdp.discount * engine.row_sum_bounds.deviation
     half_span = (1 + 4 * EPS) * (residual_bounds.high - residual_bounds.low) / 2
@@ -385,17 +322,17 @@ def _make_result(
     elif stopped:
         status = Status.STOPPED
     reason = status.describe(bound, tol, len(history), method.limit)
-    value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_block_values)
+    value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_values)
     result = Result(value, bound, bound <= tol, reason, history)
     if not result.converged and not partial and not stopped:
         raise NotConverged(reason, result)
-    policy = BlockwiseArray(sweeper, np.int32, lambda k: sweeper.decide_block(k, tie_width)[0])
-    return InPlaceResult(
-        result,
-        policy,
-        BlockwiseArray(sweeper, np.float64, lambda k: sweeper.decide_block(k, tie_width)[1]),
-        tie,
-    )
+
+    def decide(block: Block) -> tuple[NDArray, NDArray]:
+        return sweeper.decide_block(block, tie_width)
+
+    policy = BlockwiseArray(sweeper, np.int32, lambda block: decide(block)[0])
+    margin = BlockwiseArray(sweeper, np.float64, lambda block: decide(block)[1])
+    return InPlaceResult(result, policy, margin, tie)
 
 
 _EMPTY_BACKEND = StageBackend((), 0)

@@ -109,17 +109,21 @@ def compute_visits(
     tol = validate_tol(tol) or 1e-11
     plan = plan_for_policies(mdp, plan)
     mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
-    engine = Engine(plan)
-    share, bound = _solve_occupancy(engine, checked_policy.table, mu, tol, max_rounds, guess)
-    return Occupancy(mdp, checked_policy, mu, share, bound)
+    return compute_visits_with(Engine(plan), checked_policy, mu, tol, max_rounds, guess)
 
 
 @in_float64
-def _solve_occupancy(
-    engine: Engine, actions, mu, tol: float, max_rounds: int, guess: NDArray | None
-) -> tuple[NDArray, float]:
-    """(grid) the occupancy, and a bound on the sum of its errors."""
+def compute_visits_with(
+    engine: Engine,
+    checked_policy: Policy,
+    mu: NDArray,
+    tol: float,
+    max_rounds: int = 200,
+    guess: NDArray | None = None,
+) -> Occupancy:
+    """The same on an engine, from the distribution ``mu`` (grid) of the first state."""
     mdp = engine.mdp
+    actions = checked_policy.table
     use_single = engine.plan.evaluation == "single"
     factor = _compute_error_factor(engine, actions)
     floor = engine.adjoint_rounding_floor * engine.contraction_gap * factor
@@ -135,7 +139,7 @@ def _solve_occupancy(
         d, residual = _improve(use_single, system, d, previous)
         bound = residual * factor + floor
         if bound <= target:
-            return np.asarray(d), bound
+            return Occupancy(mdp, checked_policy, mu, np.asarray(d), bound)
         if residual > CORRECTION_MAX_RESIDUAL_RATIO * previous:
             d = _solve_directly(engine, np.asarray(actions), rhs, d)
     reached = round_up(bound)

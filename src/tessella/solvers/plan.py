@@ -27,7 +27,11 @@ from tessella.errors import counted
 from tessella.mdp.describe import largest_intermediate, model_bytes
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
-from tessella.mdp.stages.partition import Partition, block_stages
+from tessella.mdp.stages.partition import (
+    Partition,
+    partition_among_devices,
+    partition_by_size,
+)
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
@@ -161,12 +165,8 @@ def estimate_cost(
 
 def _find_blocks(plan: ExecutionPlan) -> Partition | None:
     """How a model that is swept in place is cut into blocks; None where it is not."""
-    states = getattr(plan.method, "states", None)
-    if states is None:
-        return None
-    from tessella.solvers.block_residuals import choose_partition
-
-    return choose_partition(plan.mdp, states)
+    block_states = getattr(plan.method, "block_states", None)
+    return None if block_states is None else partition_by_size(plan.mdp.dynamics, block_states)
 
 
 def _count_sharing_devices(device_list: Sequence[Any]) -> int:
@@ -178,7 +178,7 @@ def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
     """Bytes by what they hold where values are swept in place."""
     assert isinstance(mdp.dynamics, Staged)
     slice_states = math.prod(mdp.grid.shape) // partition.length  # states of one place of the axis
-    n_blocks = -(-partition.length // partition.block_length)
+    n_blocks = len(partition.blocks)
     arrays = {
         "the model's own, in blocks": n_blocks
         * _count_window_bytes(mdp.dynamics, partition, factors=True)
@@ -202,7 +202,7 @@ def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
 def _count_window_bytes(dynamics: Staged, partition: Partition, factors: bool = False) -> int:
     """Bytes of the arrays of a block and its halo, with rewards as factors or as their sums."""
     total = 0
-    for stage in block_stages(dynamics, partition, 0):
+    for stage in partition.blocks[0].stages(dynamics):
         for array in stage.arrays().values():
             as_factors = factors and isinstance(array, ExpectedReward)
             total += array.probs.nbytes + array.reward.nbytes if as_factors else array.nbytes
@@ -251,9 +251,7 @@ def _find_shards(plan: ExecutionPlan) -> Partition | None:
     """How a model is cut among devices; None on one. One that cannot be cut is refused."""
     if not plan.devices:
         return None
-    from tessella.mdp.stages.sharded import require_partition
-
-    return require_partition(plan.mdp.dynamics, len(plan.devices))
+    return partition_among_devices(plan.mdp.dynamics, len(plan.devices))
 
 
 def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:

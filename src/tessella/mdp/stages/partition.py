@@ -9,13 +9,20 @@ of them and no others. On a block and its halo alone, what comes out in the halo
 stages stop there that would go on; the block in the middle is right. An axis is cut into
 blocks of one length, so the last of them may lie partly past its end: what is there is a copy of
 the last place, which no state of the model reaches.
+
+All blocks are held at once (``solvers.in_place``), or one after the other
+(``solvers.block_residuals``), or each on its own device (``sharded``).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
+from tessella.errors import ModelError
 from tessella.mdp.dynamics import Dynamics, TileSizes
+from tessella.mdp.stages.operation import take_range, with_length
 from tessella.mdp.stages.stage import CompiledStage
 from tessella.mdp.stages.staged import StageBackend, Staged, build_stage_backend
 
@@ -52,9 +59,69 @@ class Partition:
         """Whether a block with its halo is smaller than the whole."""
         return self.block_with_halo < self.length
 
-    def block_start(self, k: int) -> int:
-        """Where the halo of the k-th block begins, perhaps before the axis."""
-        return k * self.block_length - self.halo_below
+    @property
+    def halo_ratio(self) -> float:
+        """Places of a block and its halo to those of the block."""
+        return self.block_with_halo / self.block_length
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks with places of their own: the last ones may lie past the end."""
+        return tuple(Block(self, k) for k in range(-(-self.length // self.block_length)))
+
+    def slices(self, first: int, length: int) -> tuple[slice, ...]:
+        """The index of ``length`` places from ``first`` on."""
+        return (slice(None),) * self.axis + (slice(first, first + length),)
+
+    def without_halo(self, array: Any, length: int | None = None) -> Any:
+        """The first ``length`` places of a block, by default all, of an array with its halo."""
+        return array[self.slices(self.halo_below, length or self.block_length)]
+
+    def block_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Places along each axis of a block with its halo, in a grid of ``shape``."""
+        return with_length(shape, self.axis, self.block_with_halo)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The k-th block of a partition."""
+
+    partition: Partition
+    k: int
+
+    @property
+    def first(self) -> int:
+        """Its first place."""
+        return self.k * self.partition.block_length
+
+    @property
+    def window_start(self) -> int:
+        """Where its halo begins, perhaps before the axis."""
+        return self.first - self.partition.halo_below
+
+    @property
+    def length(self) -> int:
+        """Those of its places that the axis has."""
+        return min(self.partition.block_length, self.partition.length - self.first)
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """Its states, as an index of arrays over the grid."""
+        return self.partition.slices(self.first, self.length)
+
+    def with_halo(self, array: Any, dim: int = 0, offset: int = 0) -> Any:
+        """Its part, with the halo, of an array whose axes from ``dim`` on are the grid's.
+
+        Past the ends of the axis it has the nearest places. ``offset`` is the place of the axis
+        where the array begins.
+        """
+        axis = dim + self.partition.axis
+        return take_range(array, axis, self.window_start - offset, self.partition.block_with_halo)
+
+    def stages(self, dynamics: Staged) -> tuple[CompiledStage, ...]:
+        """The stages on the block and its halo."""
+        window = self.partition.axis, self.window_start, self.partition.block_with_halo
+        return tuple(stage.block(*window) for stage in dynamics.stages)
 
 
 def find_partition(dynamics: Dynamics, count: int) -> Partition | None:
@@ -64,48 +131,50 @@ def find_partition(dynamics: Dynamics, count: int) -> Partition | None:
     """
     if not isinstance(dynamics, Staged):
         return None
-    candidates: list[Partition] = []
+    worthwhile: list[Partition] = []
     for axis, length in enumerate(dynamics.shape):
         reach = dynamics.max_displacement(axis)
         if reach is not None and count <= length:
-            candidates.append(Partition(axis, length, count, *reach))
-    worthwhile = [one for one in candidates if one.is_worthwhile]
-    small_halo = [
-        one
-        for one in worthwhile
-        if one.halo_below + one.halo_above <= HALO_MAX_SHARE * one.block_length
-    ]
-    return min(
-        small_halo or worthwhile, key=_halo_ratio if not small_halo else _axis_order, default=None
-    )
+            partition = Partition(axis, length, count, *reach)
+            if partition.is_worthwhile:
+                worthwhile.append(partition)
+    for partition in worthwhile:
+        halo = partition.halo_below + partition.halo_above
+        if halo <= HALO_MAX_SHARE * partition.block_length:
+            return partition
+    return min(worthwhile, key=lambda partition: partition.halo_ratio, default=None)
 
 
-def _halo_ratio(partition: Partition) -> float:
-    return partition.block_with_halo / partition.block_length
+def partition_among_devices(dynamics: Dynamics, count: int) -> Partition:
+    """How a model is cut among ``count`` devices."""
+    partition = find_partition(dynamics, count)
+    if partition is None:
+        raise ModelError(
+            "a model is cut among devices along an axis on which a period reaches only so far",
+            value=f"among {count}, each would need all of this one",
+        )
+    return partition
 
 
-def _axis_order(partition: Partition) -> int:
-    return partition.axis
-
-
-def block_stages(dynamics: Staged, partition: Partition, k: int) -> tuple[CompiledStage, ...]:
-    """The stages on the k-th block and its halo."""
-    return tuple(
-        stage.block(partition.axis, partition.block_start(k), partition.block_with_halo)
-        for stage in dynamics.stages
-    )
-
-
-def block_shape(dynamics: Staged, partition: Partition) -> tuple[int, ...]:
-    """Places along each axis of a block with its halo."""
-    lengths = list(dynamics.shape)
-    lengths[partition.axis] = partition.block_with_halo
-    return tuple(lengths)
+def partition_by_size(dynamics: Dynamics, block_states: int) -> Partition:
+    """How a model is cut into blocks of about so many states."""
+    if not isinstance(dynamics, Staged):
+        raise ModelError("only models of stages can be cut into blocks", value="this is a table")
+    count = math.ceil(math.prod(dynamics.shape) / block_states)
+    if count == 1:
+        return Partition(0, dynamics.shape[0], 1, 0, 0)
+    partition = find_partition(dynamics, min(count, max(dynamics.shape)))
+    if partition is None:
+        raise ModelError(
+            "a model is cut into blocks along an axis on which a period moves only so far",
+            value="every axis of this one has moves across most of it",
+        )
+    return partition
 
 
 def build_block_backend(
     dynamics: Staged, partition: Partition, tiles: TileSizes | None
 ) -> StageBackend:
     """The backend that all blocks share."""
-    stages = block_stages(dynamics, partition, 0)
+    stages = Block(partition, 0).stages(dynamics)
     return build_stage_backend(stages, tiles, dynamics.n_actions, for_any_block=True)

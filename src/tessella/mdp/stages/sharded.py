@@ -24,16 +24,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError
 from tessella.mdp.compilation import in_float64, to_device
-from tessella.mdp.dynamics import Backend, BackendModel, Dynamics, TileSizes
+from tessella.mdp.dynamics import Backend, BackendModel, TileSizes
 from tessella.mdp.stages.operation import take_range, with_length
-from tessella.mdp.stages.partition import (
-    Partition,
-    block_stages,
-    build_block_backend,
-    find_partition,
-)
+from tessella.mdp.stages.partition import Block, Partition, build_block_backend
 from tessella.mdp.stages.staged import StageBackend, Staged
 
 MESH_AXIS = "rows"  # what the mesh's one axis is called
@@ -67,20 +61,22 @@ class ShardedBackend(Backend):
 
     def shared_backup(self, arrays, w_S, pay):
         def work(arrays, w):
-            return self.block_backend.shared_backup(local_arrays(arrays), self._with_halo(w), pay)
+            return self.block_backend.shared_backup(_local_arrays(arrays), self._with_halo(w), pay)
 
         return self._on_every_device(work, self.partition_spec)(arrays, w_S)
 
     def action_backup(self, arrays, w, action, pay):
         def work(arrays, w, action):
-            return self._without_halo(
-                self.block_backend.action_backup(local_arrays(arrays), w, action, pay)
-            )
+            backup = self.block_backend.action_backup(_local_arrays(arrays), w, action, pay)
+            return self.partition.without_halo(backup)
 
         return self._on_every_device(work, self.partition_spec, P())(arrays, w, jnp.asarray(action))
 
     def supports_policy_arrays(self, arrays) -> bool:
-        return self.block_backend.supports_policy_arrays(jax.tree.map(_without_first, arrays))
+        def without_first(array: Any) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(array.shape[1:], array.dtype)
+
+        return self.block_backend.supports_policy_arrays(jax.tree.map(without_first, arrays))
 
     def finish_policy_backup(self, arrays, w, policy, pay):
         # The policy of a place matters to that place alone: around them any action will do.
@@ -89,34 +85,21 @@ class ShardedBackend(Backend):
 
         def work(arrays, w, policy):
             wide = jnp.pad(policy, around)
-            return self._without_halo(
-                self.block_backend.finish_policy_backup(local_arrays(arrays), w, wide, pay)
-            )
+            local = _local_arrays(arrays)
+            backup = self.block_backend.finish_policy_backup(local, w, wide, pay)
+            return self.partition.without_halo(backup)
 
-        return self._on_every_device(work, self.partition_spec, self.partition_spec)(
-            arrays, w, policy
-        )
-
-    def _without_halo(self, w):
-        first = self.partition.halo_below
-        return lax.slice_in_dim(
-            w, first, first + self.partition.block_length, axis=self.partition.axis
-        )
+        specs = self.partition_spec, self.partition_spec
+        return self._on_every_device(work, *specs)(arrays, w, policy)
 
     def _with_halo(self, w):
-        """A block and its halo, with what the devices beside this one have of it."""
-        below = [
-            self._receive(w, hop, self.partition.halo_below)
-            for hop in self._list_hops(self.partition.halo_below)
-        ]
-        above = [
-            self._receive(w, -hop, self.partition.halo_above)
-            for hop in self._list_hops(self.partition.halo_above)
-        ]
-        return jnp.concatenate([*reversed(below), w, *above], axis=self.partition.axis)
-
-    def _list_hops(self, places: int) -> range:
-        return range(1, 1 - (-places // self.partition.block_length))
+        """A block and its halo, with what the devices around this one have of it."""
+        partition = self.partition
+        hops_below = range(1, 1 - (-partition.halo_below // partition.block_length))
+        hops_above = range(1, 1 - (-partition.halo_above // partition.block_length))
+        below = [self._receive(w, hop, partition.halo_below) for hop in hops_below]
+        above = [self._receive(w, -hop, partition.halo_above) for hop in hops_above]
+        return jnp.concatenate([*reversed(below), w, *above], axis=partition.axis)
 
     def _receive(self, w, hop: int, places: int):
         """What is needed of the device ``hop`` before this one; zeros where there is none."""
@@ -124,29 +107,14 @@ class ShardedBackend(Backend):
         count = self.partition.count
         needed = min(rows, places - (abs(hop) - 1) * rows)
         first = rows - needed if hop > 0 else 0
-        part = lax.slice_in_dim(w, first, first + needed, axis=self.partition.axis)
+        part = w[self.partition.slices(first, needed)]
         pairs = [(i, i + hop) for i in range(count) if 0 <= i + hop < count]
         return lax.ppermute(part, MESH_AXIS, pairs) if pairs else jnp.zeros_like(part)
 
 
-def local_arrays(arrays):
+def _local_arrays(arrays):
     """The arrays of this device's block."""
     return jax.tree.map(lambda array: array[0], arrays)
-
-
-def _without_first(array: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(array.shape[1:], array.dtype)
-
-
-def require_partition(dynamics: Dynamics, count: int) -> Partition:
-    """How a model is cut among ``count`` devices."""
-    partition = find_partition(dynamics, count)
-    if partition is None:
-        raise ModelError(
-            "a model is cut among devices along an axis on which a period reaches only so far",
-            value=f"among {count}, each would need all of this one",
-        )
-    return partition
 
 
 @in_float64
@@ -159,7 +127,7 @@ def build_sharded_backend(
     parts = []
     for k in mine:
         with jax.default_device(devices[k]):
-            arrays = to_device([stage.arrays() for stage in block_stages(dynamics, partition, k)])
+            arrays = to_device([stage.arrays() for stage in Block(partition, k).stages(dynamics)])
             parts.append(jax.tree.map(lambda array: array[None], arrays))
     sharding = NamedSharding(mesh, P(MESH_AXIS))
 
@@ -171,13 +139,16 @@ def build_sharded_backend(
     return BackendModel(backend, jax.tree.map(whole, *parts))
 
 
+@dataclass(frozen=True)
 class ShardLayout:
     """How arrays over a grid of ``shape`` lie on the devices of a backend."""
 
-    def __init__(self, backend: ShardedBackend, shape: tuple[int, ...]) -> None:
-        self.partition = backend.partition
-        self.mesh = backend.mesh
-        self.shape = shape
+    backend: ShardedBackend
+    shape: tuple[int, ...]
+
+    @property
+    def partition(self) -> Partition:
+        return self.backend.partition
 
     def zeros(self, dtype: Any) -> jax.Array:
         shape = with_length(self.shape, self.partition.axis, self.partition.padded_length)
@@ -195,14 +166,13 @@ class ShardLayout:
         return jax.make_array_from_callback(shape, self._sharding(dim), part)
 
     def _sharding(self, dim: int) -> NamedSharding:
-        return NamedSharding(
-            self.mesh, P(*(None,) * (dim + self.partition.axis), *self.mesh.axis_names)
-        )
+        return NamedSharding(self.backend.mesh, P(*(None,) * dim, *self.backend.partition_spec))
 
     def to_result(self, array: jax.Array) -> ShardedArray:
-        return ShardedArray(array, self.partition.axis, self.partition.length)
+        return ShardedArray(array, self.partition)
 
 
+@dataclass(frozen=True, eq=False)
 class ShardedArray:
     """An array on several devices that is read as NumPy's, whole or in part.
 
@@ -210,14 +180,12 @@ class ShardedArray:
     read.
     """
 
-    def __init__(self, array: jax.Array, axis: int, length: int) -> None:
-        self.array = array
-        self.axis = axis
-        self.length = length
+    array: jax.Array
+    partition: Partition
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return with_length(self.array.shape, self.axis, self.length)
+        return with_length(self.array.shape, self.partition.axis, self.partition.length)
 
     @property
     def dtype(self) -> Any:
@@ -237,4 +205,4 @@ class ShardedArray:
 
     @property
     def _grid_slices(self) -> tuple[slice, ...]:
-        return (slice(None),) * self.axis + (slice(self.length),)
+        return self.partition.slices(0, self.partition.length)

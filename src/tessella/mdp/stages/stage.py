@@ -103,7 +103,9 @@ class ExpectedReward:
         """The array of the sums, made on the device."""
         from tessella.mdp.compilation import einsum_on_device
 
-        return einsum_on_device(*_subscripts(self.probs, self.reward)).reshape(self.shape)
+        return einsum_on_device(*expectation_subscripts(self.probs, self.reward)).reshape(
+            self.shape
+        )
 
 
 Reward = NDArray[np.float64] | ExpectedReward
@@ -124,11 +126,11 @@ def factor_reward(probs: NDArray, reward: NDArray) -> ExpectedReward | None:
 def expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
     """``sum_k probs[..., k] reward[..., k]`` over open meshes, as a matrix product if it can be."""
     out = np.broadcast_shapes(probs.shape[:-1], reward.shape[:-1])
-    subscripts, *factors = _subscripts(probs, reward)
+    subscripts, *factors = expectation_subscripts(probs, reward)
     return np.einsum(subscripts, *factors, optimize=True).reshape(out)
 
 
-def _subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, NDArray]:
+def expectation_subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, NDArray]:
     """How ``einsum`` reads the sum, and its factors without axes of length one."""
     rank = probs.ndim - 1
     letters = [chr(ord("a") + i) for i in range(rank)]
