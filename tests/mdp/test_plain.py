@@ -10,10 +10,11 @@ import scipy.sparse as sp
 
 import tessella as ts
 from tessella.mdp.tabular import rows as table_rows
-from tessella.solvers.engine import Engine, decide
+from tessella.solvers.bounds import decide
 from tessella.solvers.execution_plan import ExecutionPlan, Thresholds, make_plan
 from tessella.solvers.loop import iterate
 from tessella.solvers.operators import Operators
+from tessella.solvers.prepared_model import PreparedModel
 
 STATES, ACTIONS = 40, 3
 
@@ -114,7 +115,7 @@ def test_numpy_and_compiled_code_enclose_one_optimum(form, criterion):
     mdp = ts.MDP.from_arrays(P, reward, criterion, layout="SAS")
     plan = plan_of(mdp, form)
     found = [
-        iterate(Engine(plan.using(backend=backend)), ts.InexactPolicyIteration())
+        iterate(PreparedModel(plan.using(backend=backend)), ts.InexactPolicyIteration())
         for backend in ("numpy", "jax")
     ]
     apart = np.abs(found[0].value - found[1].value).max() if found[0].gain is None else 0.0
@@ -172,10 +173,10 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
     assert not in_turn.backend_model.arrays.layout.sweeps_are_cheap
     value, bound = np.random.default_rng(5).normal(size=STATES), 1e-3
     for plan in (at_once, in_turn):
-        engine = Engine(plan)
-        operators = Operators(engine.backend, engine.data, gain=0.3)
+        prepared = PreparedModel(plan)
+        operators = Operators(prepared.backend, prepared.data, gain=0.3)
         looked = *operators.bellman(value), operators.iterate_bellman(value, 3)
-        decided = decide(engine, value, bound)
+        decided = decide(prepared, value, bound)
         found = [*looked, decided.margin, decided.policy, decided.tie]
         if plan is at_once:
             first = found
@@ -185,8 +186,8 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
 def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     P = rows(False)
     mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
-    engine = Engine(plan_of(mdp, form))
-    operators = Operators(engine.backend, engine.data, gain=0.3)
+    prepared = PreparedModel(plan_of(mdp, form))
+    operators = Operators(prepared.backend, prepared.data, gain=0.3)
     policy, value = np.arange(STATES) % ACTIONS, np.random.default_rng(6).normal(size=STATES)
     together, one_by_one = operators.iterate_policy(policy, value, 5), value
     for _ in range(5):

@@ -11,9 +11,9 @@ from support.routes import plan_by
 import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.solvers import average_reward, hitting_times, loop, multigrid
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.multigrid import DIRECT_INVERSE_MAX_ROWS
+from tessella.solvers.prepared_model import PreparedModel
 
 REGIMES = 300  # mixing takes about 100,000 periods
 
@@ -134,9 +134,9 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
 ):
     parts: list[str] = []
 
-    def watched(engine, method, **asked):
+    def watched(prepared, method, **asked):
         parts.append(type(method).__name__)
-        return loop.iterate(engine, method, **asked)
+        return loop.iterate(prepared, method, **asked)
 
     monkeypatch.setattr(average_reward, "iterate", watched)
     if not single:
@@ -195,7 +195,7 @@ def test_a_limit_of_rounds_is_one_for_both_precisions(most):
     method = ts.InexactPolicyIteration(max_sweeps=most, max_products=40)
     plan = plan_as_large(mdp, method, representation="stages")
     before = average_reward.iterate(
-        Engine(plan), average_reward.SINGLE_PRECISION_WARM_UP, partial=True
+        PreparedModel(plan), average_reward.SINGLE_PRECISION_WARM_UP, partial=True
     )
     part = ts.solve(mdp, plan=plan, partial=True)
     with pytest.raises(ts.NotConverged, match=f"limit of {most} sweeps"):
@@ -432,7 +432,7 @@ def test_the_way_back_is_bounded_where_a_linear_solver_breaks_down():
     mdp = ts.queue_admission.build(max_queue=20, max_regime=10).with_criterion(ts.Average())
     table = np.ones(mdp.grid.shape, int)
     table[16:] = 0
-    found = hitting_times.bound_policy_hitting_time(Engine(make_plan(mdp)), table)
+    found = hitting_times.bound_policy_hitting_time(PreparedModel(make_plan(mdp)), table)
     moves = mdp.to_arrays().transition[table.ravel(), np.arange(mdp.n_states)]
     shares = np.linalg.matrix_power(moves, 10_000)[0]
     back = moves * (np.arange(len(moves)) != shares.argmax())

@@ -14,8 +14,8 @@ from tessella.mdp import compilation
 from tessella.mdp.dynamics import TileSizes
 from tessella.solvers import execution_plan
 from tessella.solvers.average_reward import _make_phases
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import CHOICES, Thresholds, choose_row_layout, make_plan
+from tessella.solvers.prepared_model import PreparedModel
 
 TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
 
@@ -514,11 +514,11 @@ def test_a_plan_given_as_the_method_is_answered_with_the_keyword():
 def test_double_precision_is_kept_to_where_an_average_is_asked_for_it():
     mdp = ts.inventory(max_stock=9, max_regime=4).with_criterion(ts.Average())
     asked = {"correction": "coarse", "representation": "stages"}
-    engine = Engine(make_plan(mdp, **asked, evaluation="double"))
-    phases = _make_phases(engine, engine.plan.method)
+    prepared = PreparedModel(make_plan(mdp, **asked, evaluation="double"))
+    phases = _make_phases(prepared, prepared.plan.method)
     assert [type(phase.method).__name__ for phase in phases] == [
         "ModifiedPolicyIteration",
         "InexactPolicyIteration",
     ]
-    usual = Engine(make_plan(mdp, **asked))
+    usual = PreparedModel(make_plan(mdp, **asked))
     assert len(_make_phases(usual, usual.plan.method)) == 3

@@ -13,10 +13,11 @@ from tessella.mdp.policy import TableRule
 from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
-from tessella.solvers import engine
-from tessella.solvers.engine import Engine, bound_error
+from tessella.solvers import prepared_model
+from tessella.solvers.bounds import bound_error
 from tessella.solvers.execution_plan import Thresholds, make_plan
 from tessella.solvers.mixed_precision import MixedPrecision
+from tessella.solvers.prepared_model import PreparedModel
 
 SETTINGS: dict[str, Any] = {"max_stock": 40, "max_regime": 12}
 
@@ -28,7 +29,7 @@ def test_the_bound_is_one_of_double_precision_and_holds():
     assert found.converged
     assert found.error_bound <= 1e-9
     assert np.abs(found.value - sure.value).max() <= found.error_bound + sure.error_bound
-    assert bound_error(Engine(make_plan(mdp)), found.value) <= 2e-9
+    assert bound_error(PreparedModel(make_plan(mdp)), found.value) <= 2e-9
     np.testing.assert_array_equal(found.policy.table, sure.policy.table)
 
 
@@ -99,7 +100,7 @@ def pair():
     mdp = ts.inventory(**SETTINGS)
     usual = ts.solve(mdp, MixedPrecision(1e-9))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "results_stay_on_device", lambda: True)
+        patched.setattr(prepared_model, "results_stay_on_device", lambda: True)
         return usual, ts.solve(mdp, MixedPrecision(1e-9))
 
 

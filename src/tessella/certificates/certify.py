@@ -44,8 +44,9 @@ from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.engine import Engine, bound_error
+from tessella.solvers.bounds import bound_error
 from tessella.solvers.occupancy import Occupancy, compute_visits
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
 # The occupancy carries the decomposition and the bounds, not the loss.
@@ -107,7 +108,7 @@ def certify_values(
 ) -> ValueCertificate:
     """What ``policy`` loses from ``start`` (grid), where values are sums of rewards."""
     mdp = solution.mdp
-    engine = Engine(solution.policy_plan)
+    engine = PreparedModel(solution.policy_plan)
     if not engine.saved_contraction_gap > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     # Of the solution's own bound nothing is believed.
@@ -196,13 +197,15 @@ class BoundedValue:
     error: float
 
 
-def _bound_value(engine: Engine, value: NDArray, actions: NDArray | None = None) -> BoundedValue:
+def _bound_value(
+    engine: PreparedModel, value: NDArray, actions: NDArray | None = None
+) -> BoundedValue:
     error = bound_error(engine, value, actions, engine.saved_backup_error(value))
     return BoundedValue(value, error * engine.contraction_gap / engine.saved_contraction_gap)
 
 
 def _compute_occupancy(
-    engine: Engine,
+    engine: PreparedModel,
     policy: Policy,
     start: NDArray[np.float64],
     mean_loss: float,
@@ -225,7 +228,10 @@ def _compute_occupancy(
 
 
 def _enclose_losses(
-    engine: Engine, optimum: BoundedValue, evaluated: BoundedValue, local_losses: IntervalArray
+    engine: PreparedModel,
+    optimum: BoundedValue,
+    evaluated: BoundedValue,
+    local_losses: IntervalArray,
 ) -> IntervalArray:
     """(grid) enclosures of L, from both ways."""
     difference = optimum.value - evaluated.value

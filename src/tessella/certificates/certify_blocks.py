@@ -31,6 +31,7 @@ from tessella.solvers.block_residuals import (
     ValueRange,
     choose_partition,
 )
+from tessella.solvers.bounds import compute_tie
 from tessella.solvers.solution import Solution
 
 
@@ -125,7 +126,7 @@ def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
     optimal_range, policy_range = comparison.value_ranges
     value_error = bound_value_error(float(residuals[0]), optimal_range)
     eta = comparison.rounding(optimal_range) + engine.saved_backup_error(optimal_range.as_array)
-    tie = 2 * (float(model_data.criterion.contraction_factor) * value_error + eta)
+    tie = compute_tie(float(model_data.criterion.contraction_factor) * value_error, eta)
     # The row sums of a file may differ by rounding, and differences round once more.
     tie = tie * (1 + 2 * float(model_data.accuracy.relative_rounding)) + 16 * EPS * max(
         max_margin, max_local_loss

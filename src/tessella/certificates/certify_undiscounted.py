@@ -35,11 +35,12 @@ from tessella.certificates.loss import evaluate_against, get_finite_value
 from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
+from tessella.solvers.bounds import bound_error, compute_bellman_residual, enclose_gain
 from tessella.solvers.elimination import compute_extended_residuals
-from tessella.solvers.engine import Engine, bound_error, compute_bellman_residual, enclose_gain
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.hitting_times import bound_absorption_times
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
 STEP_RESIDUAL_MULTIPLE = 8.0  # residuals by which the ends of an enclosure move in each period
@@ -51,7 +52,7 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     mdp = solution.mdp
     optimal_value = get_finite_value(solution)
     evaluation = evaluate_against(solution, policy, "gain")
-    engine = Engine(solution.policy_plan)
+    engine = PreparedModel(solution.policy_plan)
     optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)
@@ -70,7 +71,7 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
 
 
 def _bound_gain(
-    engine: Engine, value: NDArray, table: NDArray, evaluates_policy: bool
+    engine: PreparedModel, value: NDArray, table: NDArray, evaluates_policy: bool
 ) -> tuple[Interval, NDArray, NDArray]:
     """The gain of ``table`` if ``evaluates_policy``, else the best; and values that prove it.
 
@@ -91,7 +92,7 @@ def _bound_gain(
     return gain, value, np.zeros_like(value)
 
 
-def _bound_checker_error(engine: Engine, value: NDArray, largest_residual: float) -> float:
+def _bound_checker_error(engine: PreparedModel, value: NDArray, largest_residual: float) -> float:
     """At least what the stand-alone checker counts for the file's arrays and its own arithmetic."""
     dynamics = engine.mdp.dynamics
     size = largest_residual + 4 * float(np.abs(value).max())
@@ -103,7 +104,7 @@ def _bound_checker_error(engine: Engine, value: NDArray, largest_residual: float
     )
 
 
-def _bound_saved_model_error(engine: Engine, value: NDArray) -> float:
+def _bound_saved_model_error(engine: PreparedModel, value: NDArray) -> float:
     """How far a residual at ``value`` may be off by the arrays of a model file, and they off."""
     as_given = engine.mdp.dynamics.rounding_as_given
     as_saved = engine.mdp.dynamics.rounding_as_saved
@@ -140,7 +141,7 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     plan = solution.policy_plan
     tol = solution.error_bound or None
     evaluation = evaluate(mdp, policy, tol=tol, guess=value, partial=True, plan=plan)
-    engine = Engine(plan, absorption_time=1.0)  # whose bounds are those of residuals
+    engine = PreparedModel(plan, absorption_time=1.0)  # whose bounds are those of residuals
     absorbing = find_absorbing_states(engine)
     best = _enclose_value(engine, absorbing, value, solution.policy.table, evaluates_policy=False)
     own = _enclose_value(engine, absorbing, evaluation.value, policy.table, evaluates_policy=True)
@@ -163,7 +164,11 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
 
 
 def _enclose_value(
-    engine: Engine, absorbing: NDArray, value: NDArray, table: NDArray, evaluates_policy: bool
+    engine: PreparedModel,
+    absorbing: NDArray,
+    value: NDArray,
+    table: NDArray,
+    evaluates_policy: bool,
 ) -> Ends:
     """The best total, or that of the policy ``table`` if ``evaluates_policy``."""
     value = np.where(absorbing, 0.0, value)
@@ -184,7 +189,7 @@ def _enclose_value(
 
 
 def _lies_above(
-    engine: Engine, absorbing: NDArray, value: NDArray, taken: NDArray | None, sign: int
+    engine: PreparedModel, absorbing: NDArray, value: NDArray, taken: NDArray | None, sign: int
 ) -> bool:
     """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
     residual, error = compute_bellman_residual(

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from tessella.certificates.interval import EPS, IntervalArray
 from tessella.errors import ArgumentError
-from tessella.solvers.engine import Engine, compare_policy, decide
+from tessella.solvers.bounds import compare_policy, decide
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
 
@@ -54,7 +55,7 @@ class Decisions:
 
 
 def classify_decisions(
-    engine: Engine, solution: Solution, error: float, actions: NDArray
+    engine: PreparedModel, solution: Solution, error: float, actions: NDArray
 ) -> Decisions:
     """What ``table`` (grid of feasible action indices) decides, compared with the optimum.
 

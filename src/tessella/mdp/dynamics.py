@@ -33,6 +33,7 @@ from tessella.rounding import ModelRounding, RowSumBounds
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+    from tessella.mdp.stages.sharded import ShardLayout
     from tessella.mdp.tabular.rows import LayoutRule
 
 Prepared = TypeVar("Prepared")
@@ -115,6 +116,10 @@ class Backend(ABC):
         for _ in range(count):
             v_S = self.policy_backup(arrays, discount * v_S, policy, True) - gain
         return v_S
+
+    def shard_layout(self, shape: tuple[int, ...]) -> ShardLayout | None:
+        """How arrays over a grid of ``shape`` lie on several devices; None on one."""
+        return None
 
     def solves_iteratively(self, arrays: Any) -> bool:
         """Whether ``solve_policy_system`` iterates where it is given a tolerance."""

@@ -39,9 +39,9 @@ from tessella.mdp.policy import Policy
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
-from tessella.solvers.engine import Engine
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.occupancy import compute_visits
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
 TIE_ERROR_MULTIPLE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
@@ -107,7 +107,7 @@ class PolicyEvaluator:
 
     def _compute_extended_gap(self) -> NDArray[np.float64] | None:
         """The same from double-double relative values, where float64 rounding hides the gaps."""
-        deviation = Engine(self.solution.policy_plan).row_sum_bounds.deviation
+        deviation = PreparedModel(self.solution.policy_plan).row_sum_bounds.deviation
         extended = compute_extended_residuals(self.mdp, deviation, self.solution.policy.table)
         if extended is None:
             return None
@@ -154,7 +154,7 @@ class PolicyEvaluator:
         """(S,) where a process of total rewards has ended."""
         if not self.is_total:
             return np.zeros(self.mdp.n_states, dtype=bool)
-        return find_absorbing_states(Engine(self.solution.policy_plan)).ravel()
+        return find_absorbing_states(PreparedModel(self.solution.policy_plan)).ravel()
 
     @cached_property
     def rows(self) -> NDArray[np.float64]:

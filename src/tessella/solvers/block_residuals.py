@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_device
-from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.operation import take_range
@@ -31,11 +30,10 @@ from tessella.mdp.stages.partition import (
     find_partition,
 )
 from tessella.mdp.stages.staged import Staged
-from tessella.numerics import array_namespace
-from tessella.solvers.engine import Engine
+from tessella.solvers.bounds import compute_margin_and_loss
 from tessella.solvers.execution_plan import ExecutionPlan
-from tessella.solvers.kernels import find_best_two
 from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result
 
 BLOCK_STATES = 1 << 22  # states of a block, about
@@ -110,7 +108,7 @@ class BlockComparison:
         self.partition = partition
         assert isinstance(mdp.dynamics, Staged)
         self.dynamics = mdp.dynamics
-        self.engine = Engine(plan.using(representation="stages", backend="jax"))
+        self.engine = PreparedModel(plan.using(representation="stages", backend="jax"))
         tiles = plan.tiles_of_block(partition)
         self.backend = build_block_backend(self.dynamics, partition, tiles)
         self.value_ranges = self._find_range(optimum), self._find_range(evaluation)
@@ -198,18 +196,11 @@ def compute_block_residuals(
 ) -> BlockResiduals:
     """Residuals of a block, from the values of it and its halo, which come without their shifts."""
     operators = Operators(backend, data).for_shift(shift)
-    xp = array_namespace(value)
-    q_of = operators.q(value)
-    best, second = find_best_two(backend, q_of, value)
-
-    def pick(action, picked):
-        return xp.where(policy == action, q_of(action), picked)
-
-    chosen = fold_actions(backend, pick, xp.zeros(value.shape))
+    best, margin, loss = compute_margin_and_loss(backend, operators.q(value), policy, value)
     policy_backup = (
         Operators(backend, data).for_shift(policy_shift).policy_bellman(policy, policy_value)
     )
-    results = best - value, policy_backup - policy_value, best - second, best - chosen
+    results = best - value, policy_backup - policy_value, margin, loss
     interior = (slice(None),) * cut.axis + (
         slice(cut.halo_below, cut.halo_below + cut.block_length),
     )

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
     from tessella.mdp.model import MDP
-    from tessella.solvers.engine import Engine
-    from tessella.solvers.kernels import IterationState
+    from tessella.solvers.prepared_model import PreparedModel
+    from tessella.solvers.rounds import IterationState
 
 ELIMINATION_MAX_ENTRIES = 20_000_000  # entries of all rows together, if rows are built
 # Products of one elimination: states times the square of the band of the chain.
@@ -62,7 +62,7 @@ class EliminationResult(NamedTuple):
 
 
 def eliminate_states(
-    engine: Engine,
+    prepared: PreparedModel,
     state: IterationState,
     evaluates_policy: bool,
     *,
@@ -75,15 +75,15 @@ def eliminate_states(
     also for all but a policy on a line of states. Refuses a model, or a fixed policy, that has
     several gains, or where those are not ``known`` to be alike, several closed classes.
     """
-    mdp = engine.mdp
+    mdp = prepared.mdp
     if not rows_are_affordable(mdp):
         return None
-    actions = np.asarray(engine.to_numpy(state.policy), dtype=np.int32).ravel()
+    actions = np.asarray(prepared.to_numpy(state.policy), dtype=np.int32).ravel()
     rows = FeasibleRows.feasible(mdp)
     rows = rows.of_policy(actions) if evaluates_policy else rows
     closed_classes = find_closed_classes(rows.reachability)
     if len(closed_classes) > 1:
-        residuals = (engine.to_numpy(state.backup) - engine.to_numpy(state.value)).ravel()
+        residuals = (prepared.to_numpy(state.backup) - prepared.to_numpy(state.value)).ravel()
         gain_intervals = [
             (float(residuals[states].min()), float(residuals[states].max()))
             for states in closed_classes
@@ -104,7 +104,7 @@ def eliminate_states(
     )
     with np.errstate(all="ignore"):  # non-finite results are rejected below
         result = _improve_policy(
-            mdp, engine.row_sum_bounds.deviation, rows, actions, closed_classes[0], products
+            mdp, prepared.row_sum_bounds.deviation, rows, actions, closed_classes[0], products
         )
     if result is None:
         return None

@@ -2,7 +2,7 @@
 
     V_pi = r_pi + discount P_pi V_pi,
 
-solved by Krylov corrections and enclosed by ``kernels``, with T_pi in place of T.
+solved by Krylov corrections and enclosed by ``rounds``, with T_pi in place of T.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.solvers.absorbing import bound_policy_absorption, set_zero_at
 from tessella.solvers.backward_induction import evaluate_by_periods, supports_backward_induction
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import SinglePrecision
 from tessella.solvers.policy_iteration import InexactPolicyIteration
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, write_average
 
 DOUBLE_FORCING = 1e-6  # share of the residual that a round in double precision may leave
@@ -104,14 +104,14 @@ def evaluate(
     if start is not None or mdp.start is not None:
         weights = start_distribution(mdp, start, checked_policy, plan)
         start_weights = weights.reshape(mdp.grid.shape)
-    engine = Engine(plan, tol)
+    prepared = PreparedModel(plan, tol)
     if guess is None and supports_backward_induction(mdp):
-        guess = evaluate_by_periods(engine, checked_policy.table)
+        guess = evaluate_by_periods(prepared, checked_policy.table)
     if isinstance(mdp.criterion, Total):
-        engine, absorbing = bound_policy_absorption(engine, checked_policy.table)
+        prepared, absorbing = bound_policy_absorption(prepared, checked_policy.table)
         guess = set_zero_at(absorbing, guess)
     result = iterate(
-        engine,
+        prepared,
         _choose_method(plan),
         policy=checked_policy.table,
         guess=guess,

@@ -31,14 +31,15 @@ from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, RowSumBounds
+from tessella.solvers.bounds import compute_tie
 from tessella.solvers.elimination import (
     MAX_POLICIES,
     FeasibleRows,
     factorise_until,
     rows_are_affordable,
 )
-from tessella.solvers.engine import Engine
 from tessella.solvers.operators import ModelData, Operators, max_abs
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Precision
 
 HITTING_SWEEPS_PER_CALL = 50  # sweeps of a trial w in one compiled call
@@ -54,45 +55,47 @@ MAX_WIDENINGS = 6  # times that it is widened, at most
 
 @in_float64
 def bound_relative_error(
-    engine: Engine, value: NDArray, policy: NDArray, bound: float
+    prepared: PreparedModel, value: NDArray, policy: NDArray, bound: float
 ) -> Precision:
     """The error of relative values ``value``, whose gain is known within ``bound``."""
     arrays = np.asarray(value, dtype=float), np.asarray(policy, np.int32)
-    h, actions = to_backend(engine.backend, arrays)
-    data = engine.build_policy_data(actions)
-    reference = _mark_most_visited(engine.backend, data, actions)
-    eta = float(_compute_rounding(engine.backend, engine.data, h))
+    h, actions = to_backend(prepared.backend, arrays)
+    data = prepared.build_policy_data(actions)
+    reference = _mark_most_visited(prepared.backend, data, actions)
+    eta = float(_compute_rounding(prepared.backend, prepared.data, h))
     residual = 2 * bound + 2 * eta
-    hitting_time, tie = _bound_near_optimal_time(engine, data, h, actions, reference, residual, eta)
+    hitting_time, tie = _bound_near_optimal_time(
+        prepared, data, h, actions, reference, residual, eta
+    )
     # Twice: from 0 in the reference to 0 in the first state.
     return Precision(2 * residual * hitting_time, tie)
 
 
 @in_float64
 def bound_absorption_time(
-    engine: Engine, absorbing: NDArray, value: NDArray, policy: NDArray, residual: float
+    prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray, residual: float
 ) -> float:
     """Bound on the expected periods to the end for all policies that could be best.
 
     ``value`` has a residual of at most ``residual``; inf where some such policy may never end.
     """
     v, actions, targets = to_backend(
-        engine.backend, (value, np.asarray(policy, np.int32), absorbing)
+        prepared.backend, (value, np.asarray(policy, np.int32), absorbing)
     )
-    eta = float(_compute_rounding(engine.backend, engine.data, v))
-    return _bound_near_optimal_time(engine, engine.data, v, actions, targets, residual + eta, eta)[
-        0
-    ]
+    eta = float(_compute_rounding(prepared.backend, prepared.data, v))
+    return _bound_near_optimal_time(
+        prepared, prepared.data, v, actions, targets, residual + eta, eta
+    )[0]
 
 
 def _bound_near_optimal_time(
-    engine: Engine, data: ModelData, h, actions, targets, residual: float, eta: float
+    prepared: PreparedModel, data: ModelData, h, actions, targets, residual: float, eta: float
 ):
     """(largest w, tie) for all actions that the error r w leaves within reach of the best."""
     tie_width = 4 * eta
     for _ in range(MAX_WIDENINGS):
-        hitting_time = _bound_time(engine, data, h, np.float64(tie_width), actions, targets, True)
-        required_width = 2 * (residual * hitting_time + eta)
+        hitting_time = _bound_time(prepared, data, h, np.float64(tie_width), actions, targets, True)
+        required_width = compute_tie(residual * hitting_time, eta)
         if required_width <= tie_width or not np.isfinite(required_width):
             return hitting_time, required_width
         tie_width = TIE_WIDENING_FACTOR * required_width
@@ -101,24 +104,24 @@ def _bound_near_optimal_time(
 
 @in_float64
 def bound_policy_hitting_time(
-    engine: Engine, policy: NDArray, absorbing: NDArray | None = None
+    prepared: PreparedModel, policy: NDArray, absorbing: NDArray | None = None
 ) -> float:
     """Bound on the expected periods under a policy to its most visited state, or to the end."""
-    backend = engine.backend
+    backend = prepared.backend
     actions = to_backend(backend, np.asarray(policy, np.int32))
-    data = engine.build_policy_data(actions)
+    data = prepared.build_policy_data(actions)
     targets = (
         _mark_most_visited(backend, data, actions)
         if absorbing is None
         else to_backend(backend, absorbing)
     )
-    zeros = to_backend(backend, np.zeros(engine.mdp.grid.shape))
-    return _bound_time(engine, data, zeros, np.float64(0), actions, targets, False)
+    zeros = to_backend(backend, np.zeros(prepared.mdp.grid.shape))
+    return _bound_time(prepared, data, zeros, np.float64(0), actions, targets, False)
 
 
 @in_float64
 def bound_absorption_times(
-    engine: Engine,
+    prepared: PreparedModel,
     absorbing: NDArray,
     value: NDArray,
     policy: NDArray,
@@ -130,11 +133,11 @@ def bound_absorption_times(
     If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
     """
     v, actions, targets = to_backend(
-        engine.backend, (value, np.asarray(policy, np.int32), absorbing)
+        prepared.backend, (value, np.asarray(policy, np.int32), absorbing)
     )
-    tie_width = 4 * float(_compute_rounding(engine.backend, engine.data, v))
+    tie_width = 4 * float(_compute_rounding(prepared.backend, prepared.data, v))
     for _ in range(MAX_WIDENINGS):
-        arguments = engine, engine.data, v, np.float64(tie_width), actions, targets
+        arguments = prepared, prepared.data, v, np.float64(tie_width), actions, targets
         w = _zero_at_targets(np.asarray(_bound_times(*arguments, not evaluates_policy)), absorbing)
         required_width = 4 * step * float(w.max())
         if evaluates_policy or required_width <= tie_width or not np.isfinite(required_width):
@@ -144,56 +147,60 @@ def bound_absorption_times(
 
 
 def _bound_time(
-    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool
+    prepared: PreparedModel, data: ModelData, h, tie_width, actions, targets, several: bool
 ) -> float:
     """max w over states, for actions within ``tie_width`` of the best, or for a policy's own."""
-    return float(_bound_times(engine, data, h, tie_width, actions, targets, several).max())
+    return float(_bound_times(prepared, data, h, tie_width, actions, targets, several).max())
 
 
-def _bound_times(engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool):
+def _bound_times(
+    prepared: PreparedModel, data: ModelData, h, tie_width, actions, targets, several: bool
+):
     """(grid) w, for actions within ``tie_width`` of the best, or for a policy's own."""
     arguments = data, h, tie_width, actions, targets, several
-    w = _refine_trial(engine, *arguments, _make_first_trial(engine.backend, data, actions, targets))
-    direct = isinstance(engine.mdp.criterion, Total) and rows_are_affordable(engine.mdp)
+    w = _refine_trial(
+        prepared, *arguments, _make_first_trial(prepared.backend, data, actions, targets)
+    )
+    direct = isinstance(prepared.mdp.criterion, Total) and rows_are_affordable(prepared.mdp)
     if not direct or np.isfinite(w).all():
         return w
-    trial = _solve_longest_times(engine, *arguments)
+    trial = _solve_longest_times(prepared, *arguments)
     if trial is None:
         return w
-    return _refine_trial(engine, *arguments, to_backend(engine.backend, trial))
+    return _refine_trial(prepared, *arguments, to_backend(prepared.backend, trial))
 
 
 def _refine_trial(
-    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool, w
+    prepared: PreparedModel, data: ModelData, h, tie_width, actions, targets, several: bool, w
 ):
     """(grid) a bound from sweeps of the trial ``w``; inf where they do not get there."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(engine.backend, several, data, h, tie_width, actions, targets, w)
+        w, rho = _sweep_trial(prepared.backend, several, data, h, tie_width, actions, targets, w)
         largest = float(w.max())
-        rho = float(rho) + EPS * (engine.dynamics.rounding_terms + 8) * largest
-        row_error = engine.dynamics.rounding_as_given.rows
-        rho += (compute_row_sum_error(engine.row_sum_bounds) + row_error) * largest
+        rho = float(rho) + EPS * (prepared.dynamics.rounding_terms + 8) * largest
+        row_error = prepared.dynamics.rounding_as_given.rows
+        rho += (compute_row_sum_error(prepared.row_sum_bounds) + row_error) * largest
         if rho < TRIAL_MAX_RESIDUAL:
             return w / (1 - rho) * (1 + 8 * EPS)
         if not np.isfinite(largest):
             break
-    return np.full(engine.mdp.grid.shape, np.inf)
+    return np.full(prepared.mdp.grid.shape, np.inf)
 
 
 def _solve_longest_times(
-    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool
+    prepared: PreparedModel, data: ModelData, h, tie_width, actions, targets, several: bool
 ) -> NDArray[np.float64] | None:
     """(grid) w by policy iteration, each policy by a sparse LU; None where one never ends.
 
     A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
     """
-    rows = FeasibleRows.feasible(engine.mdp)
-    is_allowed = np.asarray(_mark_allowed(engine.backend, several, data, h, tie_width, actions))
-    is_allowed = is_allowed.reshape(engine.mdp.n_actions, -1)[rows.action, rows.state]
+    rows = FeasibleRows.feasible(prepared.mdp)
+    is_allowed = np.asarray(_mark_allowed(prepared.backend, several, data, h, tie_width, actions))
+    is_allowed = is_allowed.reshape(prepared.mdp.n_actions, -1)[rows.action, rows.state]
     w = find_longest_times(
         rows, is_allowed, np.asarray(actions).ravel(), np.asarray(targets).ravel()
     )
-    return None if w is None else w.reshape(engine.mdp.grid.shape)
+    return None if w is None else w.reshape(prepared.mdp.grid.shape)
 
 
 def find_longest_times(

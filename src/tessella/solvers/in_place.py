@@ -35,17 +35,13 @@ from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import choose_partition
-from tessella.solvers.engine import Engine
-from tessella.solvers.kernels import (
-    FLOOR_REACHED_FACTOR,
-    find_best_two,
-    pick_lowest_tied,
-    tie_window,
-)
+from tessella.solvers.bounds import compute_tie, compute_tie_width, rank_actions
 from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method, require_whole_number
 from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import History, Result, Status
+from tessella.solvers.rounds import FLOOR_REACHED_FACTOR
 
 SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
 
@@ -90,7 +86,7 @@ class ResidualBounds:
 class InPlaceSweeper:
     """A model and its values on one device, swept block by block."""
 
-    def __init__(self, engine: Engine, partition: Partition) -> None:
+    def __init__(self, engine: PreparedModel, partition: Partition) -> None:
         dynamics = engine.mdp.dynamics
         assert isinstance(dynamics, Staged)
         self.engine = engine
@@ -282,9 +278,8 @@ def _bound_block_residual(
 def _decide_block(backend: StageBackend, cut: Partition, value, first, data: ModelData, tie_width):
     window = _slice_window(cut, value, first)
     q_of = Operators(backend, _sum_expected_rewards(data)).q(window)
-    best, second = find_best_two(backend, q_of, window)
-    policy = pick_lowest_tied(backend, q_of, best, tie_width)
-    return _slice_interior(cut, policy), _slice_interior(cut, best - second)
+    ranked = rank_actions(backend, q_of, window, tie_width)
+    return _slice_interior(cut, ranked.policy), _slice_interior(cut, ranked.margin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +294,7 @@ class InPlaceResult:
 
 @in_float64
 def iterate_in_place(
-    engine: Engine, method: InPlace, callback: Callback | None, partial: bool
+    engine: PreparedModel, method: InPlace, callback: Callback | None, partial: bool
 ) -> InPlaceResult:
     """Sweep until the tolerance or a limit is reached, or until the callback stops it."""
     mdp = engine.mdp
@@ -330,12 +325,12 @@ def iterate_in_place(
     return _make_result(sweeper, method, (bound, eta, tol), history, stopped, partial)
 
 
-def _floor_of(engine: Engine, eta: float) -> float:
+def _floor_of(engine: PreparedModel, eta: float) -> float:
     """What rounding alone leaves of the bound."""
     return float(engine.build_data(None, None).criterion.bound_error(eta))
 
 
-def build_in_place_sweep(engine: Engine, partition: Partition) -> Callable[[int], None]:
+def build_in_place_sweep(engine: PreparedModel, partition: Partition) -> Callable[[int], None]:
     """So many sweeps in place from where the last ended: for timing them."""
 
     @in_float64
@@ -348,7 +343,9 @@ def build_in_place_sweep(engine: Engine, partition: Partition) -> Callable[[int]
     return sweep
 
 
-def _enclose_values(engine: Engine, residual_bounds: ResidualBounds) -> tuple[float, float, float]:
+def _enclose_values(
+    engine: PreparedModel, residual_bounds: ResidualBounds
+) -> tuple[float, float, float]:
     """(what values are moved by, bound on their error then, rounding of a backup)."""
     data = engine.build_data(None, None)
     mdp = engine.mdp
@@ -374,8 +371,8 @@ def _make_result(
 ) -> InPlaceResult:
     bound, eta, tol = accuracy
     data = sweeper.engine.build_data(None, None)
-    tie = 2 * (float(data.criterion.contraction_factor) * bound + eta)
-    tie_width = float(tie_window(data, tie, eta))
+    tie = compute_tie(float(data.criterion.contraction_factor) * bound, eta)
+    tie_width = float(compute_tie_width(data, tie, eta))
     status = Status.LIMIT
     if bound <= tol:
         status = Status.CONVERGED

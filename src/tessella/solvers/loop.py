@@ -1,4 +1,4 @@
-"""Iterating a method: the wrapper that checks, times, watches and reports; the kernels compute.
+"""Iterating a method: what checks, times, watches and reports; ``rounds`` compute.
 
 A run goes in batches of rounds. Between two of them it may get help: a direct solve or a new coarse
 correction where rounds bring little, elimination of states where an average is not known well.
@@ -19,11 +19,11 @@ from tessella.criteria.criterion import CriterionKernel
 from tessella.criteria.discounted import Discounted
 from tessella.errors import NotConverged
 from tessella.mdp.compilation import in_callers_setting, in_float64
-from tessella.solvers import kernels
+from tessella.solvers import rounds
 from tessella.solvers.elimination import EliminationResult, eliminate_states
-from tessella.solvers.engine import Engine, make_initial_state
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import CheckpointWriter, History, Result, Status
 
@@ -54,7 +54,7 @@ Callback = Callable[[Progress], object]
 
 @in_float64
 def iterate(
-    engine: Engine,
+    prepared: PreparedModel,
     method: Method,
     *,
     policy: NDArray | None = None,
@@ -71,8 +71,8 @@ def iterate(
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     log = _RunLog(callback, None if resumed is None else resumed.history)
-    state = make_initial_state(engine, guess if resumed is None else resumed.value, policy)
-    run = _Run(engine, method, policy is not None, engine.data, state, log, checkpoint_writer)
+    state = rounds.make_initial_state(prepared, guess if resumed is None else resumed.value, policy)
+    run = _Run(prepared, method, policy is not None, prepared.data, state, log, checkpoint_writer)
     run.start(was_resumed=resumed is not None)
     while not run.is_over:
         run.advance()
@@ -83,11 +83,11 @@ def iterate(
 class _Run:
     """One run of a method: where it is, how it went, and the help that it gets."""
 
-    engine: Engine
+    prepared: PreparedModel
     method: Method
     evaluates_policy: bool  # whether a policy is evaluated, and no optimum is sought
     data: ModelData
-    state: kernels.IterationState
+    state: rounds.IterationState
     log: _RunLog
     checkpoint_writer: CheckpointWriter | None
     is_over: bool = False
@@ -97,7 +97,7 @@ class _Run:
 
     @property
     def uses_coarse_correction(self) -> bool:
-        return self.method.solves_linear_systems and self.engine.needs_coarse_correction
+        return self.method.solves_linear_systems and self.prepared.needs_coarse_correction
 
     @property
     def was_interrupted(self) -> bool:
@@ -109,31 +109,33 @@ class _Run:
         By NumPy one more function costs nothing.
         """
         is_numpy = (
-            self.method.solves_linear_systems and self.engine.is_numpy and not self.evaluates_policy
+            self.method.solves_linear_systems
+            and self.prepared.is_numpy
+            and not self.evaluates_policy
         )
         if not (self.uses_coarse_correction or is_numpy or was_resumed):
             return
-        self.state = kernels.evaluate_first_point(
-            self.engine.backend, self.evaluates_policy, self.data, self.state
+        self.state = rounds.evaluate_first_point(
+            self.prepared.backend, self.evaluates_policy, self.data, self.state
         )
-        target = kernels.compute_target(self.data, self.state.floor)
+        target = rounds.compute_target(self.data, self.state.floor)
         self.log.add([self.state.bound], [self.state.changed], target)
         if not self.uses_coarse_correction:
             return
-        if self.engine.is_numpy:
+        if self.prepared.is_numpy:
             self.eliminated = eliminate_states(
-                self.engine, self.state, self.evaluates_policy, early=True
+                self.prepared, self.state, self.evaluates_policy, early=True
             )
             self.is_over = self.eliminated is not None
         if not self.is_over:
-            self.data = self.engine.build_policy_data(self.state.policy)
+            self.data = self.prepared.build_policy_data(self.state.policy)
 
     def advance(self) -> None:
         """A batch of rounds, and what follows from it."""
         is_finished = self._run_batch()
         is_done = is_finished or self._has_stagnated()
         self.is_over = is_done or self.was_interrupted
-        if self.log.should_eliminate(self.engine, self.method, is_done, self.was_interrupted):
+        if self.log.should_eliminate(self.prepared, self.method, is_done, self.was_interrupted):
             self._improve_by_elimination()
         if self.eliminated is not None:
             self.is_over = True
@@ -143,25 +145,25 @@ class _Run:
             return
         self._try_direct_solve_or_correction()
         if self.log.is_stuck:
-            actions = self.engine.to_numpy(self.state.policy)
-            check_recurrent_classes(self.engine.mdp, actions, self.evaluates_policy)
+            actions = self.prepared.to_numpy(self.state.policy)
+            check_recurrent_classes(self.prepared.mdp, actions, self.evaluates_policy)
 
     def _run_batch(self) -> bool:
         """Some rounds; returns whether they reached the target."""
         chunk = STALL_WINDOW_ROUNDS if self.method.solves_linear_systems else SWEEPS_PER_CALL
         arguments = (
-            self.engine.backend,
+            self.prepared.backend,
             self.method,
             self.evaluates_policy,
             chunk,
             self.data,
             self.state,
         )
-        batch = kernels.run_rounds(*arguments, self._limit_rounds(chunk))
+        batch = rounds.run_rounds(*arguments, self._limit_rounds(chunk))
         self.state = batch.state
-        rounds = int(batch.n_rounds)
-        bounds = np.asarray(batch.bounds)[:rounds]
-        self.log.add(bounds, np.asarray(batch.changes)[:rounds], batch.target)
+        n_rounds = int(batch.n_rounds)
+        bounds = np.asarray(batch.bounds)[:n_rounds]
+        self.log.add(bounds, np.asarray(batch.changes)[:n_rounds], batch.target)
         if bool(batch.finished) and not self.was_interrupted:
             self._run_final_round(batch.target)
         return bool(batch.finished)
@@ -182,17 +184,17 @@ class _Run:
         Without a tolerance, where nothing is compiled and a linear solver makes a round worth
         while.
         """
-        engine = self.engine
+        prepared = self.prepared
         data = self.data
-        if engine.tol or not (self.method.solves_linear_systems and engine.is_numpy):
+        if prepared.tol or not (self.method.solves_linear_systems and prepared.is_numpy):
             return
         if not np.isfinite(data.criterion.value_of_constant_reward(1.0)):
             return
         finer_data = data._replace(
             accuracy=data.accuracy._replace(relative_tolerance=np.float64(0))
         )
-        batch = kernels.run_rounds(
-            engine.backend, self.method, self.evaluates_policy, 1, finer_data, self.state, 1
+        batch = rounds.run_rounds(
+            prepared.backend, self.method, self.evaluates_policy, 1, finer_data, self.state, 1
         )
         if int(batch.n_rounds) and batch.state.bound < self.state.bound:
             self.state = batch.state
@@ -218,20 +220,20 @@ class _Run:
         """
         if not (self.method.solves_linear_systems and self.log.is_stuck):
             return False
-        return float(self.state.bound) <= kernels.TARGET_FLOOR_MULTIPLE * self._rounding_floor
+        return float(self.state.bound) <= rounds.TARGET_FLOOR_MULTIPLE * self._rounding_floor
 
     @property
     def _rounding_floor(self) -> float:
-        return float(kernels.compute_rounding_floor(self.data, self.state.floor))
+        return float(rounds.compute_rounding_floor(self.data, self.state.floor))
 
     def _improve_by_elimination(self) -> None:
         """An average by elimination, where that knows it better than the rounds do."""
         bound = float(self.state.bound)
         if self.is_over and bound <= SHARP_GAIN_FRACTION * abs(float(self.state.center)):
             return
-        useful = USEFUL_REWARD_FRACTION * self.engine.mdp.dynamics.reward_scale
+        useful = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         known = self.is_over and bound <= useful
-        result = eliminate_states(self.engine, self.state, self.evaluates_policy, known=known)
+        result = eliminate_states(self.prepared, self.state, self.evaluates_policy, known=known)
         if result is not None and result.bound < bound:
             self.eliminated = result
 
@@ -239,7 +241,7 @@ class _Run:
         writer = self.checkpoint_writer
         if writer is not None and (writer.is_due or self.is_over):
             writer.write(
-                _read_value(self.engine, self.data.criterion, self.state), self.log.history()
+                _read_value(self.prepared, self.data.criterion, self.state), self.log.history()
             )
 
     def _try_direct_solve_or_correction(self) -> None:
@@ -250,18 +252,18 @@ class _Run:
             return
         if not self.method.solves_linear_systems:
             return
-        if self.log.is_stalled and self.engine.needs_coarse_correction:
-            self.data = self.engine.build_policy_data(self.state.policy)
-        elif not self.engine.is_numpy and (self.use_direct_solve or self.log.is_stalled):
-            direct_state = _solve_directly(self.engine, self.state)
+        if self.log.is_stalled and self.prepared.needs_coarse_correction:
+            self.data = self.prepared.build_policy_data(self.state.policy)
+        elif not self.prepared.is_numpy and (self.use_direct_solve or self.log.is_stalled):
+            direct_state = _solve_directly(self.prepared, self.state)
             self.state = direct_state or self.state
             self.use_direct_solve = direct_state is not None
 
     def make_result(self, partial: bool) -> Result:
         """The result; raises NotConverged if the run did not converge and partial=False."""
-        target = float(kernels.compute_target(self.data, self.state.floor))
+        target = float(rounds.compute_target(self.data, self.state.floor))
         bound = float(self.state.bound)
-        value, gain = _report_values(self.engine, self.data.criterion, self.state)
+        value, gain = _report_values(self.prepared, self.data.criterion, self.state)
         table = None
         if self.eliminated is not None:
             value, table, gain, bound = self.eliminated
@@ -282,7 +284,7 @@ class _Run:
             return Status.CONVERGED
         if gain is not None and bound <= target:
             return Status.TOO_WIDE
-        at_floor = bound <= kernels.FLOOR_REACHED_FACTOR * self._rounding_floor
+        at_floor = bound <= rounds.FLOOR_REACHED_FACTOR * self._rounding_floor
         if at_floor or self._is_limited_by_rounding():
             return Status.ROUNDING_LIMIT
         if self.log.stopped:
@@ -291,29 +293,31 @@ class _Run:
 
     def _find_largest_bound(self, target: float, gain: float | None) -> float:
         """The bound with which a run has converged; a gain must also be known well enough."""
-        if gain is None or self.engine.tol:
+        if gain is None or self.prepared.tol:
             return target
-        return min(target, USEFUL_REWARD_FRACTION * self.engine.mdp.dynamics.reward_scale)
+        return min(target, USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale)
 
 
-def _solve_directly(engine: Engine, state: kernels.IterationState) -> kernels.IterationState | None:
+def _solve_directly(
+    prepared: PreparedModel, state: rounds.IterationState
+) -> rounds.IterationState | None:
     """A start from the value of the present policy, where dynamics offer a direct solve."""
-    mdp = engine.mdp
+    mdp = prepared.mdp
     if not isinstance(mdp.criterion, Discounted):
         return None
-    actions = engine.to_numpy(state.policy)
-    system = engine.dynamics.factorise_policy_system(actions, mdp.discount)
+    actions = prepared.to_numpy(state.policy)
+    system = prepared.dynamics.factorise_policy_system(actions, mdp.discount)
     if system is None:
         return None
     reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
-    return make_initial_state(engine, system.solve(reward), actions)
+    return rounds.make_initial_state(prepared, system.solve(reward), actions)
 
 
 def _read_value(
-    engine: Engine, criterion: CriterionKernel, state: kernels.IterationState
+    prepared: PreparedModel, criterion: CriterionKernel, state: rounds.IterationState
 ) -> NDArray[np.float64]:
     """The values that a run would report now."""
-    parts = engine.to_numpy(state.backup), float(state.center), float(state.shift)
+    parts = prepared.to_numpy(state.backup), float(state.center), float(state.shift)
     return criterion.report_values(*parts)[0]
 
 
@@ -342,14 +346,14 @@ class _RunLog:
         """Whether many rounds brought next to nothing."""
         return self._has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ROUNDS)
 
-    def _has_slowed(self, reduction: float, rounds: int) -> bool:
-        return len(self) > rounds and not self.bounds[-1] < reduction * self.bounds[-1 - rounds]
+    def _has_slowed(self, reduction: float, window: int) -> bool:
+        return len(self) > window and not self.bounds[-1] < reduction * self.bounds[-1 - window]
 
     def should_eliminate(
-        self, engine: Engine, method: Method, done: bool, was_interrupted: bool
+        self, prepared: PreparedModel, method: Method, done: bool, was_interrupted: bool
     ) -> bool:
         """Whether an average may need elimination: at the end, and where rounds bring little."""
-        if not isinstance(engine.mdp.criterion, Average) or (was_interrupted and not done):
+        if not isinstance(prepared.mdp.criterion, Average) or (was_interrupted and not done):
             return False
         if done:
             return True
@@ -360,16 +364,14 @@ class _RunLog:
 
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last rounds."""
-        rounds = min(ETA_WINDOW_ROUNDS, len(self) - 1)
-        if rounds < 1 or not 0 < self.bounds[-1] < self.bounds[-1 - rounds] < np.inf:
+        window = min(ETA_WINDOW_ROUNDS, len(self) - 1)
+        if window < 1 or not 0 < self.bounds[-1] < self.bounds[-1 - window] < np.inf:
             return None
-        log_reduction = np.log(self.bounds[-1 - rounds] / self.bounds[-1]) / rounds
-        seconds_per_round = (self.seconds[-1] - self.seconds[-1 - rounds]) / rounds
-        return (
-            float(max(np.log(self.bounds[-1] / target), 0.0) / log_reduction * seconds_per_round)
-            if target > 0
-            else None
-        )
+        if not target > 0:
+            return None
+        log_reduction = np.log(self.bounds[-1 - window] / self.bounds[-1]) / window
+        seconds_per_round = (self.seconds[-1] - self.seconds[-1 - window]) / window
+        return float(max(np.log(self.bounds[-1] / target), 0.0) / log_reduction * seconds_per_round)
 
     def add(self, bounds, changes, target) -> None:
         seconds_before = self.seconds[-1] if self.seconds else 0.0
@@ -393,11 +395,11 @@ class _RunLog:
 
 
 def _report_values(
-    engine: Engine, criterion: CriterionKernel, state: kernels.IterationState
+    prepared: PreparedModel, criterion: CriterionKernel, state: rounds.IterationState
 ) -> tuple[Any, float | None]:
     """(values to report, gain or None), as they are given out."""
     offsets = float(state.center), float(state.shift)
-    if engine.layout is None:
-        return criterion.report_values(engine.to_result(state.backup), *offsets)
+    if prepared.layout is None:
+        return criterion.report_values(prepared.to_result(state.backup), *offsets)
     value, gain = criterion.report_values(state.backup, *offsets)
-    return engine.layout.to_result(value), gain
+    return prepared.layout.to_result(value), gain

@@ -1,6 +1,6 @@
 """What a method of solving is: the way to the next point, and all that the loop asks of it.
 
-The loop (``kernels``) evaluates each point v: it backs it up, b = T v with the greedy policy, and
+The loop (``rounds``) evaluates each point v: it backs it up, b = T v with the greedy policy, and
 encloses the optimum. A method only says which point comes next, so any method is as trustworthy as
 any other; a poor one is slow. To add one, derive from ``Method`` and write ``refine``:
 
@@ -27,8 +27,8 @@ from tessella.errors import ArgumentError, counted
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
+    from tessella.solvers.rounds import IterationState
 
 
 @dataclass(frozen=True)

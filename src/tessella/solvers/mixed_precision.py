@@ -33,7 +33,7 @@ from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import IterationState
+    from tessella.solvers.rounds import IterationState
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,7 @@ def _count_blocks(count: int, n: int, direct_max_rows: int) -> tuple[list[tuple[
 
 
 class CoarseCorrection(NamedTuple):
-    """What the correction needs, as the kernels take it."""
+    """What the correction needs, as compiled functions take it."""
 
     interpolation: tuple  # (m, n) for each axis: hat functions over its cut points
     restriction: tuple  # (m, n) the same, with rows that sum to 1

@@ -27,12 +27,12 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, round_down, round_up
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.hitting_times import bound_policy_hitting_time
 from tessella.solvers.method import validate_tol
 from tessella.solvers.mixed_precision import scale_residual, to_single_precision
 from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.prepared_model import PreparedModel
 
 # A correction that leaves more of the residual than this has failed.
 CORRECTION_MAX_RESIDUAL_RATIO = 0.5
@@ -109,26 +109,26 @@ def compute_visits(
     tol = validate_tol(tol) or 1e-11
     plan = plan_for_policies(mdp, plan)
     mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
-    engine = Engine(plan)
-    share, bound = _solve_occupancy(engine, checked_policy.table, mu, tol, max_rounds, guess)
+    prepared = PreparedModel(plan)
+    share, bound = _solve_occupancy(prepared, checked_policy.table, mu, tol, max_rounds, guess)
     return Occupancy(mdp, checked_policy, mu, share, bound)
 
 
 @in_float64
 def _solve_occupancy(
-    engine: Engine, actions, mu, tol: float, max_rounds: int, guess: NDArray | None
+    prepared: PreparedModel, actions, mu, tol: float, max_rounds: int, guess: NDArray | None
 ) -> tuple[NDArray, float]:
     """(grid) the occupancy, and a bound on the sum of its errors."""
-    mdp = engine.mdp
-    use_single = engine.plan.evaluation == "single"
-    factor = _compute_error_factor(engine, actions)
-    floor = engine.adjoint_rounding_floor * engine.contraction_gap * factor
+    mdp = prepared.mdp
+    use_single = prepared.plan.evaluation == "single"
+    factor = _compute_error_factor(prepared, actions)
+    floor = prepared.adjoint_rounding_floor * prepared.contraction_gap * factor
     target = max(tol, 2 * floor)
-    policy, rhs = to_backend(engine.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
-    system = engine.backend, engine.build_policy_data(policy), policy, rhs
+    policy, rhs = to_backend(prepared.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
+    system = prepared.backend, prepared.build_policy_data(policy), policy, rhs
     d = rhs
     if guess is not None:
-        d = to_backend(engine.backend, guess.reshape(mu.shape).astype(float))
+        d = to_backend(prepared.backend, guess.reshape(mu.shape).astype(float))
     residual = bound = np.inf
     for _ in range(max_rounds):
         previous = residual
@@ -137,7 +137,7 @@ def _solve_occupancy(
         if bound <= target:
             return np.asarray(d), bound
         if residual > CORRECTION_MAX_RESIDUAL_RATIO * previous:
-            d = _solve_directly(engine, np.asarray(actions), rhs, d)
+            d = _solve_directly(prepared, np.asarray(actions), rhs, d)
     reached = round_up(bound)
     needed = round_down(target)
     raise NotConverged(f"occupancy: bound {reached} after {max_rounds} rounds, not {needed}")
@@ -152,25 +152,25 @@ def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, 
     return trial, float(residual)
 
 
-def _compute_error_factor(engine: Engine, table: NDArray) -> float:
+def _compute_error_factor(prepared: PreparedModel, table: NDArray) -> float:
     """What the sum of a residual is multiplied by to bound the sum of the errors."""
-    if isinstance(engine.mdp.criterion, Average):
+    if isinstance(prepared.mdp.criterion, Average):
         return 1 + 2 * bound_policy_hitting_time(
-            engine, table
+            prepared, table
         )  # of (I - P + mean)^-1: see ``hitting_times``
-    return 1 / engine.contraction_gap
+    return 1 / prepared.contraction_gap
 
 
-def _solve_directly(engine: Engine, table: NDArray, rhs, d):
+def _solve_directly(prepared: PreparedModel, table: NDArray, rhs, d):
     """The occupancy by a direct solve, where dynamics offer one."""
-    mdp = engine.mdp
+    mdp = prepared.mdp
     if not isinstance(mdp.criterion, Discounted):
         return d
-    system = engine.dynamics.factorise_policy_system(table, mdp.discount)
+    system = prepared.dynamics.factorise_policy_system(table, mdp.discount)
     if system is None:
         return d
     solution = system.solve(np.asarray(rhs).ravel(), trans="T")
-    return to_backend(engine.backend, solution.reshape(d.shape))
+    return to_backend(prepared.backend, solution.reshape(d.shape))
 
 
 @compile_per_shape("backend", "single")

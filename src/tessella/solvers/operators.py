@@ -21,6 +21,7 @@ from tessella.mdp.dynamics import Backend, fold_actions
 from tessella.numerics import array_namespace
 from tessella.solvers.multigrid import apply_adjoint_correction, apply_correction
 
+DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: the target without a tolerance
 MIN_REWARD_SCALE = 1e-280  # rewards below this are rejected: their products could vanish
 
 
@@ -38,7 +39,7 @@ class AccuracySettings(NamedTuple):
 
 
 class ModelData(NamedTuple):
-    """The numbers of a model, as the kernels take them."""
+    """The numbers of a model, as compiled functions take them."""
 
     arrays: Any  # of the dynamics
     feasible: Any  # (A, *grid), or None
@@ -66,9 +67,10 @@ class Operators:
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
-        return self._build_q(self.criterion.discount * value)
+        return self.q_of_discounted(self.criterion.discount * value)
 
-    def _build_q(self, discounted: Any) -> Callable[[Any], Any]:
+    def q_of_discounted(self, discounted: Any) -> Callable[[Any], Any]:
+        """The same from discount * value."""
         backend = self.backend
         feasible = self.data.feasible
         xp = array_namespace(discounted)
@@ -126,7 +128,7 @@ class Operators:
         q_A = self._compute_all_q(discounted)
         if q_A is not None:
             return q_A.max(axis=0), q_A.argmax(axis=0).astype(np.int32)
-        q_of = self._build_q(discounted)
+        q_of = self.q_of_discounted(discounted)
         xp = array_namespace(discounted)
 
         def step(action, carry):

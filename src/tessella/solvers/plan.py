@@ -35,8 +35,8 @@ from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import MixedPrecision
 from tessella.solvers.multigrid import bytes_of_correction
+from tessella.solvers.operators import DEFAULT_RELATIVE_TOLERANCE
 
-DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: what a solve aims at without a tolerance
 TIMED_SWEEPS = 3  # sweeps that are timed
 
 
@@ -242,9 +242,9 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     arrays["linear systems"] = 24 * n
     if plan.correction == "none":
         return arrays
-    from tessella.solvers.engine import Engine
+    from tessella.solvers.prepared_model import PreparedModel
 
-    arrays["coarse nodes"] = bytes_of_correction(Engine(plan).coarse_axes)
+    arrays["coarse nodes"] = bytes_of_correction(PreparedModel(plan).coarse_axes)
     return arrays if plan.backend == "numpy" else arrays | single
 
 
@@ -301,13 +301,14 @@ def _device_memory() -> Mapping[str, int]:
 
 def measure_sweep_seconds(plan: ExecutionPlan, partition: Partition | None = None) -> float:
     """Seconds of one plain sweep by this plan, after compiling; in blocks of a partition."""
-    from tessella.solvers.engine import Engine, run_sweeps
     from tessella.solvers.in_place import build_in_place_sweep
+    from tessella.solvers.prepared_model import PreparedModel
+    from tessella.solvers.rounds import run_sweeps
 
-    engine = Engine(plan)
-    sweep = partial(run_sweeps, engine)
+    prepared = PreparedModel(plan)
+    sweep = partial(run_sweeps, prepared)
     if partition is not None:
-        sweep = build_in_place_sweep(engine, partition)
+        sweep = build_in_place_sweep(prepared, partition)
     sweep(1)
     started = time.perf_counter()
     sweep(TIMED_SWEEPS)

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from tessella.numerics import array_namespace
 from tessella.solvers.method import Method, require_between, require_whole_number
+from tessella.solvers.rounds import IterationState, compute_target
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
 
 SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
@@ -142,8 +142,6 @@ def run_greedy_sweeps(
     operators: Operators, state: IterationState, t: EvaluationThresholds
 ) -> GreedyState:
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
-    from tessella.solvers.kernels import compute_target
-
     criterion = operators.criterion
     goal = float(compute_target(operators.data, state.floor)) / 2
     previous_span = float(criterion.span(state.backup - state.value))
@@ -246,8 +244,6 @@ def choose_relative_tolerance(
 
 def compute_target_ratio(operators: Operators, state: IterationState, t: EvaluationThresholds):
     """The share of its bound that a run may end with; smaller if no tolerance was given."""
-    from tessella.solvers.kernels import compute_target
-
     data = operators.data
     ratio = compute_target(operators.data, state.floor) / state.bound
     if data.coarse is not None:

@@ -166,11 +166,11 @@ class Solution(Result):
     def _precision(self) -> Precision:
         if self.precision is not None:
             return self.precision
-        from tessella.solvers.engine import Engine
         from tessella.solvers.hitting_times import bound_relative_error
+        from tessella.solvers.prepared_model import PreparedModel
 
-        engine = Engine(self.policy_plan)
-        return bound_relative_error(engine, self.value, self.policy.table, self.error_bound)
+        prepared = PreparedModel(self.policy_plan)
+        return bound_relative_error(prepared, self.value, self.policy.table, self.error_bound)
 
     @property
     def value_error(self) -> float:
@@ -212,9 +212,10 @@ class Solution(Result):
 
         They lie within half of ``tie_tolerance`` of the optimal ones.
         """
-        from tessella.solvers.engine import Engine, compute_q_values
+        from tessella.solvers.bounds import compute_q_values
+        from tessella.solvers.prepared_model import PreparedModel
 
-        return compute_q_values(Engine(self.policy_plan), self.value)
+        return compute_q_values(PreparedModel(self.policy_plan), self.value)
 
     def _coordinates(self) -> Variables:
         """The values along each dimension: the grid's axes, and the action with its components."""

@@ -65,6 +65,9 @@ class ShardedBackend(Backend):
             check_vma=False,
         )
 
+    def shard_layout(self, shape: tuple[int, ...]) -> ShardLayout:
+        return ShardLayout(self, shape)
+
     def shared_backup(self, arrays, w_S, pay):
         def work(arrays, w):
             return self.block_backend.shared_backup(local_arrays(arrays), self._with_halo(w), pay)
@@ -201,6 +204,9 @@ class ShardLayout:
 
     def to_result(self, array: jax.Array) -> ShardedArray:
         return ShardedArray(array, self.partition.axis, self.partition.length)
+
+    def from_result(self, array: ShardedArray) -> jax.Array:
+        return array.array
 
 
 class ShardedArray:

@@ -1,31 +1,30 @@
-"""The loop that every method shares, by NumPy or compiled.
+"""The rounds that every method shares, by NumPy or compiled; ``loop`` runs them in batches.
 
-Each round ends by evaluating a point: a backup b = T v (or T_pi v, when a policy is evaluated) and
-what the criterion's kernel makes of the residual b - v. A stated bound can be
-recomputed from the value's residual (``bound_error``). A method computes the next v from
-(v, b, greedy policy).
+A round takes the method's next point v, computed from (v, b, greedy policy) of the last one, and
+evaluates it: a backup b = T v (or T_pi v, when a policy is evaluated) and what the criterion's
+kernel makes of the residual b - v.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.criteria.total import TotalKernel
 from tessella.errors import ArgumentError
-from tessella.mdp.compilation import compile_per_shape
-from tessella.mdp.dynamics import fold_actions
+from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.numerics import NUMPY, array_namespace
 from tessella.rounding import EPS
 from tessella.solvers.method import Method
-from tessella.solvers.multigrid import CoarseAxis, probe_coarse_system
 from tessella.solvers.operators import ModelData, Operators, max_abs
 
-DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: the target without a tolerance ...
-TARGET_FLOOR_MULTIPLE = 2.0  # ... but for no less than this multiple of what rounding leaves
-# Actions further apart than this, on the scale of values, never count as tied.
-TIE_RELATIVE_WIDTH = 1e-9
+if TYPE_CHECKING:
+    from tessella.solvers.prepared_model import PreparedModel
+
+# Without a tolerance, the target is no less than this multiple of what rounding leaves.
+TARGET_FLOOR_MULTIPLE = 2.0
 SAFEGUARD_GROWTH_FACTOR = 1000.0  # a bound that widens by more than this calls for a plain sweep
 FLOOR_REACHED_FACTOR = 1.1  # a bound this close to its floor will not get better
 
@@ -200,7 +199,7 @@ def run_rounds(
 
 
 @compile_per_shape("backend")
-def run_plain_sweeps(backend, data: ModelData, value, count):
+def _run_plain_sweeps(backend, data: ModelData, value, count):
     """T^count v."""
     return Operators(backend, data).iterate_bellman(value, count)
 
@@ -215,144 +214,40 @@ def evaluate_first_point(
     )
 
 
-@compile_per_shape("backend", "axes")
-def compute_coarse_system(backend, axes: tuple[CoarseAxis, ...], data: ModelData, policy):
-    """What the system of the nodes of ``multigrid`` is made of, for a policy."""
-    operators = Operators(backend, data)
-    return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), axes, policy)
+def make_initial_state(
+    prepared: PreparedModel, value: NDArray | None, policy: NDArray | None
+) -> IterationState:
+    """Where a run begins: at ``value`` and ``policy``, or at zeros."""
+    shape = prepared.mdp.grid.shape
+    if value is None and policy is None:
+        return _make_state(*prepared.make_zeros())
+    point = np.zeros(shape) if value is None else _check_guess(value, shape)
+    if prepared.mdp.dynamics.reward_scale == 0:
+        point = np.zeros(shape)  # all values are 0; a distant guess would decay slowly
+    actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
+    return _make_state(*(prepared.to_device(array.reshape(shape)) for array in (point, actions)))
 
 
-@compile_per_shape("backend", "evaluates_policy")
-def bound_error(backend, evaluates_policy: bool, data: ModelData, value, policy, extra):
-    """What the residual of ``value`` proves: a bound on |value - V*|, or on |value - V_pi|.
-
-    ``extra`` is a further error that a backup may have.
-    """
-    residual, eta = compute_bellman_residual(backend, evaluates_policy, data, value, policy, extra)
-    return data.criterion.bound_error((1 + EPS) * max_abs(residual) + eta)
+def _check_guess(value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    point = np.asarray(value, dtype=float)
+    if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
+        requirement = f"a guess must hold finite values of shape {shape}"
+        raise ArgumentError(requirement, value=f"got {point.shape}")
+    return point
 
 
-@compile_per_shape("backend", "evaluates_policy")
-def compute_bellman_residual(
-    backend, evaluates_policy: bool, data: ModelData, value, policy, extra
-):
-    """(T v - v, how far that may be off), or with T_pi."""
-    operators, v, shift = center_values(backend, data, value)
-    backup, _ = back_up(operators, evaluates_policy, v, policy)
-    # v itself is off by half a unit of its last digit, and so is the difference.
-    return backup - v, operators.rounding(v, shift, backup) + extra + EPS * max_abs(v)
+def _make_state(v, pi) -> IterationState:
+    zero = np.float64(0)
+    infinite = np.float64(np.inf)
+    return IterationState(v, v, pi, zero, zero, infinite, zero, np.int64(0))
 
 
-def center_values(backend, data: ModelData, value):
-    """(operators, value - shift, shift)."""
-    operators = Operators(backend, data)
-    v, shift = operators.criterion.split_shift(value)
-    return operators.for_shift(shift), v, shift
+@in_float64
+def run_sweeps(prepared: PreparedModel, count: int) -> None:
+    """So many plain sweeps from zero, in double precision: for timing them."""
+    import jax
 
-
-@compile_per_shape("backend")
-def compute_all_action_values(backend, data: ModelData, value):
-    """(A, *grid) values of each action."""
-    operators, v, shift = center_values(backend, data, value)
-    q_of = operators.q(v)
-    # One action at a time: stacking ready arrays would hold all of them twice.
-    xp = array_namespace(v)
-    return xp.map_items(lambda action: q_of(action) + shift, xp.arange(backend.n_actions))
-
-
-class Decision(NamedTuple):
-    """What the action values at a point say, without storing them."""
-
-    margin: Any  # best minus second best; inf where only one action is feasible
-    policy: Any  # the lowest action index among those that tie with the best
-    tie: Any  # what the error of the value and rounding could overturn
-
-
-@compile_per_shape("backend")
-def decide(backend, data: ModelData, value, bound) -> Decision:
-    """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
-    operators, v, shift = center_values(backend, data, value)
-    eta = operators.rounding(v, shift)
-    tie = 2 * (operators.criterion.contraction_factor * bound + eta)
-    tie_width = tie_window(data, tie, eta)
-    q_A = operators.compute_all_q(v)
-    if q_A is not None:
-        return Decision(*rank_actions(q_A, tie_width), tie)
-    q_of = operators.q(v)
-    best, second = find_best_two(backend, q_of, v)
-    return Decision(best - second, pick_lowest_tied(backend, q_of, best, tie_width), tie)
-
-
-def tie_window(data: ModelData, tie, eta):
-    """How far below the best an action's value may be for its index to count: at most ``tie``.
-
-    Computed action values are within tie / 2 of the optimal ones. So two actions that are equally
-    good differ by at most ``tie``, and an action inside this width loses at most tie + width, that
-    is 2 tie, where it is taken. A loose bound leaves much undecided, yet the best guess is still
-    the greedy action: this width stays below ``TIE_RELATIVE_WIDTH``.
-    """
-    xp = array_namespace(eta)
-    narrow = xp.minimum(
-        tie,
-        TIE_RELATIVE_WIDTH * data.criterion.value_of_constant_reward(data.accuracy.reward_scale),
+    value, _ = prepared.make_zeros()
+    jax.block_until_ready(
+        _run_plain_sweeps(prepared.backend, prepared.data, value, np.int64(count))
     )
-    return xp.maximum(narrow, 2 * eta)
-
-
-def rank_actions(q_A, tie_width):
-    """(grid) margins and the lowest actions near the best, from (A, grid) values of all actions."""
-    best = q_A.max(axis=0)
-    policy = (q_A >= best - tie_width).argmax(axis=0).astype(np.int32)
-    if len(q_A) == 1:
-        return np.full(best.shape, np.inf), policy
-    return best - np.partition(q_A, -2, axis=0)[-2], policy
-
-
-def pick_lowest_tied(backend, q_of, best, tie_width):
-    """(grid) the lowest action index whose value is within ``tie_width`` of the best."""
-    xp = array_namespace(best)
-
-    def choose(action, chosen):
-        is_tied = (chosen < 0) & (q_of(action) >= best - tie_width)
-        return xp.where(is_tied, xp.asarray(action, xp.int32), chosen)
-
-    return fold_actions(backend, choose, xp.full(best.shape, -1, xp.int32))
-
-
-def find_best_two(backend, q_of, template):
-    """(grid) values of the best action and of the second best; arrays are like ``template``."""
-    xp = array_namespace(template)
-
-    def rank(action, carry):
-        best, second = carry
-        q_S = q_of(action)
-        return xp.maximum(best, q_S), xp.maximum(second, xp.minimum(best, q_S))
-
-    lowest = xp.full(template.shape, -xp.inf)
-    return fold_actions(backend, rank, (lowest, lowest))
-
-
-class PolicyComparison(NamedTuple):
-    """How a policy's actions compare with the best ones at a point."""
-
-    margin: Any  # best minus second best
-    local_loss: Any  # best minus the policy's
-    tie: Any  # what the error of the value, rounding and ``extra`` could overturn
-
-
-@compile_per_shape("backend")
-def compare_policy(backend, data: ModelData, value, bound, policy, extra) -> PolicyComparison:
-    """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*."""
-    operators, v, shift = center_values(backend, data, value)
-    xp = array_namespace(v)
-    q_of = operators.q(v)
-    eta = operators.rounding(v, shift)
-    best, second = find_best_two(backend, q_of, v)
-
-    def pick(action, picked):
-        return xp.where(policy == action, q_of(action), picked)
-
-    # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
-    chosen = fold_actions(backend, pick, xp.zeros(value.shape))
-    tie = 2 * (operators.criterion.contraction_factor * bound + eta + extra)
-    return PolicyComparison(best - second, best - chosen, tie)
