@@ -277,19 +277,11 @@ def check_method(method: Method) -> None:
         f"{method.name}: two methods that differ in tol alone must be equal: it is a number, and "
         "compiling for each would be slow"
     )
-    supported = [mdp for mdp in make_models() if _supports(method, mdp)]
+    supported = [mdp for mdp in make_models() if method.supports(mdp)]
     assert supported, f"{method.name} supports none of the models that it is tried on"
     for mdp in supported:
         _check_solves(method, mdp)
     _check_stops(method, supported[0])
-
-
-def _supports(method: Method, mdp: MDP) -> bool:
-    try:
-        method.check_supports(mdp)
-    except ArgumentError:
-        return False
-    return True
 
 
 def make_models() -> Iterator[MDP]:

@@ -148,7 +148,7 @@ def test_a_method_written_with_jax_solves_tables_too():
     from jax import lax
 
     class Doubled(ts.Method):
-        def refine(self, operators, state):
+        def step(self, operators, state):
             return lax.fori_loop(
                 0, 2, lambda _, v: operators.policy_bellman(state.policy, v), state.backup
             )
@@ -288,7 +288,7 @@ def test_policies_that_sweeps_would_change_are_not_evaluated(monkeypatch):
 @pytest.mark.parametrize("discount", [0.99, 0.999999])
 def test_a_start_that_is_off_by_the_same_everywhere_costs_no_rounds(n, discount):
     class Far(ts.InexactPolicyIteration):
-        def begin(self, mdp):
+        def init(self, mdp):
             return np.full(n, 1e12)
 
     mdp = ts.MDP.from_arrays(np.full((1, n, n), 1 / n), 1.0 + np.arange(n)[:, None], discount)
@@ -301,7 +301,7 @@ def test_a_start_that_is_off_by_the_same_everywhere_costs_no_rounds(n, discount)
 @pytest.mark.parametrize("guess", [None, 1.0])
 def test_a_model_that_pays_nothing_is_worth_nothing(guess):
     class Guessed(ts.InexactPolicyIteration):
-        def begin(self, mdp):
+        def init(self, mdp):
             return None if guess is None else np.full(STATES, guess)
 
     mdp = ts.MDP.from_arrays(rows(False), np.zeros((STATES, ACTIONS)), 0.9, layout="SAS")

@@ -142,7 +142,7 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
     if not single:
         monkeypatch.setattr(
             average_reward._SinglePrecisionCorrections,
-            "refine",
+            "step",
             lambda self, operators, state: state.backup,
         )
     # Another limit of products than elsewhere, so that nothing compiled before is met.

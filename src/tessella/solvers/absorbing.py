@@ -21,7 +21,7 @@ from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.model import MDP
 from tessella.numerics import array_namespace
-from tessella.rounding import EPS, round_up, two_sum
+from tessella.rounding import EPS, two_sum
 from tessella.solvers.bounds import decide
 from tessella.solvers.elimination import (
     MAX_POLICIES,
@@ -49,7 +49,7 @@ from tessella.solvers.recurrent_classes import (
     check_recurrent_classes,
     find_shortest_path_policy,
 )
-from tessella.solvers.result import History, Result
+from tessella.solvers.result import History, Result, Status, end_run
 
 TIME_BOUND_MAX_TRIES = 6  # to find a time to the end that holds at the value found with it
 TIME_GROWTH_FACTOR = 1.5  # of the time needed, so that the next try finds no more
@@ -84,7 +84,7 @@ def _iterate_to_the_end(
     # Its bounds are those of residuals.
     residual_model = PreparedModel(prepared.plan, absorption_time=1.0)
     hidden_callback = None if callback is None else _hide_bounds(callback)
-    guess = set_zero_at(absorbing, method.begin(mdp))
+    guess = set_zero_at(absorbing, method.init(mdp))
     result = iterate(residual_model, method, guess=guess, callback=hidden_callback, partial=partial)
     history = replace(result.history, bound=np.full(result.sweeps, np.inf))
     absorption_time = 0.0
@@ -146,14 +146,17 @@ def _improve_proper_policy(
     rounding = EPS * (mdp.dynamics.rounding_terms + 8) * size
     bound = (residual * absorption_time + rounding) * (1 + 8 * EPS)
     history = History(np.array([bound]), np.array([0]), np.array([time.perf_counter() - began]))
-    converged = not prepared.tol or bound <= prepared.tol
-    reason = f"float64 leaves a bound of {round_up(bound)}"
+    is_known = not prepared.tol or bound <= prepared.tol
     shape = absorbing.shape
-    result = Result(
-        value[0].reshape(shape), bound, converged, reason, history, table=actions.reshape(shape)
+    result = end_run(
+        Status.SOLVED_DIRECTLY if is_known else Status.ROUNDING_LIMIT,
+        value[0].reshape(shape),
+        bound,
+        prepared.tol,
+        history,
+        may_raise=not partial,
+        table=actions.reshape(shape),
     )
-    if not (converged or partial):
-        raise NotConverged(f"float64 cannot certify tol={prepared.tol:.3g}: {reason}", result)
     return PreparedModel(prepared.plan, prepared.tol, absorption_time), result
 
 

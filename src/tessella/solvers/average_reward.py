@@ -50,7 +50,7 @@ def solve_average_reward(
     first, *others = _make_phases(prepared, method)
     # The limit of the warm-up is not one that the caller has set.
     monitor = _PhaseMonitor(callback, first.stop_rule, None)
-    guess = method.begin(prepared.mdp)
+    guess = method.init(prepared.mdp)
     result = iterate(prepared, first.method, guess=guess, callback=monitor, partial=True)
     may_go_on = not monitor.stopped
     sweeps_left = method.max_sweeps
@@ -137,7 +137,7 @@ class _SinglePrecisionSweeps(ModifiedPolicyIteration):
 
     requires_jax = True
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         first = operators.criterion.step(state.value, state.backup)
         sweep = bound_to(to_single_precision(operators).policy_step, state.policy)
         point = JAX.repeat(self.partial_sweeps, sweep, first.astype(JAX.float32))
@@ -151,7 +151,7 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
 
     requires_jax = True
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         single = to_single_precision(operators)
         criterion = operators.criterion
         residual = state.backup - state.value

@@ -20,19 +20,19 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, NotConverged
+from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
 from tessella.mdp.finite_horizon import CompiledPeriodBackend, FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.tabular.rows import PeriodBackend
 from tessella.numerics import array_namespace
-from tessella.rounding import OUTWARD_FACTOR, round_up
-from tessella.solvers.bounds import compute_tie, compute_tie_width, rank_actions
+from tessella.rounding import OUTWARD_FACTOR
+from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
 from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import History, Result
+from tessella.solvers.result import History, Result, Status, end_run
 
 AnyPeriodBackend = CompiledPeriodBackend | PeriodBackend
 # Action values of a period that are kept while it is worked on: 1 GiB.
@@ -45,14 +45,20 @@ class BackwardInduction(Method):
 
     requires_jax = False
     runs_on_one_device = True
+    has_own_loop = True
 
     def check_supports(self, mdp: MDP) -> None:
         if not supports_backward_induction(mdp):
             requirement = "backward induction needs a finite-horizon model"
             raise ArgumentError(requirement, value=f"got {mdp.criterion}")
 
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return state.backup
+
+    def run(
+        self, prepared: PreparedModel, callback: Callback | None, partial: bool
+    ) -> tuple[Result, Decision]:
+        return run_backward_pass(prepared, self, callback, partial)
 
 
 class PeriodResult(NamedTuple):
@@ -73,7 +79,7 @@ def supports_backward_induction(mdp: MDP) -> bool:
 @in_float64
 def run_backward_pass(
     prepared: PreparedModel, method: Method, callback: Callback | None, partial: bool
-) -> tuple[Result, PeriodResult]:
+) -> tuple[Result, Decision]:
     """The optimum, and what is known of its policy; ``callback`` is called after every period.
 
     A callback may stop it. Of the earlier times no more is known then than the rewards tell.
@@ -97,13 +103,21 @@ def run_backward_pass(
     history = History(bounds, np.zeros(reached, np.int64), np.array(seconds))
     error_bound = float(all_periods.error.max())
     tolerance = method.tolerance(prepared.mdp)
-    is_whole = reached == periods
-    converged = is_whole and (tolerance is None or error_bound <= tolerance)
-    reason = _explain_end(reached, periods, error_bound, tolerance)
-    result = Result(all_periods.value, error_bound, converged, reason, history)
-    if is_whole and not converged and not partial:
-        raise NotConverged(reason, result)
-    return result, all_periods
+    status = Status.SOLVED_BY_PERIODS
+    if reached < periods:
+        status = Status.STOPPED_EARLY
+    elif tolerance is not None and not error_bound <= tolerance:
+        status = Status.ROUNDING_LIMIT
+    result = end_run(
+        status,
+        all_periods.value,
+        error_bound,
+        tolerance,
+        history,
+        may_raise=not partial,
+        periods=periods,
+    )
+    return result, Decision(all_periods.margin, all_periods.policy, float(all_periods.tie.max()))
 
 
 def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:
@@ -122,18 +136,6 @@ def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:
 def _asks_to_stop(callback: Callback, progress: Progress) -> bool:
     with in_callers_setting():
         return bool(callback(progress))
-
-
-def _explain_end(reached: int, periods: int, bound: float, tolerance: float | None) -> str:
-    reason = f"every period was solved once; rounding leaves {round_up(bound)}"
-    if reached < periods:
-        return (
-            f"stopped by the callback after {reached} of {periods} periods, counted from the last; "
-            "earlier times have the value 0"
-        )
-    if tolerance is not None and bound > tolerance:
-        return f"float64 cannot certify tol={tolerance:.3g} for this model: {reason}"
-    return reason
 
 
 def _not_reached(prepared: PreparedModel, t: int) -> PeriodResult:

@@ -26,7 +26,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, NotConverged
+from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_device
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import take_range, with_length
@@ -35,12 +35,12 @@ from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import choose_partition
-from tessella.solvers.bounds import compute_tie, compute_tie_width, rank_actions
+from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
 from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method, require_whole_number
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import History, Result, Status
+from tessella.solvers.result import History, Result, end_run, find_status
 from tessella.solvers.rounds import FLOOR_REACHED_FACTOR
 
 SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
@@ -57,6 +57,7 @@ class InPlace(Method):
     states: int = 1 << 26
 
     follows_stages = True
+    has_own_loop = True
     runs_on_one_device = True
 
     def __post_init__(self) -> None:
@@ -70,8 +71,17 @@ class InPlace(Method):
             requirement = "value iteration in place serves models of stages with discounted rewards"
             raise ArgumentError(requirement, value=f"this is {mdp.criterion}")
 
-    def refine(self, operators, state):
+    @property
+    def block_states(self) -> int:
+        return self.states
+
+    def step(self, operators, state):
         return state.backup
+
+    def run(
+        self, prepared: PreparedModel, callback: Callback | None, partial: bool
+    ) -> tuple[Result, Decision]:
+        return iterate_in_place(prepared, self, callback, partial)
 
 
 @dataclass(frozen=True)
@@ -282,20 +292,10 @@ def _decide_block(backend: StageBackend, cut: Partition, value, first, data: Mod
     return _slice_interior(cut, ranked.policy), _slice_interior(cut, ranked.margin)
 
 
-@dataclass(frozen=True, eq=False)
-class InPlaceResult:
-    """What value iteration in place leaves."""
-
-    result: Result
-    policy: BlockwiseArray
-    margin: BlockwiseArray
-    tie: float  # margins up to this are ties
-
-
 @in_float64
 def iterate_in_place(
     engine: PreparedModel, method: InPlace, callback: Callback | None, partial: bool
-) -> InPlaceResult:
+) -> tuple[Result, Decision]:
     """Sweep until the tolerance or a limit is reached, or until the callback stops it."""
     mdp = engine.mdp
     tol = method.tolerance(engine.mdp)
@@ -368,32 +368,25 @@ def _make_result(
     history: History,
     stopped: bool,
     partial: bool,
-) -> InPlaceResult:
+) -> tuple[Result, Decision]:
     bound, eta, tol = accuracy
     data = sweeper.engine.build_data(None, None)
     tie = compute_tie(float(data.criterion.contraction_factor) * bound, eta)
     tie_width = float(compute_tie_width(data, tie, eta))
-    status = Status.LIMIT
-    if bound <= tol:
-        status = Status.CONVERGED
-    elif np.isnan(bound):
-        raise NotConverged(Status.BROKE_DOWN.describe(bound, tol, len(history), method.limit))
-    elif bound <= FLOOR_REACHED_FACTOR * _floor_of(sweeper.engine, eta):
-        status = Status.ROUNDING_LIMIT
-    elif stopped:
-        status = Status.STOPPED
-    reason = status.describe(bound, tol, len(history), method.limit)
+    at_floor = bound <= FLOOR_REACHED_FACTOR * _floor_of(sweeper.engine, eta)
     value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_block_values)
-    result = Result(value, bound, bound <= tol, reason, history)
-    if not result.converged and not partial and not stopped:
-        raise NotConverged(reason, result)
-    policy = BlockwiseArray(sweeper, np.int32, lambda k: sweeper.decide_block(k, tie_width)[0])
-    return InPlaceResult(
-        result,
-        policy,
-        BlockwiseArray(sweeper, np.float64, lambda k: sweeper.decide_block(k, tie_width)[1]),
-        tie,
+    result = end_run(
+        find_status(bound, tol, at_floor=at_floor, is_stopped=stopped),
+        value,
+        bound,
+        tol,
+        history,
+        may_raise=not (partial or stopped),
+        limit=method.limit,
     )
+    policy = BlockwiseArray(sweeper, np.int32, lambda k: sweeper.decide_block(k, tie_width)[0])
+    margin = BlockwiseArray(sweeper, np.float64, lambda k: sweeper.decide_block(k, tie_width)[1])
+    return result, Decision(margin, policy, tie)
 
 
 _EMPTY_BACKEND = StageBackend((), 0)

@@ -41,7 +41,7 @@ class LinearProgramming(Method):
         super().__post_init__()
         require_whole_number(self, "max_states", 1)
 
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return state.backup
 
     def tolerance(self, mdp: MDP) -> float | None:
@@ -62,7 +62,7 @@ class LinearProgramming(Method):
                 value=f"{mdp.n_states:,} states are more than max_states={self.max_states:,}",
             )
 
-    def begin(self, mdp: MDP) -> NDArray[np.float64]:
+    def init(self, mdp: MDP) -> NDArray[np.float64]:
         """(S,) the value of the policy that the linear program selects."""
         from scipy.optimize import linprog
         from scipy.sparse import csr_array, eye_array, vstack

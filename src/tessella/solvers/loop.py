@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from tessella.criteria.average import Average
 from tessella.criteria.criterion import CriterionKernel
 from tessella.criteria.discounted import Discounted
-from tessella.errors import NotConverged
 from tessella.mdp.compilation import in_callers_setting, in_float64
 from tessella.solvers import rounds
 from tessella.solvers.elimination import EliminationResult, eliminate_states
@@ -25,7 +24,14 @@ from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import check_recurrent_classes
-from tessella.solvers.result import CheckpointWriter, History, Result, Status
+from tessella.solvers.result import (
+    CheckpointWriter,
+    History,
+    Result,
+    Status,
+    end_run,
+    find_status,
+)
 
 # Stalled: the bound fell by less than half in 8 rounds. Stuck: by less than 10 % in 200.
 STALL_REDUCTION = 0.5  # share of the earlier bound
@@ -92,6 +98,7 @@ class _Run:
     checkpoint_writer: CheckpointWriter | None
     is_over: bool = False
     eliminated: EliminationResult | None = None  # what elimination found, better than the rounds
+    elimination_tried: bool = False
     # Once a direct solve has helped, every policy is evaluated so while policies improve.
     use_direct_solve: bool = False
 
@@ -135,7 +142,7 @@ class _Run:
         is_finished = self._run_batch()
         is_done = is_finished or self._has_stagnated()
         self.is_over = is_done or self.was_interrupted
-        if self.log.should_eliminate(self.prepared, self.method, is_done, self.was_interrupted):
+        if self._should_eliminate(is_done):
             self._improve_by_elimination()
         if self.eliminated is not None:
             self.is_over = True
@@ -206,7 +213,7 @@ class _Run:
         policy_stays = not any(log.changes[-STUCK_WINDOW_ROUNDS:])
         is_stagnant = (
             self.method.solves_linear_systems
-            and log.elimination_tried
+            and self.elimination_tried
             and log.is_stuck
             and policy_stays
         )
@@ -226,8 +233,19 @@ class _Run:
     def _rounding_floor(self) -> float:
         return float(rounds.compute_rounding_floor(self.data, self.state.floor))
 
+    def _should_eliminate(self, is_done: bool) -> bool:
+        """Whether an average may need elimination: at the end, and where rounds bring little."""
+        if not isinstance(self.prepared.mdp.criterion, Average):
+            return False
+        if is_done or self.was_interrupted:
+            return is_done
+        solves_systems = self.method.solves_linear_systems
+        has_slowed = self.log.is_stalled if solves_systems else self.log.is_stuck
+        return has_slowed and not self.elimination_tried
+
     def _improve_by_elimination(self) -> None:
         """An average by elimination, where that knows it better than the rounds do."""
+        self.elimination_tried = True
         bound = float(self.state.bound)
         if self.is_over and bound <= SHARP_GAIN_FRACTION * abs(float(self.state.center)):
             return
@@ -239,7 +257,7 @@ class _Run:
 
     def _write_checkpoint(self) -> None:
         writer = self.checkpoint_writer
-        if writer is not None and (writer.is_due or self.is_over):
+        if writer is not None and (writer.check_clock() or self.is_over):
             writer.write(
                 _read_value(self.prepared, self.data.criterion, self.state), self.log.history()
             )
@@ -260,42 +278,38 @@ class _Run:
             self.use_direct_solve = direct_state is not None
 
     def make_result(self, partial: bool) -> Result:
-        """The result; raises NotConverged if the run did not converge and partial=False."""
+        """The result, as ``end_run`` reports it."""
         target = float(rounds.compute_target(self.data, self.state.floor))
         bound = float(self.state.bound)
         value, gain = _report_values(self.prepared, self.data.criterion, self.state)
         table = None
         if self.eliminated is not None:
             value, table, gain, bound = self.eliminated
-        status = self._find_status(bound, target, gain)
-        reason = status.describe(bound, target, len(self.log), self.method.limit)
-        if status is Status.BROKE_DOWN:
-            raise NotConverged(reason)
-        converged = status is Status.CONVERGED
-        result = Result(value, bound, converged, reason, self.log.history(), gain=gain, table=table)
-        if not converged and not partial and not self.log.stopped:
-            raise NotConverged(reason, result)
-        return result
+        return end_run(
+            self._find_status(bound, target, gain),
+            value,
+            bound,
+            target,
+            self.log.history(),
+            may_raise=not (partial or self.log.stopped),
+            gain=gain,
+            table=table,
+            limit=self.method.limit,
+        )
 
     def _find_status(self, bound: float, target: float, gain: float | None) -> Status:
-        if np.isnan(bound):
-            return Status.BROKE_DOWN
-        if bound <= self._find_largest_bound(target, gain):
-            return Status.CONVERGED
-        if gain is not None and bound <= target:
+        # Without a tolerance, a gain must also be known well enough to be of use.
+        useful = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
+        if gain is not None and not self.prepared.tol and useful < bound <= target:
             return Status.TOO_WIDE
         at_floor = bound <= rounds.FLOOR_REACHED_FACTOR * self._rounding_floor
-        if at_floor or self._is_limited_by_rounding():
-            return Status.ROUNDING_LIMIT
-        if self.log.stopped:
-            return Status.STOPPED
-        return Status.LIMIT if self.was_interrupted else Status.NO_PROGRESS
-
-    def _find_largest_bound(self, target: float, gain: float | None) -> float:
-        """The bound with which a run has converged; a gain must also be known well enough."""
-        if gain is None or self.prepared.tol:
-            return target
-        return min(target, USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale)
+        return find_status(
+            bound,
+            target,
+            at_floor=at_floor or self._is_limited_by_rounding(),
+            is_stopped=self.log.stopped,
+            is_at_limit=self.was_interrupted,
+        )
 
 
 def _solve_directly(
@@ -327,7 +341,6 @@ class _RunLog:
     def __init__(self, callback: Callback | None, previous: History | None) -> None:
         self.callback = callback
         self.stopped = False
-        self.elimination_tried = False  # whether elimination was tried without success
         self.bounds: list[float] = [] if previous is None else previous.bound.tolist()
         self.changes: list[int] = [] if previous is None else previous.changed.tolist()
         self.seconds: list[float] = [] if previous is None else previous.seconds.tolist()
@@ -348,19 +361,6 @@ class _RunLog:
 
     def _has_slowed(self, reduction: float, window: int) -> bool:
         return len(self) > window and not self.bounds[-1] < reduction * self.bounds[-1 - window]
-
-    def should_eliminate(
-        self, prepared: PreparedModel, method: Method, done: bool, was_interrupted: bool
-    ) -> bool:
-        """Whether an average may need elimination: at the end, and where rounds bring little."""
-        if not isinstance(prepared.mdp.criterion, Average) or (was_interrupted and not done):
-            return False
-        if done:
-            return True
-        has_slowed = self.is_stalled if method.solves_linear_systems else self.is_stuck
-        should_try = has_slowed and not self.elimination_tried
-        self.elimination_tried = self.elimination_tried or should_try
-        return should_try
 
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last rounds."""

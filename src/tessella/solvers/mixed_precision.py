@@ -53,7 +53,7 @@ class MixedPrecision(Method):
         require_whole_number(self, "first", 1)
         require_whole_number(self, "terms", 1)
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         single = to_single_precision(operators)
 
         def run_first_sweeps():
@@ -97,7 +97,7 @@ class SinglePrecision(InexactPolicyIteration):
 
     requires_jax = True
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         residual = state.backup - state.value
         # Known without solving: a constant residual r changes the value by r / (1 - discount).
         common = operators.criterion.common_part(residual)

@@ -49,7 +49,7 @@ class PolicyIteration(Method):
         super().__post_init__()
         require_whole_number(self, "max_products", 1)
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         t = self.thresholds
         forcing = t.exact_relative_tolerance
         if operators.data.coarse is not None:
@@ -78,7 +78,7 @@ class InexactPolicyIteration(Method):
         require_between(self, "forcing", 0, 1)
         require_whole_number(self, "max_products", 1)
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         t = self.thresholds
         if operators.has_cheap_bellman:
             return compute_next_value(operators, state, self.forcing, self.max_products, t)

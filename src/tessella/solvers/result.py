@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, FileError, counted, is_number
+from tessella.errors import ArgumentError, FileError, NotConverged, counted, is_number
 from tessella.files import atomic_write, read_errors
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.events import average_unit
@@ -53,20 +53,44 @@ class Status(Enum):
     """How a run ended; the value of a member is the sentence that says so."""
 
     CONVERGED = "bound {bound} is within the tolerance {target}"
+    SOLVED_BY_PERIODS = "every period was solved once; rounding leaves {bound}"
+    SOLVED_DIRECTLY = "float64 leaves a bound of {bound}"
     TOO_WIDE = "float64 leaves a bound of {bound}, too wide to be of use"
     ROUNDING_LIMIT = (
         "float64 cannot certify tol={target} for this model: rounding leaves a bound of {bound}; "
         "ask for more than that, or for tol=None"
     )
     STOPPED = "stopped by the callback after {sweeps} at bound {bound}"
+    STOPPED_EARLY = (
+        "stopped by the callback after {count} of {periods} periods, counted from the last; "
+        "earlier times have the value 0"
+    )
     NO_PROGRESS = "no further progress after {sweeps}, at bound {bound}, short of {target}"
     LIMIT = "{limit} at bound {bound}, short of {target}"
     BROKE_DOWN = "the run broke down after {sweeps}: its numbers are not finite"
 
-    def describe(self, bound: float, target: float, sweeps: int, limit: str) -> str:
-        """The sentence; ``limit`` says what it means that no sweep is left."""
-        figures = {"bound": round_up(bound), "target": f"{target:.3g}"}
-        return self.value.format(**figures, sweeps=counted(sweeps, "sweep"), limit=limit)
+    @property
+    def is_converged(self) -> bool:
+        return self in (Status.CONVERGED, Status.SOLVED_BY_PERIODS, Status.SOLVED_DIRECTLY)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self in (Status.STOPPED, Status.STOPPED_EARLY)
+
+
+def find_status(
+    bound: float, target: float, *, at_floor: bool, is_stopped: bool, is_at_limit: bool = True
+) -> Status:
+    """How a run with this bound ended; ``at_floor`` where rounding leaves no smaller one."""
+    if np.isnan(bound):
+        return Status.BROKE_DOWN
+    if bound <= target:
+        return Status.CONVERGED
+    if at_floor:
+        return Status.ROUNDING_LIMIT
+    if is_stopped:
+        return Status.STOPPED
+    return Status.LIMIT if is_at_limit else Status.NO_PROGRESS
 
 
 class Precision(NamedTuple):
@@ -125,6 +149,38 @@ class Result:
     def status_text(self) -> str:
         """``converged``, or why not."""
         return "converged" if self.converged else f"not converged ({self.reason})"
+
+
+def end_run(
+    status: Status,
+    value: Any,
+    bound: float,
+    target: float | None,
+    history: History,
+    *,
+    may_raise: bool,
+    gain: float | None = None,
+    table: NDArray[np.int32] | None = None,
+    **figures: object,
+) -> Result:
+    """The result of a run that ended so; raises NotConverged for a failure, if it ``may_raise``.
+
+    ``target`` is the bound that was to be reached, and ``figures`` are what else the sentence of
+    the status mentions. A run that broke down has no result.
+    """
+    reason = status.value.format(
+        bound=round_up(bound),
+        target="none" if target is None else f"{target:.3g}",
+        count=len(history),
+        sweeps=counted(len(history), "sweep"),
+        **figures,
+    )
+    if status is Status.BROKE_DOWN:
+        raise NotConverged(reason)
+    result = Result(value, bound, status.is_converged, reason, history, gain=gain, table=table)
+    if may_raise and not (status.is_converged or status.is_stopped):
+        raise NotConverged(reason, result)
+    return result
 
 
 def write_average(mdp: MDP, result: Result) -> str:
@@ -207,9 +263,8 @@ class CheckpointWriter:
                 raise FileError("the value of a checkpoint must be finite")
             return SavedRun(value, history)
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to write; also finds how many rounds fit before the next check."""
+    def check_clock(self) -> bool:
+        """Whether it is time to write; also sets how many rounds come before the next check."""
         elapsed = time.monotonic() - self._last_write
         self.rounds_per_check = (
             min(2 * self.rounds_per_check, 1 << 20) if elapsed < self.interval_seconds / 2 else 1

@@ -120,13 +120,13 @@ class IterationBatch(NamedTuple):
 
 def compute_next_point(method: Method, operators: Operators, state: IterationState):
     """The method's next point, which must be one."""
-    point = method.refine(operators, state)
+    point = method.step(operators, state)
     if array_namespace(state.value) is NUMPY and not isinstance(point, np.ndarray):
         point = np.asarray(point)
     if getattr(point, "shape", None) != state.value.shape:
         actual = getattr(point, "shape", None) or type(point).__name__
         raise ArgumentError(
-            f"refine must return one array of the grid's shape {state.value.shape}, made with "
+            f"step must return one array of the grid's shape {state.value.shape}, made with "
             "jax.numpy",
             location=method.name,
             value=f"gives {actual}",

@@ -13,10 +13,8 @@ from tessella.errors import ArgumentError, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.average_reward import solve_average_reward
-from tessella.solvers.backward_induction import BackwardInduction, run_backward_pass
-from tessella.solvers.bounds import decide
+from tessella.solvers.bounds import Decision, decide
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
-from tessella.solvers.in_place import InPlace, iterate_in_place
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.prepared_model import PreparedModel
@@ -67,18 +65,35 @@ def solve(
     method = plan.method
     prepared = PreparedModel(plan, method.tolerance(mdp))
     checkpoint_writer = _make_checkpoint_writer(prepared, method, checkpoint)
-    if isinstance(method, BackwardInduction):
-        return _solve_by_periods(prepared, method, callback, partial)
-    if isinstance(method, InPlace):
-        return _solve_in_place(prepared, method, callback, partial)
+    if method.has_own_loop:
+        result, decision = method.run(prepared, callback, partial)
+        return _make_solution(prepared, result, decision)
     if isinstance(mdp.criterion, Total):
         prepared, result = solve_total_reward(prepared, method, callback=callback, partial=partial)
     elif method.solves_linear_systems and prepared.needs_coarse_correction:
         result = solve_average_reward(prepared, method, callback=callback, partial=partial)
     else:
         options = {"callback": callback, "partial": partial, "checkpoint_writer": checkpoint_writer}
-        result = iterate(prepared, method, guess=method.begin(mdp), **options)
-    return _make_solution(prepared, result, method.name)
+        result = iterate(prepared, method, guess=method.init(mdp), **options)
+    return _make_solution(
+        prepared, result, decide(prepared, result.get_raw("value"), result.error_bound)
+    )
+
+
+def _make_solution(prepared: PreparedModel, result: Result, decision: Decision) -> Solution:
+    mdp = prepared.mdp
+    table = decision.policy if result.table is None else result.table
+    # The relative values of an average are bounded when first asked for.
+    has_gain = result.gain is not None
+    return Solution(
+        **vars(result),
+        mdp=mdp,
+        policy=make_optimal_policy(mdp, table),
+        margin=decision.margin,
+        method=prepared.plan.method.name,
+        precision=None if has_gain else Precision(result.error_bound, decision.tie),
+        plan=prepared.plan,
+    )
 
 
 def _make_checkpoint_writer(
@@ -91,7 +106,7 @@ def _make_checkpoint_writer(
     has_phases = isinstance(prepared.mdp.criterion, Total) or (
         method.solves_linear_systems and prepared.needs_coarse_correction
     )
-    if has_phases or isinstance(method, BackwardInduction | InPlace):
+    if has_phases or method.has_own_loop:
         raise ArgumentError(
             "checkpoints are supported for discounted models and for averages of at most "
             f"{prepared.plan.thresholds.coarse_min_states:,} states, "
@@ -102,48 +117,3 @@ def _make_checkpoint_writer(
         requirement = "a checkpoint is kept by one process, whose devices have the whole model"
         raise ArgumentError(requirement, value=f"got {checkpoint.path}")
     return CheckpointWriter(checkpoint, prepared.mdp)
-
-
-def _solve_by_periods(
-    prepared: PreparedModel, method: BackwardInduction, callback: Callback | None, partial: bool
-) -> Solution:
-    result, periods = run_backward_pass(prepared, method, callback, partial)
-    return Solution(
-        **vars(result),
-        mdp=prepared.mdp,
-        policy=make_optimal_policy(prepared.mdp, periods.policy),
-        margin=periods.margin,
-        method=method.name,
-        precision=Precision(result.error_bound, float(periods.tie.max())),
-        plan=prepared.plan,
-    )
-
-
-def _solve_in_place(
-    prepared: PreparedModel, method: InPlace, callback: Callback | None, partial: bool
-) -> Solution:
-    in_place = iterate_in_place(prepared, method, callback, partial)
-    return Solution(
-        **vars(in_place.result),
-        mdp=prepared.mdp,
-        policy=make_optimal_policy(prepared.mdp, in_place.policy),
-        margin=in_place.margin,  # type: ignore[arg-type]
-        method=method.name,
-        precision=Precision(in_place.result.error_bound, in_place.tie),
-        plan=prepared.plan,
-    )
-
-
-def _make_solution(prepared: PreparedModel, result: Result, method: str) -> Solution:
-    mdp = prepared.mdp
-    has_gain = result.gain is not None
-    decision = decide(prepared, result.get_raw("value"), result.error_bound)
-    return Solution(
-        **vars(result),
-        mdp=mdp,
-        policy=make_optimal_policy(mdp, decision.policy if result.table is None else result.table),
-        margin=decision.margin,  # type: ignore[arg-type]
-        method=method,
-        precision=None if has_gain else Precision(result.error_bound, float(decision.tie)),
-        plan=prepared.plan,
-    )

@@ -27,7 +27,7 @@ class ValueIteration(Method):
 
     requires_jax = False
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         return operators.criterion.step(state.value, state.backup)
 
 
@@ -43,7 +43,7 @@ class ModifiedPolicyIteration(Method):
         super().__post_init__()
         require_whole_number(self, "partial_sweeps", 0)
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         def sweep(value):
             return operators.policy_step(state.policy, value)
 
