@@ -46,7 +46,7 @@ def slowly_wandering() -> ts.MDP:
 
 def plan_as_large(mdp: ts.MDP, *method: ts.Method, representation: str = "rows", **requests):
     """The plan by which large averages are solved, for a small one."""
-    return plan_by(mdp, representation, *method, correction="coarse", **requests)
+    return plan_by(mdp, representation, *method, preconditioner="coarse", **requests)
 
 
 METHOD = ts.InexactPolicyIteration(max_products=40)  # without the correction: far over 200 rounds

@@ -173,7 +173,9 @@ def test_each_choice_has_a_reason_and_a_plan_prints_it(name):
 
 
 def test_what_was_asked_for_is_its_reason():
-    plan = make_plan(shop(), ts.ValueIteration(1e-3), representation="stages", rules="iterative")
+    plan = make_plan(
+        shop(), ts.ValueIteration(1e-3), representation="stages", rule_evaluation="iterative"
+    )
     asked = [name for name, reason in plan.reasons.items() if reason == "as asked"]
     assert asked == ["representation", "method", "rules"]
     assert plan.using(method=None).reasons["method"] != "as asked"
@@ -256,8 +258,8 @@ def test_certify_and_compress_follow_the_plan_of_the_solution():
 
 def test_a_certificate_in_blocks_encloses_the_same_losses():
     mdp = shop()
-    solution = ts.solve(mdp, plan=make_plan(mdp, certificate="blocks"))
-    assert solution.policy_plan.certificate == "blocks"
+    solution = ts.solve(mdp, plan=make_plan(mdp, certificate_route="blocks"))
+    assert solution.policy_plan.certificate_route == "blocks"
     policy = np.ones(12, int)
     blocks = ts.certify(solution, policy)
     whole = ts.certify(solution, policy, blocks=False)
@@ -402,8 +404,8 @@ def test_discounts_and_sweeps_are_thresholds_as_well():
 
     assert planned(mixed_max_discount=0.9).method == ts.MixedPrecision()
     assert planned(mixed_max_discount=0.899).method != ts.MixedPrecision()
-    assert planned(single_max_discount=0.9).evaluation == "single"
-    assert planned(single_max_discount=0.899).evaluation == "double"
+    assert planned(single_max_discount=0.9).evaluation_precision == "single"
+    assert planned(single_max_discount=0.899).evaluation_precision == "double"
     ratio = -(-dynamics.sweep_products // dynamics.policy_sweep_products)
     assert planned(mixed_max_sweep_ratio=ratio).method == ts.MixedPrecision()
     assert planned(mixed_max_sweep_ratio=ratio - 1).method != ts.MixedPrecision()
@@ -412,9 +414,9 @@ def test_discounts_and_sweeps_are_thresholds_as_well():
 def test_thresholds_of_averages_and_horizons():
     average = shop(ts.Average())
     n = average.n_states
-    assert make_plan(average, thresholds=Thresholds(coarse_min_states=n)).correction == "none"
+    assert make_plan(average, thresholds=Thresholds(coarse_min_states=n)).preconditioner == "none"
     coarse = make_plan(average, thresholds=Thresholds(coarse_min_states=n - 1))
-    assert coarse.correction == "coarse"
+    assert coarse.preconditioner == "coarse"
     large = make_plan(average, thresholds=Thresholds(small_max_states=n - 1)).method
     assert large == ts.InexactPolicyIteration(forcing=3e-2, max_products=500)
     horizon = shop(ts.FiniteHorizon(4, 0.9))
@@ -514,7 +516,7 @@ def test_a_plan_given_as_the_method_is_answered_with_the_keyword():
 def test_double_precision_is_kept_to_where_an_average_is_asked_for_it():
     mdp = ts.inventory(max_stock=9, max_regime=4).with_criterion(ts.Average())
     asked = {"correction": "coarse", "representation": "stages"}
-    prepared = PreparedModel(make_plan(mdp, **asked, evaluation="double"))
+    prepared = PreparedModel(make_plan(mdp, **asked, evaluation_precision="double"))
     phases = _make_phases(prepared, prepared.plan.method)
     assert [type(phase.method).__name__ for phase in phases] == [
         "ModifiedPolicyIteration",

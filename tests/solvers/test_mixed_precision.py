@@ -37,7 +37,7 @@ def test_a_periodic_chain_is_solved_without_the_rest_that_would_diverge():
     # Around a ring of two, always: the rest of a sum of corrections alternates for ever.
     turn = np.array([[[0.0, 1.0], [1.0, 0.0]]])
     mdp = ts.MDP.from_arrays(turn, np.array([[1.0], [0.0]]), 0.9)
-    found = ts.solve(mdp, MixedPrecision(1e-9, first=2, terms=3))
+    found = ts.solve(mdp, MixedPrecision(1e-9, first_sweeps=2, correction_terms=3))
     np.testing.assert_allclose(found.value, np.array([1.0, 0.9]) / (1 - 0.81), atol=1e-8)
 
 
@@ -45,7 +45,7 @@ def test_a_correction_adds_the_rest_where_the_process_stays_near():
     # Every state stays: after any term the rest is known, so the first correction ends it.
     stay = np.eye(5)[None]
     mdp = ts.MDP.from_arrays(stay, np.arange(5.0)[:, None], 0.9)
-    found = ts.solve(mdp, MixedPrecision(1e-6, first=2, terms=2))
+    found = ts.solve(mdp, MixedPrecision(1e-6, first_sweeps=2, correction_terms=2))
     assert found.sweeps <= 4  # each would leave nine tenths of nine tenths of nine tenths
 
 

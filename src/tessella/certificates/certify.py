@@ -83,7 +83,7 @@ def certify(
     _require_number("eps", eps)
     _require_number("tol", tol)
     if blocks is None:
-        blocks = solution.policy_plan.certificate == "blocks"
+        blocks = solution.policy_plan.certificate_route == "blocks"
     if blocks:
         _refuse_options(eps, None, "in blocks")
         return certify_in_blocks(solution, policy, start, tol=tol, labels=labels)

@@ -169,6 +169,38 @@ class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
     context: EvaluationContext  # its states and actions
+    has_stages: ClassVar[bool] = False  # a period is a list of stages, which can be cut into blocks
+    offers_rows: ClassVar[bool] = False  # ``as_rows`` gives a table where it is small enough
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the dynamics, or all their periods, are given as rows."""
+        return False
+
+    @property
+    def n_periods(self) -> int | None:
+        """Periods of a horizon; None without one."""
+        return None
+
+    @property
+    def distinct_periods(self) -> Sequence[Dynamics]:
+        """The dynamics of each period, those that are the same once."""
+        return [self]
+
+    @property
+    def period_shape(self) -> tuple[int, ...]:
+        """Shape of the grid of one period."""
+        return self.shape
+
+    @property
+    def max_row_entries(self) -> int:
+        """Probabilities of the largest table of a period, counted from above; 0 without one."""
+        return 0
+
+    def count_row_entries(self) -> int:
+        """Probabilities of the largest table of a period, which is made for this if not given."""
+        rows = self.as_rows()
+        return 0 if rows is None else rows.count_row_entries()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -244,6 +276,17 @@ class Dynamics(ABC):
     @abstractmethod
     def to_sparse(self) -> list[sp.csr_array]:
         """One (S, S) matrix for each action: ``P_a[s, s']``."""
+
+    def policy_matrix(self, policy: NDArray) -> sp.csr_array:
+        """(S, S) P_pi, sparse, for a table of actions."""
+        import scipy.sparse as sp
+
+        actions = policy.ravel()
+        chosen = [
+            sp.diags_array((actions == a).astype(float)) @ matrix
+            for a, matrix in enumerate(self.to_sparse())
+        ]
+        return sp.csr_array(sum(chosen[1:], chosen[0]))
 
     @abstractmethod
     def action_reward(self, action: int) -> NDArray[np.float64]:

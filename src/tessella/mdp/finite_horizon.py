@@ -45,7 +45,6 @@ from tessella.mdp.dynamics import (
 from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
-from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, RowSumBounds
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
@@ -65,13 +64,34 @@ class FiniteHorizonDynamics(Dynamics):
     periods: tuple[Dynamics, ...]
     final: NDArray[np.float64]
 
+    offers_rows = True
+
     @property
     def kind(self) -> str:
         return "timed"
 
     @cached_property
-    def distinct_periods(self) -> list[Dynamics]:
+    def distinct_periods(self) -> list[Dynamics]:  # type: ignore[override]
         return list({id(period): period for period in self.periods}.values())
+
+    @property
+    def is_table(self) -> bool:
+        return all(period.is_table for period in self.distinct_periods)
+
+    @property
+    def n_periods(self) -> int:
+        return len(self.periods)
+
+    @property
+    def period_shape(self) -> tuple[int, ...]:
+        return self.final.shape
+
+    @property
+    def max_row_entries(self) -> int:
+        return max(period.max_row_entries for period in self.distinct_periods)
+
+    def count_row_entries(self) -> int:
+        return max(period.count_row_entries() for period in self.distinct_periods)
 
     @property
     def _period_states(self) -> int:
@@ -146,7 +166,7 @@ class FiniteHorizonDynamics(Dynamics):
 
     @cached_property
     def backend_model(self) -> BackendModel:
-        if all(isinstance(period, Tabular) for period in self.distinct_periods):
+        if self.is_table:
             return self.numpy_model(lambda rows, n_pairs: RowLayout())
         return self.compile()
 

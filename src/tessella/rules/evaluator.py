@@ -29,10 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import block_array, csr_array, diags_array, eye_array
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu, spsolve
 
-from tessella.criteria.average import ENDING_MIN_DEFICIT, Average
+from tessella.criteria.average import Average
 from tessella.criteria.total import Total
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
@@ -42,6 +41,7 @@ from tessella.solvers.elimination import EliminationFactors, compute_extended_re
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.occupancy import compute_visits
 from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.recurrent_classes import find_endless_classes
 from tessella.solvers.solution import Solution
 
 TIE_ERROR_MULTIPLE = 8  # errors of the gain, within which gaps are 0 where the values have no bound
@@ -147,7 +147,7 @@ class PolicyEvaluator:
     @property
     def is_small(self) -> bool:
         """Whether the rows are few enough to be written out."""
-        return self.solution.policy_plan.rules == "dense"
+        return self.solution.policy_plan.rule_evaluation == "dense"
 
     @cached_property
     def _absorbing_mask(self) -> NDArray[np.bool_]:
@@ -167,12 +167,10 @@ class PolicyEvaluator:
         """(S, S) the rows of a table, 0 where the process has ended."""
         if self.is_small:
             return csr_array(self.rows[table, np.arange(len(table))])
-        matrices = self.mdp.to_sparse().transition
-        selectors = [
-            diags_array(((table == a) & ~self._absorbing_mask).astype(float))
-            for a in range(len(matrices))
-        ]
-        return csr_array(sum(t @ p for t, p in zip(selectors, matrices, strict=True)))
+        is_going = diags_array((~self._absorbing_mask).astype(float))
+        chain = csr_array(is_going @ self.mdp.dynamics.policy_matrix(table))
+        chain.eliminate_zeros()
+        return chain
 
     @property
     def n_evaluated(self) -> int:
@@ -184,16 +182,6 @@ class PolicyEvaluator:
         if not self.feasible[np.arange(len(table)), table].all():
             return False
         return not (self.is_average or self.is_total) or self._get_loss(table) is not None
-
-    def _count_closed_classes(self, chain: csr_array) -> int:
-        """How many sets of states a chain never leaves, once there, and does not end in."""
-        chain.eliminate_zeros()
-        n_classes, class_of = connected_components(chain, directed=True, connection="strong")
-        entries = chain.tocoo()
-        can_leave = np.zeros(n_classes, dtype=bool)
-        can_leave[class_of[entries.row[class_of[entries.row] != class_of[entries.col]]]] = True
-        can_leave[class_of[np.asarray(chain.sum(axis=1)).ravel() < 1 - ENDING_MIN_DEFICIT]] = True
-        return int((~can_leave).sum())
 
     def __call__(self, table: NDArray) -> PolicyLoss:
         """What an admissible table of actions loses."""
@@ -213,7 +201,7 @@ class PolicyEvaluator:
         """What a feasible table loses; None if it has no loss."""
         if self.is_total or (self.is_average and self.is_small):
             chain = self._build_policy_matrix(table)
-            if self._count_closed_classes(chain) != int(self.is_average):
+            if len(find_endless_classes(chain)) != int(self.is_average):
                 return None
             if self.is_average:
                 return self._evaluate_chain(table, chain)

@@ -184,7 +184,7 @@ def _predict_largest(report: Scaling, start: Start) -> Scaling:
     policy = Policy(mdp.grid, mdp.actions, tree, "predicted", mdp.action_name)
     # Figures are all that is needed here.
     plan = solution.policy_plan
-    in_blocks = plan.certificate == "blocks" or (
+    in_blocks = plan.certificate_route == "blocks" or (
         plan.supports_blocks and mdp.n_states > plan.thresholds.blocks_min_states
     )
     certificate = certify(solution, policy, start, blocks=in_blocks)

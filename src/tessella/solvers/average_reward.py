@@ -91,7 +91,7 @@ def _make_phases(prepared: PreparedModel, method: Method) -> list[_Phase]:
 
     last = _Phase(method, None)
     # By itself single precision comes first; a plan may ask for double.
-    in_double = prepared.plan.requests.get("evaluation") == "double"
+    in_double = prepared.plan.requests.get("evaluation_precision") == "double"
     if prepared.is_numpy or in_double:
         return [_Phase(WARM_UP_METHOD, has_settled), last]
     warm_up = _Phase(SINGLE_PRECISION_WARM_UP, has_settled)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
-from tessella.mdp.finite_horizon import CompiledPeriodBackend, FiniteHorizonDynamics
+from tessella.mdp.finite_horizon import CompiledPeriodBackend
 from tessella.mdp.model import MDP
 from tessella.mdp.tabular.rows import PeriodBackend
 from tessella.numerics import array_namespace
@@ -48,7 +48,7 @@ class BackwardInduction(Method):
     has_own_loop = True
 
     def check_supports(self, mdp: MDP) -> None:
-        if not supports_backward_induction(mdp):
+        if mdp.dynamics.n_periods is None:
             requirement = "backward induction needs a finite-horizon model"
             raise ArgumentError(requirement, value=f"got {mdp.criterion}")
 
@@ -69,11 +69,6 @@ class PeriodResult(NamedTuple):
     margin: Any  # (states) best minus second best
     error: Any  # on |value - V*|
     tie: Any  # what that error and rounding could overturn
-
-
-def supports_backward_induction(mdp: MDP) -> bool:
-    """Whether a model can be solved so: its dynamics are given by period."""
-    return isinstance(mdp.dynamics, FiniteHorizonDynamics)
 
 
 @in_float64

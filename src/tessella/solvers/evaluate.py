@@ -20,7 +20,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.solvers.absorbing import bound_policy_absorption, set_zero_at
-from tessella.solvers.backward_induction import evaluate_by_periods, supports_backward_induction
+from tessella.solvers.backward_induction import evaluate_by_periods
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
@@ -105,7 +105,7 @@ def evaluate(
         weights = start_distribution(mdp, start, checked_policy, plan)
         start_weights = weights.reshape(mdp.grid.shape)
     prepared = PreparedModel(plan, tol)
-    if guess is None and supports_backward_induction(mdp):
+    if guess is None and mdp.dynamics.n_periods is not None:
         guess = evaluate_by_periods(prepared, checked_policy.table)
     if isinstance(mdp.criterion, Total):
         prepared, absorbing = bound_policy_absorption(prepared, checked_policy.table)
@@ -123,6 +123,6 @@ def evaluate(
 
 def _choose_method(plan: ExecutionPlan) -> Method:
     thresholds = plan.thresholds.evaluation
-    if plan.evaluation == "double":
+    if plan.evaluation_precision == "double":
         return InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
     return SinglePrecision(thresholds=thresholds)

@@ -72,12 +72,12 @@ class LinearProgramming(Method):
         identity = eye_array(mdp.n_states, format="csr")
         state, action = np.nonzero(sparse.feasible)
         systems = [csr_array(identity - mdp.discount * p) for p in sparse.transition]
-        stacked = csr_array(vstack(systems, format="csr"))[action * mdp.n_states + state]
+        constraints = csr_array(vstack(systems, format="csr"))[action * mdp.n_states + state]
         # Rewards of any size look alike to the solver's absolute tolerances.
         scale = np.abs(sparse.reward[state, action]).max() or 1.0
         result = linprog(
             np.full(mdp.n_states, 1.0 / mdp.n_states),
-            A_ub=-stacked,
+            A_ub=-constraints,
             b_ub=-sparse.reward[state, action] / scale,
             bounds=(None, None),
             method="highs-ds",  # interior points take some feasible programs for infeasible
@@ -88,7 +88,5 @@ class LinearProgramming(Method):
         slack = np.full(sparse.feasible.shape, np.inf)
         slack[state, action] = result.slack
         policy = slack.argmin(axis=1)
-        rows = csr_array(vstack(systems, format="csr"))
-        chosen = rows[policy * mdp.n_states + np.arange(mdp.n_states)]
-        reward = sparse.reward[np.arange(mdp.n_states), policy]
-        return splu(chosen.tocsc()).solve(reward)
+        system = identity - mdp.discount * mdp.dynamics.policy_matrix(policy)
+        return splu(system.tocsc()).solve(sparse.reward[np.arange(mdp.n_states), policy])

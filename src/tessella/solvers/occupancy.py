@@ -120,7 +120,7 @@ def _solve_occupancy(
 ) -> tuple[NDArray, float]:
     """(grid) the occupancy, and a bound on the sum of its errors."""
     mdp = prepared.mdp
-    use_single = prepared.plan.evaluation == "single"
+    use_single = prepared.plan.evaluation_precision == "single"
     factor = _compute_error_factor(prepared, actions)
     floor = prepared.adjoint_rounding_floor * prepared.contraction_gap * factor
     target = max(tol, 2 * floor)

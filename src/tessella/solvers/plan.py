@@ -21,19 +21,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tessella.criteria.discounted import Discounted
 from tessella.errors import counted
 from tessella.mdp.describe import largest_intermediate, model_bytes
-from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import Partition, block_stages
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.method import Method
-from tessella.solvers.mixed_precision import MixedPrecision
 from tessella.solvers.multigrid import bytes_of_correction
 from tessella.solvers.operators import DEFAULT_RELATIVE_TOLERANCE
 
@@ -155,14 +153,14 @@ def estimate_cost(
         compiled=partition is not None or plan.backend == "jax",
         devices=max(len(plan.devices), 1),
     )
-    if not calibrate or not estimate.fits or isinstance(mdp.dynamics, FiniteHorizonDynamics):
+    if not calibrate or not estimate.fits or mdp.dynamics.n_periods is not None:
         return estimate
     return replace(estimate, sweep_seconds=measure_sweep_seconds(plan, partition))
 
 
 def _find_blocks(plan: ExecutionPlan) -> Partition | None:
     """How a model that is swept in place is cut into blocks; None where it is not."""
-    states = getattr(plan.method, "states", None)
+    states = plan.method.block_states
     if states is None:
         return None
     from tessella.solvers.block_residuals import choose_partition
@@ -177,19 +175,19 @@ def _count_sharing_devices(device_list: Sequence[Any]) -> int:
 
 def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
     """Bytes by what they hold where values are swept in place."""
-    assert isinstance(mdp.dynamics, Staged)
+    dynamics = cast(Staged, mdp.dynamics)
     slice_states = math.prod(mdp.grid.shape) // partition.length  # states of one place of the axis
     n_blocks = -(-partition.length // partition.block_length)
     arrays = {
         "the model's own, in blocks": n_blocks
-        * _count_window_bytes(mdp.dynamics, partition, factors=True)
+        * _count_window_bytes(dynamics, partition, factors=True)
     }
     if mdp.feasible is not None:
         arrays["feasible actions"] = (
             n_blocks * partition.block_with_halo * slice_states * mdp.n_actions
         )
     widest_array = -(
-        -largest_intermediate(mdp.dynamics) * partition.block_with_halo // partition.length
+        -largest_intermediate(dynamics) * partition.block_with_halo // partition.length
     )
     return arrays | {
         "values": 8
@@ -218,8 +216,7 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     own_bytes = model_bytes(mdp.dynamics)
     partition = _find_shards(plan)
     if partition is not None:
-        assert isinstance(mdp.dynamics, Staged)
-        own_bytes = _count_window_bytes(mdp.dynamics, partition)
+        own_bytes = _count_window_bytes(cast(Staged, mdp.dynamics), partition)
         n = n * partition.block_length // partition.length
         widest_array = -(-widest_array * partition.block_with_halo // partition.length)
     arrays = {"the model's own": own_bytes}
@@ -235,12 +232,12 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         "in between": 16 * widest_array,
     }
     single = {"in single precision": 4 * n * 3 + own_bytes // 2}
-    if isinstance(plan.method, MixedPrecision):
+    if plan.method.uses_single_precision:
         return arrays | single
     if not plan.method.solves_linear_systems:
         return arrays
     arrays["linear systems"] = 24 * n
-    if plan.correction == "none":
+    if plan.preconditioner == "none":
         return arrays
     from tessella.solvers.prepared_model import PreparedModel
 
@@ -258,8 +255,8 @@ def _find_shards(plan: ExecutionPlan) -> Partition | None:
 
 
 def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
-    if isinstance(mdp.dynamics, FiniteHorizonDynamics):
-        return len(mdp.dynamics.periods)
+    if mdp.dynamics.n_periods is not None:
+        return mdp.dynamics.n_periods
     if not isinstance(mdp.criterion, Discounted):
         return None
     scale = mdp.dynamics.reward_scale

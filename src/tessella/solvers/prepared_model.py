@@ -168,7 +168,7 @@ class PreparedModel:
 
     @property
     def needs_coarse_correction(self) -> bool:
-        return self.plan.correction == "coarse"
+        return self.plan.preconditioner == "coarse"
 
     def build_policy_data(self, policy: NDArray) -> ModelData:
         """Model data, with a coarse correction for this policy if the plan has one."""

@@ -58,6 +58,9 @@ class Staged(Dynamics):
     context: EvaluationContext
     stages: tuple[CompiledStage, ...]
 
+    has_stages = True
+    offers_rows = True
+
     @staticmethod
     def build(
         context: EvaluationContext,

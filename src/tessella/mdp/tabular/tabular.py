@@ -125,6 +125,8 @@ class Tabular(Dynamics):
     outcomes: Outcomes | None = None
     rounding: ModelRounding = NO_ROUNDING
 
+    offers_rows = True
+
     @staticmethod
     def build(
         context: EvaluationContext,
@@ -192,6 +194,17 @@ class Tabular(Dynamics):
     def reward_scale(self) -> float:  # type: ignore[override]
         return float(np.abs(self.reward).max())
 
+    @property
+    def is_table(self) -> bool:
+        return True
+
+    @property
+    def max_row_entries(self) -> int:
+        return self.rows.nnz
+
+    def count_row_entries(self) -> int:
+        return self.rows.nnz
+
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
         return self if self.rows.nnz <= max_entries else None
 
@@ -218,12 +231,14 @@ class Tabular(Dynamics):
         from scipy.sparse import csc_array, eye_array
         from scipy.sparse.linalg import splu
 
-        n = len(self.row_of)
-        rows = self.rows[self.row_of[np.arange(n), policy.ravel()]]
-        return splu(csc_array(eye_array(n, format="csr") - discount * rows))
+        identity = eye_array(len(self.row_of), format="csr")
+        return splu(csc_array(identity - discount * self.policy_matrix(policy)))
 
     def to_sparse(self) -> list[sp.csr_array]:
         return [self.rows[self.row_of[:, a]] for a in range(self.n_actions)]
+
+    def policy_matrix(self, policy: NDArray) -> sp.csr_array:
+        return self.rows[self.row_of[np.arange(len(self.row_of)), policy.ravel()]]
 
     def action_reward(self, action: int) -> NDArray[np.float64]:
         return self.reward[:, action].copy()
