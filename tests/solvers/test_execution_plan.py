@@ -82,10 +82,10 @@ ROUTES = {
         "thresholds": Thresholds(dense_rows_max_entries=0, dense_solve_max_states=0),
     },
     "rows by JAX": {"representation": "rows", "backend": "jax"},
-    "stages": {"representation": "stages", "evaluation": "double"},
-    "single": {"evaluation": "single"},
-    "coarse rows": {"correction": "coarse"},
-    "coarse stages": {"correction": "coarse", "representation": "stages"},
+    "stages": {"representation": "stages", "evaluation_precision": "double"},
+    "single": {"evaluation_precision": "single"},
+    "coarse rows": {"preconditioner": "coarse"},
+    "coarse stages": {"preconditioner": "coarse", "representation": "stages"},
     "period by period": {
         "representation": "stages",
         "thresholds": Thresholds(vectorised_max_states=0),
@@ -173,11 +173,10 @@ def test_each_choice_has_a_reason_and_a_plan_prints_it(name):
 
 
 def test_what_was_asked_for_is_its_reason():
-    plan = make_plan(
-        shop(), ts.ValueIteration(1e-3), representation="stages", rule_evaluation="iterative"
-    )
+    requests = {"representation": "stages", "rule_evaluation": "iterative"}
+    plan = make_plan(shop(), ts.ValueIteration(1e-3), **requests)
     asked = [name for name, reason in plan.reasons.items() if reason == "as asked"]
-    assert asked == ["representation", "method", "rules"]
+    assert asked == ["representation", "method", "rule_evaluation"]
     assert plan.using(method=None).reasons["method"] != "as asked"
 
 
@@ -185,7 +184,7 @@ def test_what_was_asked_for_is_its_reason():
     ("request_", "followed"),
     [
         ({"backend": "jax"}, "JAX follows stages"),
-        ({"evaluation": "single"}, "single precision"),
+        ({"evaluation_precision": "single"}, "single precision"),
         ({"tiles": TILES}, "kernels"),
         ({"method": ts.MixedPrecision()}, "MixedPrecision is compiled"),
     ],
@@ -302,7 +301,7 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
         (shop, {"devices": 0}, "devices must be a whole number, at least 1; got 0"),
         (table, {"representation": "stages"}, "rows, no stages; got representation='stages'"),
         (table, {"tiles": TILES}, "rows, no stages; got tiles"),
-        (table, {"certificate": "blocks"}, "models of stages with disc.*; got tabular"),
+        (table, {"certificate_route": "blocks"}, "models of stages with disc.*; got tabular"),
         (
             shop,
             {"representation": "stages", "backend": "numpy"},
@@ -310,7 +309,7 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
         ),
         (
             shop,
-            {"evaluation": "single", "backend": "numpy"},
+            {"evaluation_precision": "single", "backend": "numpy"},
             "in single precision are compiled; got backend='numpy'",
         ),
         (
@@ -323,8 +322,8 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
             {"method": ts.InPlace(1e-3), "representation": "rows"},
             "InPlace follows stages; got representation='rows'",
         ),
-        (shop, {"correction": "coarse"}, "serves averages; got discount 0.9"),
-        (walk, {"certificate": "blocks"}, "models of stages with discounted rewards; got total"),
+        (shop, {"preconditioner": "coarse"}, "serves averages; got discount 0.9"),
+        (walk, {"certificate_route": "blocks"}, "models of stages with discounted rewards; got total"),
     ],
 )
 def test_requests_that_no_plan_can_meet_are_refused_with_what_was_given(model, request_, words):
@@ -515,7 +514,7 @@ def test_a_plan_given_as_the_method_is_answered_with_the_keyword():
 
 def test_double_precision_is_kept_to_where_an_average_is_asked_for_it():
     mdp = ts.inventory(max_stock=9, max_regime=4).with_criterion(ts.Average())
-    asked = {"correction": "coarse", "representation": "stages"}
+    asked = {"preconditioner": "coarse", "representation": "stages"}
     prepared = PreparedModel(make_plan(mdp, **asked, evaluation_precision="double"))
     phases = _make_phases(prepared, prepared.plan.method)
     assert [type(phase.method).__name__ for phase in phases] == [
