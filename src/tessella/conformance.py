@@ -157,7 +157,7 @@ def _check_backend(
         np.asarray(policy_expectation).ravel(),
         (expected - reward)[chosen],
         2 * tolerance,
-        "the backend's expectation under a policy, without pay",
+        "the backend's expectation under a policy, without reward",
     )
     adjoint_result = backend.policy_adjoint(arrays, placed_table, w_S)(w_S)
     expected_adjoint = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())

@@ -323,7 +323,11 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
             "InPlace follows stages; got representation='rows'",
         ),
         (shop, {"preconditioner": "coarse"}, "serves averages; got discount 0.9"),
-        (walk, {"certificate_route": "blocks"}, "models of stages with discounted rewards; got total"),
+        (
+            walk,
+            {"certificate_route": "blocks"},
+            "models of stages with discounted rewards; got total",
+        ),
     ],
 )
 def test_requests_that_no_plan_can_meet_are_refused_with_what_was_given(model, request_, words):

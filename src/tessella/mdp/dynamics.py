@@ -65,30 +65,32 @@ class Backend(ABC):
     has_separate_reward: ClassVar[bool] = False  # an action value is a reward plus the next values
 
     @abstractmethod
-    def shared_backup(self, arrays: Any, w_S: Any, pay: bool) -> Any:
+    def shared_backup(self, arrays: Any, w_S: Any, with_reward: bool) -> Any:
         """The part of the backward pass that no action touches."""
 
     @abstractmethod
-    def action_backup(self, arrays: Any, w: Any, action: Any, pay: bool) -> Any:
+    def action_backup(self, arrays: Any, w: Any, action: Any, with_reward: bool) -> Any:
         """The rest of the backward pass, for one action: an array over states."""
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
         """Whether ``finish_policy_backup`` finishes a policy in one go, not action by action."""
         return False
 
-    def finish_policy_backup(self, arrays: Any, w: Any, policy: Any, pay: bool) -> Any:
+    def finish_policy_backup(self, arrays: Any, w: Any, policy: Any, with_reward: bool) -> Any:
         """The same as ``action_backup``, with each state's own action in ``policy`` (grid)."""
         raise NotImplementedError
 
-    def policy_backup(self, arrays: Any, w_S: Any, policy: Any, pay: bool) -> Any:
+    def policy_backup(self, arrays: Any, w_S: Any, policy: Any, with_reward: bool) -> Any:
         """The whole backward pass with each state's own action, in the precision of ``w_S``."""
-        w = self.shared_backup(arrays, w_S, pay)
+        w = self.shared_backup(arrays, w_S, with_reward)
         if self.supports_policy_arrays(arrays):
-            return self.finish_policy_backup(arrays, w, policy, pay)
+            return self.finish_policy_backup(arrays, w, policy, with_reward)
         xp = array_namespace(w_S)
 
         def step(action, total):
-            return xp.where(policy == action, self.action_backup(arrays, w, action, pay), total)
+            return xp.where(
+                policy == action, self.action_backup(arrays, w, action, with_reward), total
+            )
 
         return fold_actions(self, step, xp.zeros_like(w_S))
 

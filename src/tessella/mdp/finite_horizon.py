@@ -257,30 +257,32 @@ class CompiledPeriodBackend(Backend):
         """The arrays of one period."""
         return self._with_leaves(arrays, [a[time] for a in self._timed_leaves(arrays)])
 
-    def shared_backup(self, arrays, w_S, pay):
+    def shared_backup(self, arrays, w_S, with_reward):
         import jax.numpy as jnp
 
-        end = arrays["final"] if pay else jnp.zeros_like(w_S[0])
+        end = arrays["final"] if with_reward else jnp.zeros_like(w_S[0])
         next_values = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
         return self._map_periods(
             arrays,
-            lambda period_arrays, w: self.period.shared_backup(period_arrays, w, pay),
+            lambda period_arrays, w: self.period.shared_backup(period_arrays, w, with_reward),
             next_values,
         )
 
-    def action_backup(self, arrays, w, action, pay):
+    def action_backup(self, arrays, w, action, with_reward):
         return self._map_periods(
             arrays,
-            lambda period_arrays, v: self.period.action_backup(period_arrays, v, action, pay),
+            lambda period_arrays, v: self.period.action_backup(
+                period_arrays, v, action, with_reward
+            ),
             w,
         )
 
     def supports_policy_arrays(self, arrays) -> bool:
         return self.period.supports_policy_arrays(self.period_arrays(arrays, 0))
 
-    def finish_policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, with_reward):
         def back_up_period(period_arrays, v, actions):
-            return self.period.finish_policy_backup(period_arrays, v, actions, pay)
+            return self.period.finish_policy_backup(period_arrays, v, actions, with_reward)
 
         return self._map_periods(arrays, back_up_period, w, policy)
 

@@ -68,16 +68,18 @@ class ShardedBackend(Backend):
     def shard_layout(self, shape: tuple[int, ...]) -> ShardLayout:
         return ShardLayout(self, shape)
 
-    def shared_backup(self, arrays, w_S, pay):
+    def shared_backup(self, arrays, w_S, with_reward):
         def work(arrays, w):
-            return self.block_backend.shared_backup(local_arrays(arrays), self._with_halo(w), pay)
+            return self.block_backend.shared_backup(
+                local_arrays(arrays), self._with_halo(w), with_reward
+            )
 
         return self._on_every_device(work, self.partition_spec)(arrays, w_S)
 
-    def action_backup(self, arrays, w, action, pay):
+    def action_backup(self, arrays, w, action, with_reward):
         def work(arrays, w, action):
             return self._without_halo(
-                self.block_backend.action_backup(local_arrays(arrays), w, action, pay)
+                self.block_backend.action_backup(local_arrays(arrays), w, action, with_reward)
             )
 
         return self._on_every_device(work, self.partition_spec, P())(arrays, w, jnp.asarray(action))
@@ -85,7 +87,7 @@ class ShardedBackend(Backend):
     def supports_policy_arrays(self, arrays) -> bool:
         return self.block_backend.supports_policy_arrays(jax.tree.map(_without_first, arrays))
 
-    def finish_policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, with_reward):
         # The policy of a place matters to that place alone: around them any action will do.
         around = [(0, 0)] * policy.ndim
         around[self.partition.axis] = self.partition.halo_below, self.partition.halo_above
@@ -93,7 +95,7 @@ class ShardedBackend(Backend):
         def work(arrays, w, policy):
             wide = jnp.pad(policy, around)
             return self._without_halo(
-                self.block_backend.finish_policy_backup(local_arrays(arrays), w, wide, pay)
+                self.block_backend.finish_policy_backup(local_arrays(arrays), w, wide, with_reward)
             )
 
         return self._on_every_device(work, self.partition_spec, self.partition_spec)(

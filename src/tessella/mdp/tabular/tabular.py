@@ -269,28 +269,28 @@ class CompiledRowBackend(Backend):
     n_actions: int
     shape: tuple[int, ...]
 
-    def shared_backup(self, arrays, w_S, pay):
+    def shared_backup(self, arrays, w_S, with_reward):
         return self.rows.product(arrays, w_S.ravel())
 
-    def action_backup(self, arrays, w, action, pay):
+    def action_backup(self, arrays, w, action, with_reward):
         import jax.numpy as jnp
         from jax import lax
 
         row = lax.dynamic_index_in_dim(arrays["row_of"], action, 0, keepdims=False)
         q_S = jnp.take(w, row, mode="clip")
-        if pay:
+        if with_reward:
             q_S = q_S + lax.dynamic_index_in_dim(arrays["reward"], action, 0, keepdims=False)
         return q_S.reshape(self.shape)
 
     def supports_policy_arrays(self, arrays) -> bool:
         return True
 
-    def finish_policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, with_reward):
         import jax.numpy as jnp
 
         own = policy.ravel()[None]
         row = jnp.take_along_axis(arrays["row_of"], own, 0, mode="clip")[0]
         q_S = jnp.take(w, row, mode="clip")
-        if pay:
+        if with_reward:
             q_S = q_S + jnp.take_along_axis(arrays["reward"], own, 0, mode="clip")[0]
         return q_S.reshape(self.shape)
