@@ -12,7 +12,6 @@ Only one period is worked on at a time, and its action values are computed once 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -21,18 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
-from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
+from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.finite_horizon import CompiledPeriodBackend
 from tessella.mdp.model import MDP
 from tessella.mdp.tabular.rows import PeriodBackend
 from tessella.numerics import array_namespace
 from tessella.rounding import OUTWARD_FACTOR
 from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
-from tessella.solvers.loop import Callback, Progress
+from tessella.solvers.loop import Callback, RunLog
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import History, Result, Status, end_run
+from tessella.solvers.result import Result, Status, end_run
 
 AnyPeriodBackend = CompiledPeriodBackend | PeriodBackend
 # Action values of a period that are kept while it is worked on: 1 GiB.
@@ -80,22 +79,18 @@ def run_backward_pass(
     A callback may stop it. Of the earlier times no more is known then than the rewards tell.
     """
     periods = prepared.mdp.grid.shape[0]
-    started = time.perf_counter()
+    log = RunLog(callback)
     period_results: list[PeriodResult] = []
-    seconds: list[float] = []
     for period_result in _solve_periods(prepared):
         period_results.append(period_result)
-        seconds.append(time.perf_counter() - started)
-        progress = Progress(len(seconds), float(period_result.error), 0, seconds[-1])
-        if callback is not None and _asks_to_stop(callback, progress):
+        log.add([period_result.error], [0], target=0.0)
+        if log.stopped:
             break
-    reached = len(period_results)
+    reached = len(log)
     period_results += [_not_reached(prepared, t) for t in reversed(range(periods - reached))]
     all_periods = PeriodResult(
         *(np.stack(array[::-1]) for array in zip(*period_results, strict=True))
     )
-    bounds = all_periods.error[::-1][:reached]
-    history = History(bounds, np.zeros(reached, np.int64), np.array(seconds))
     error_bound = float(all_periods.error.max())
     tolerance = method.tolerance(prepared.mdp)
     status = Status.SOLVED_BY_PERIODS
@@ -108,7 +103,7 @@ def run_backward_pass(
         all_periods.value,
         error_bound,
         tolerance,
-        history,
+        log.history(),
         may_raise=not partial,
         periods=periods,
     )
@@ -126,11 +121,6 @@ def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:
         w, period_result = _solve_period(backend, data, feasible, np.int32(t), w, error)
         error = period_result.error
         yield PeriodResult(*(np.asarray(array) for array in period_result))
-
-
-def _asks_to_stop(callback: Callback, progress: Progress) -> bool:
-    with in_callers_setting():
-        return bool(callback(progress))
 
 
 def _not_reached(prepared: PreparedModel, t: int) -> PeriodResult:

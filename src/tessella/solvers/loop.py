@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.average import Average
-from tessella.criteria.criterion import CriterionKernel
 from tessella.criteria.discounted import Discounted
 from tessella.mdp.compilation import in_callers_setting, in_float64
 from tessella.solvers import rounds
@@ -76,7 +75,7 @@ def iterate(
     continues from it.
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
-    log = _RunLog(callback, None if resumed is None else resumed.history)
+    log = RunLog(callback, None if resumed is None else resumed.history)
     state = rounds.make_initial_state(prepared, guess if resumed is None else resumed.value, policy)
     run = _Run(prepared, method, policy is not None, prepared.data, state, log, checkpoint_writer)
     run.start(was_resumed=resumed is not None)
@@ -94,7 +93,7 @@ class _Run:
     evaluates_policy: bool  # whether a policy is evaluated, and no optimum is sought
     data: ModelData
     state: rounds.IterationState
-    log: _RunLog
+    log: RunLog
     checkpoint_writer: CheckpointWriter | None
     is_over: bool = False
     eliminated: EliminationResult | None = None  # what elimination found, better than the rounds
@@ -115,12 +114,9 @@ class _Run:
 
         By NumPy one more function costs nothing.
         """
-        is_numpy = (
-            self.method.solves_linear_systems
-            and self.prepared.is_numpy
-            and not self.evaluates_policy
-        )
-        if not (self.uses_coarse_correction or is_numpy or was_resumed):
+        solves_systems = self.method.solves_linear_systems
+        by_numpy = solves_systems and self.prepared.is_numpy and not self.evaluates_policy
+        if not (self.uses_coarse_correction or by_numpy or was_resumed):
             return
         self.state = rounds.evaluate_first_point(
             self.prepared.backend, self.evaluates_policy, self.data, self.state
@@ -158,15 +154,7 @@ class _Run:
     def _run_batch(self) -> bool:
         """Some rounds; returns whether they reached the target."""
         chunk = STALL_WINDOW_ROUNDS if self.method.solves_linear_systems else SWEEPS_PER_CALL
-        arguments = (
-            self.prepared.backend,
-            self.method,
-            self.evaluates_policy,
-            chunk,
-            self.data,
-            self.state,
-        )
-        batch = rounds.run_rounds(*arguments, self._limit_rounds(chunk))
+        batch = self._run_rounds(chunk, self.data, self._limit_rounds(chunk))
         self.state = batch.state
         n_rounds = int(batch.n_rounds)
         bounds = np.asarray(batch.bounds)[:n_rounds]
@@ -174,6 +162,10 @@ class _Run:
         if bool(batch.finished) and not self.was_interrupted:
             self._run_final_round(batch.target)
         return bool(batch.finished)
+
+    def _run_rounds(self, chunk: int, data: ModelData, limit: int) -> rounds.IterationBatch:
+        compiled_for = self.prepared.backend, self.method, self.evaluates_policy, chunk
+        return rounds.run_rounds(*compiled_for, data, self.state, limit)
 
     def _limit_rounds(self, chunk: int) -> int:
         """Rounds of the next batch; a limit and no chunk, so that nothing else is compiled."""
@@ -197,35 +189,26 @@ class _Run:
             return
         if not np.isfinite(data.criterion.value_of_constant_reward(1.0)):
             return
-        finer_data = data._replace(
-            accuracy=data.accuracy._replace(relative_tolerance=np.float64(0))
-        )
-        batch = rounds.run_rounds(
-            prepared.backend, self.method, self.evaluates_policy, 1, finer_data, self.state, 1
-        )
+        finest = data.accuracy._replace(relative_tolerance=np.float64(0))
+        batch = self._run_rounds(1, data._replace(accuracy=finest), 1)
         if int(batch.n_rounds) and batch.state.bound < self.state.bound:
             self.state = batch.state
             self.log.add([self.state.bound], [self.state.changed], target)
 
     def _has_stagnated(self) -> bool:
         """Whether no round helps any more: at the floor, or of an average after elimination."""
-        log = self.log
-        policy_stays = not any(log.changes[-STUCK_WINDOW_ROUNDS:])
-        is_stagnant = (
-            self.method.solves_linear_systems
-            and self.elimination_tried
-            and log.is_stuck
-            and policy_stays
-        )
+        policy_stays = not any(self.log.changes[-STUCK_WINDOW_ROUNDS:])
+        is_stagnant = self._is_stuck and self.elimination_tried and policy_stays
         return is_stagnant or self._is_limited_by_rounding()
 
-    def _is_limited_by_rounding(self) -> bool:
-        """Whether only rounding moves the bound to and fro, near what it leaves.
+    @property
+    def _is_stuck(self) -> bool:
+        """Of rounds that solve linear systems: sweeps near discount 1 are slow, and get there."""
+        return self.method.solves_linear_systems and self.log.is_stuck
 
-        Of rounds that solve linear systems: sweeps near discount 1 bring next to nothing each, and
-        yet get there.
-        """
-        if not (self.method.solves_linear_systems and self.log.is_stuck):
+    def _is_limited_by_rounding(self) -> bool:
+        """Whether only rounding moves the bound to and fro, near what it leaves."""
+        if not self._is_stuck:
             return False
         return float(self.state.bound) <= rounds.TARGET_FLOOR_MULTIPLE * self._rounding_floor
 
@@ -258,9 +241,8 @@ class _Run:
     def _write_checkpoint(self) -> None:
         writer = self.checkpoint_writer
         if writer is not None and (writer.check_clock() or self.is_over):
-            writer.write(
-                _read_value(self.prepared, self.data.criterion, self.state), self.log.history()
-            )
+            value, _ = self._report_values(self.prepared.to_numpy(self.state.backup))
+            writer.write(value, self.log.history())
 
     def _try_direct_solve_or_correction(self) -> None:
         """A direct solve, or a new coarse correction, where rounds bring little."""
@@ -273,15 +255,35 @@ class _Run:
         if self.log.is_stalled and self.prepared.needs_coarse_correction:
             self.data = self.prepared.build_policy_data(self.state.policy)
         elif not self.prepared.is_numpy and (self.use_direct_solve or self.log.is_stalled):
-            direct_state = _solve_directly(self.prepared, self.state)
-            self.state = direct_state or self.state
-            self.use_direct_solve = direct_state is not None
+            self.use_direct_solve = self._solve_directly()
+
+    def _solve_directly(self) -> bool:
+        """Start again from the value of the present policy; False if no direct solve is offered."""
+        mdp = self.prepared.mdp
+        if not isinstance(mdp.criterion, Discounted):
+            return False
+        actions = self.prepared.to_numpy(self.state.policy)
+        system = self.prepared.dynamics.factorise_policy_system(actions, mdp.discount)
+        if system is None:
+            return False
+        reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
+        self.state = rounds.make_initial_state(self.prepared, system.solve(reward), actions)
+        return True
+
+    def _report_values(self, backup: Any) -> tuple[Any, float | None]:
+        """(values to report, gain or None)."""
+        offsets = float(self.state.center), float(self.state.shift)
+        return self.data.criterion.report_values(backup, *offsets)
 
     def make_result(self, partial: bool) -> Result:
         """The result, as ``end_run`` reports it."""
         target = float(rounds.compute_target(self.data, self.state.floor))
         bound = float(self.state.bound)
-        value, gain = _report_values(self.prepared, self.data.criterion, self.state)
+        if self.prepared.layout is None:
+            value, gain = self._report_values(self.prepared.to_result(self.state.backup))
+        else:
+            value, gain = self._report_values(self.state.backup)
+            value = self.prepared.to_result(value)
         table = None
         if self.eliminated is not None:
             value, table, gain, bound = self.eliminated
@@ -312,33 +314,10 @@ class _Run:
         )
 
 
-def _solve_directly(
-    prepared: PreparedModel, state: rounds.IterationState
-) -> rounds.IterationState | None:
-    """A start from the value of the present policy, where dynamics offer a direct solve."""
-    mdp = prepared.mdp
-    if not isinstance(mdp.criterion, Discounted):
-        return None
-    actions = prepared.to_numpy(state.policy)
-    system = prepared.dynamics.factorise_policy_system(actions, mdp.discount)
-    if system is None:
-        return None
-    reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
-    return rounds.make_initial_state(prepared, system.solve(reward), actions)
-
-
-def _read_value(
-    prepared: PreparedModel, criterion: CriterionKernel, state: rounds.IterationState
-) -> NDArray[np.float64]:
-    """The values that a run would report now."""
-    parts = prepared.to_numpy(state.backup), float(state.center), float(state.shift)
-    return criterion.report_values(*parts)[0]
-
-
-class _RunLog:
+class RunLog:
     """The history of a run, new or resumed; it also calls the callback."""
 
-    def __init__(self, callback: Callback | None, previous: History | None) -> None:
+    def __init__(self, callback: Callback | None, previous: History | None = None) -> None:
         self.callback = callback
         self.stopped = False
         self.bounds: list[float] = [] if previous is None else previous.bound.tolist()
@@ -365,9 +344,9 @@ class _RunLog:
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last rounds."""
         window = min(ETA_WINDOW_ROUNDS, len(self) - 1)
-        if window < 1 or not 0 < self.bounds[-1] < self.bounds[-1 - window] < np.inf:
+        if window < 1 or not target > 0:
             return None
-        if not target > 0:
+        if not 0 < self.bounds[-1] < self.bounds[-1 - window] < np.inf:
             return None
         log_reduction = np.log(self.bounds[-1 - window] / self.bounds[-1]) / window
         seconds_per_round = (self.seconds[-1] - self.seconds[-1 - window]) / window
@@ -392,14 +371,3 @@ class _RunLog:
 
     def history(self) -> History:
         return History(np.array(self.bounds), np.array(self.changes), np.array(self.seconds))
-
-
-def _report_values(
-    prepared: PreparedModel, criterion: CriterionKernel, state: rounds.IterationState
-) -> tuple[Any, float | None]:
-    """(values to report, gain or None), as they are given out."""
-    offsets = float(state.center), float(state.shift)
-    if prepared.layout is None:
-        return criterion.report_values(prepared.to_result(state.backup), *offsets)
-    value, gain = criterion.report_values(state.backup, *offsets)
-    return prepared.layout.to_result(value), gain
