@@ -89,7 +89,7 @@ def test_a_write_that_fails_leaves_the_file_before_it(tmp_path, whole):
         keeper.write(np.zeros_like(whole.value), whole.history)
     kept = keeper.load_run()
     assert kept is not None
-    np.testing.assert_array_equal(kept.value, whole.value)
+    np.testing.assert_array_equal(kept[0], whole.value)
     assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
 
 

@@ -159,8 +159,8 @@ def assert_same_shares(mdp: ts.MDP, policy: np.ndarray, plan: ts.ExecutionPlan) 
 def test_each_choice_has_a_reason_and_a_plan_prints_it(name):
     plan = make_plan(MODELS[name]())
     text = str(plan)
-    printed = ["representation", "backend", "method", "evaluation", "correction", "tiles"]
-    printed += ["devices", "certificate", "rules"]
+    printed = ["representation", "backend", "method", "evaluation_precision"]
+    printed += ["preconditioner", "tiles", "devices", "certificate_route", "rule_evaluation"]
     assert list(plan.reasons) == printed
     for choice, reason in plan.reasons.items():
         (line,) = (line for line in text.splitlines() if line.split()[0] == choice)
@@ -271,8 +271,8 @@ def test_a_certificate_in_blocks_encloses_the_same_losses():
 def test_rules_are_evaluated_on_dense_rows_or_by_loops_with_one_result():
     mdp = shop()
     found = [
-        ts.compress(ts.solve(mdp, plan=make_plan(mdp, rules=rules)), loss=0.05)
-        for rules in ("dense", "iterative")
+        ts.compress(ts.solve(mdp, plan=make_plan(mdp, rule_evaluation=route)), loss=0.05)
+        for route in ("dense", "iterative")
     ]
     assert [rule.size for rule in found] == [found[0].size] * 2
     assert all(rule.certificate.relative_loss.upper <= 0.05 for rule in found)
@@ -377,11 +377,11 @@ def at_the_limit(name: str) -> tuple[ts.MDP, dict, int]:
     ("name", "choice", "values", "step"),
     [
         ("rows_max_entries", "representation", ("rows", "stages"), -1),
-        ("single_min_states", "evaluation", ("single", "double"), 1),
+        ("single_min_states", "evaluation_precision", ("single", "double"), 1),
         ("mixed_min_states", "method", (ts.MixedPrecision(), None), 1),
         ("small_max_states", "method", (ts.InexactPolicyIteration(forcing=1e-2), None), -1),
-        ("dense_rules_max_states", "rules", ("dense", "iterative"), -1),
-        ("dense_rules_max_entries", "rules", ("dense", "iterative"), -1),
+        ("dense_rules_max_states", "rule_evaluation", ("dense", "iterative"), -1),
+        ("dense_rules_max_entries", "rule_evaluation", ("dense", "iterative"), -1),
     ],
 )
 def test_a_threshold_decides_at_its_value(name, choice, values, step):

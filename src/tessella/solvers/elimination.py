@@ -88,20 +88,15 @@ def eliminate_states(
             (float(residuals[states].min()), float(residuals[states].max()))
             for states in closed_classes
         ]
+        floor = float(state.floor)
+        only_known = early or known
         refuse_several_gains(
-            mdp,
-            closed_classes,
-            gain_intervals,
-            float(state.floor),
-            evaluates_policy,
-            early or known,
+            mdp, closed_classes, gain_intervals, floor, evaluates_policy, only_known
         )
         return None
-    products = (
-        (LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0)
-        if early
-        else ELIMINATION_MAX_PRODUCTS
-    )
+    products = ELIMINATION_MAX_PRODUCTS
+    if early:
+        products = LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0
     with np.errstate(all="ignore"):  # non-finite results are rejected below
         result = _improve_policy(
             mdp, prepared.row_sum_bounds.deviation, rows, actions, closed_classes[0], products

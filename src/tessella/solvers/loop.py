@@ -75,8 +75,9 @@ def iterate(
     continues from it.
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
-    log = RunLog(callback, None if resumed is None else resumed.history)
-    state = rounds.make_initial_state(prepared, guess if resumed is None else resumed.value, policy)
+    guess, previous = resumed or (guess, None)
+    log = RunLog(callback, previous)
+    state = rounds.make_initial_state(prepared, guess, policy)
     run = _Run(prepared, method, policy is not None, prepared.data, state, log, checkpoint_writer)
     run.start(was_resumed=resumed is not None)
     while not run.is_over:

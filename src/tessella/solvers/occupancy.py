@@ -155,9 +155,8 @@ def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, 
 def _compute_error_factor(prepared: PreparedModel, table: NDArray) -> float:
     """What the sum of a residual is multiplied by to bound the sum of the errors."""
     if isinstance(prepared.mdp.criterion, Average):
-        return 1 + 2 * bound_policy_hitting_time(
-            prepared, table
-        )  # of (I - P + mean)^-1: see ``hitting_times``
+        # The norm of (I - P + mean)^-1: see ``hitting_times``.
+        return 1 + 2 * bound_policy_hitting_time(prepared, table)
     return 1 / prepared.contraction_gap
 
 

@@ -33,9 +33,8 @@ class AccuracySettings(NamedTuple):
     reward_error: np.float64  # absolute error of the rewards, likewise
     reward_scale: np.float64
     tol: np.float64  # 0: as good as is reasonable
-    relative_tolerance: (
-        np.float64
-    )  # what is reasonable: this share of the largest value, above rounding
+    # What is reasonable: this share of the largest value, above rounding.
+    relative_tolerance: np.float64
 
 
 class ModelData(NamedTuple):

@@ -218,19 +218,6 @@ class Checkpoint:
             raise ArgumentError(requirement, value=f"got {self.every!r}")
 
 
-def as_checkpoint(source: str | Path | Checkpoint | None) -> Checkpoint | None:
-    """A checkpoint as it is; a path as a checkpoint of every minute."""
-    return source if source is None or isinstance(source, Checkpoint) else Checkpoint(source)
-
-
-@dataclass(frozen=True, eq=False)
-class SavedRun:
-    """What a file holds of a run."""
-
-    value: NDArray[np.float64]
-    history: History
-
-
 class CheckpointWriter:
     """Keeps one run of a model: reads what there is, and writes when it is time."""
 
@@ -242,8 +229,8 @@ class CheckpointWriter:
         self.rounds_per_check = 1  # rounds between two readings of the clock
         self._last_write = time.monotonic()
 
-    def load_run(self) -> SavedRun | None:
-        """What the file holds; None where there is none. One of another model is refused."""
+    def load_run(self) -> tuple[NDArray[np.float64], History] | None:
+        """(value, history) of the file; None where there is none. Refuses that of another model."""
         if not self.path.exists():
             return None
         with read_errors(self.path, "a checkpoint"), np.load(self.path, allow_pickle=False) as file:
@@ -261,7 +248,7 @@ class CheckpointWriter:
             value = file["value"].reshape(self.shape)
             if value.dtype != np.float64 or not np.isfinite(value).all():
                 raise FileError("the value of a checkpoint must be finite")
-            return SavedRun(value, history)
+            return value, history
 
     def check_clock(self) -> bool:
         """Whether it is time to write; also sets how many rounds come before the next check."""

@@ -68,11 +68,15 @@ def _refuse_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
         raise FileError(requirement, value=f"it differs in {wrong[0][0]!r}" if wrong else "")
 
 
-def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solution:
-    """The solution that a file holds, once all of it is checked."""
+def _refuse_other_numbers(data: dict[str, NDArray]) -> None:
     for name in ("value", "q", "margin", "history_bound", "history_seconds"):
         if data[name].dtype != np.float64 or np.isnan(data[name]).any():
             raise FileError(f"{name!r} must hold floats, none of them NaN")
+
+
+def _make_loaded_solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solution:
+    """The solution that a file holds, once all of it is checked."""
+    _refuse_other_numbers(data)
     bounds = [float(about[n]) for n in ("error_bound", "value_error", "tie_tolerance")]
     gain = float(about["gain"]) if "gain" in about else None
     if not (np.isfinite(data["value"]).all() and all(bound >= 0 for bound in bounds)):
@@ -318,7 +322,7 @@ class Solution(Result):
             _refuse_shapes(file.variables, mdp)
             data = read_variable(file.variables, os.path.getsize(path))
             refuse_altered(metadata, data)
-            return _solution(mdp, metadata, data)
+            return _make_loaded_solution(mdp, metadata, data)
 
     @property
     def _accuracy_text(self) -> str:

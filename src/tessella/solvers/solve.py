@@ -18,7 +18,7 @@ from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_pl
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import Checkpoint, CheckpointWriter, Precision, Result, as_checkpoint
+from tessella.solvers.result import Checkpoint, CheckpointWriter, Precision, Result
 from tessella.solvers.solution import Solution, make_optimal_policy
 
 
@@ -100,9 +100,9 @@ def _make_checkpoint_writer(
     prepared: PreparedModel, method: Method, source: str | Path | Checkpoint | None
 ) -> CheckpointWriter | None:
     mdp = prepared.mdp
-    checkpoint = as_checkpoint(source)
-    if checkpoint is None:
+    if source is None:
         return None
+    checkpoint = source if isinstance(source, Checkpoint) else Checkpoint(source)
     has_phases = isinstance(prepared.mdp.criterion, Total) or (
         method.solves_linear_systems and prepared.needs_coarse_correction
     )
