@@ -9,7 +9,7 @@ import pytest
 from support.disks import files_of_at_most
 
 import tessella as ts
-from tessella.solvers.loop import Progress, _RunLog
+from tessella.solvers.loop import Progress, RunLog
 from tessella.solvers.result import CheckpointWriter, History
 
 METHOD = ts.ValueIteration(1e-7)
@@ -146,9 +146,9 @@ def test_the_time_left_follows_from_the_pace_of_the_last_rounds():
     bounds = np.asarray(1024.0 * 0.5 ** np.arange(30), dtype=np.float64)
     seconds = np.asarray(2.0 * np.arange(30), dtype=np.float64)
     before = History(bounds, np.zeros(30, np.int64), seconds)
-    log = _RunLog(None, before)
+    log = RunLog(None, before)
     assert log.estimate_seconds_left(bounds[-1] / 8) == pytest.approx(
         3 * 2.0
     )  # three halvings, two seconds each
     assert log.estimate_seconds_left(bounds[-1] * 2) == 0.0
-    assert _RunLog(None, None).estimate_seconds_left(1.0) is None
+    assert RunLog(None, None).estimate_seconds_left(1.0) is None

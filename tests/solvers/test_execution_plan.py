@@ -175,9 +175,9 @@ def test_each_choice_has_a_reason_and_a_plan_prints_it(name):
 def test_what_was_asked_for_is_its_reason():
     requests = {"representation": "stages", "rule_evaluation": "iterative"}
     plan = make_plan(shop(), ts.ValueIteration(1e-3), **requests)
-    asked = [name for name, reason in plan.reasons.items() if reason == "as asked"]
+    asked = [name for name, reason in plan.reasons.items() if reason == "requested"]
     assert asked == ["representation", "method", "rule_evaluation"]
-    assert plan.using(method=None).reasons["method"] != "as asked"
+    assert plan.using(method=None).reasons["method"] != "requested"
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ from tessella.numerics import array_namespace
 from tessella.rounding import EPS, two_sum
 from tessella.solvers.bounds import decide
 from tessella.solvers.elimination import (
-    MAX_POLICIES,
     REFINEMENT_MAX_PASSES,
     DoubleDouble,
+    EvaluatedPolicy,
     FeasibleRows,
     factorise_until,
     rows_are_affordable,
@@ -63,13 +63,13 @@ def solve_total_reward(
     try:
         return _iterate_to_the_end(prepared, method, absorbing, callback, partial)
     except ModelError as error:  # waiting may cost so little that rounded values do not show it
-        found = _improve_proper_policy(prepared, absorbing, partial)
-        if found is None:
+        solved = _improve_proper_policy(prepared, absorbing, partial)
+        if solved is None:
             raise ModelError(
                 "the total reward needs policies that end; some that are as good as the best, as "
                 "far as float64 can tell, are not proven to end"
             ) from error
-        return found
+        return solved
 
 
 def _iterate_to_the_end(
@@ -123,18 +123,18 @@ def _improve_proper_policy(
     targets[rows.state[stops]] = True
     actions = find_shortest_path_policy(rows, np.flatnonzero(targets))
     actions[rows.state[stops]] = rows.action[stops]
-    for _ in range(MAX_POLICIES):
+
+    def evaluate(actions: NDArray) -> EvaluatedPolicy | None:
         value = _evaluate_by_differences(prepared, rows.of_policy(actions), ended)
         if value is None:
             check_recurrent_classes(mdp, actions, False)
             return None
-        residuals, error = _compute_residuals(prepared, rows, value)
-        better = rows.improve(actions, residuals, error)
-        if (better == actions).all():
-            break
-        actions = better
-    else:
+        return EvaluatedPolicy(value, *_compute_residuals(prepared, rows, value))
+
+    best = rows.iterate_policies(actions, evaluate)
+    if best is None:
         return None
+    actions, (value, residuals, error) = best
     low = rows.max_by_state(residuals - error)
     high = rows.max_by_state(residuals + error)
     residual = float(np.maximum(np.abs(low), np.abs(high)).max())

@@ -16,7 +16,8 @@ several recurrent classes is first redirected to the best of those that every st
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -250,6 +251,14 @@ def _compute_relative_values(chosen: FeasibleRows, products: float) -> DoubleDou
     return h
 
 
+class EvaluatedPolicy(NamedTuple):
+    """The value of a policy, and what it says about all rows."""
+
+    value: Any
+    residuals: NDArray[np.float64]  # (K,)
+    error: NDArray[np.float64]  # (K,) bound on the error of a residual
+
+
 class FeasibleRows(NamedTuple):
     """Rows of some states and actions."""
 
@@ -345,6 +354,23 @@ class FeasibleRows(NamedTuple):
     def enclose_gain(self, residuals: NDArray, error: NDArray) -> tuple[float, float]:
         """Bounds on the best gain, if residuals have an error of at most ``error``."""
         return float(self.max_by_state(residuals - error).min()), float((residuals + error).max())
+
+    def iterate_policies(
+        self, actions: NDArray, evaluate: Callable[[NDArray], EvaluatedPolicy | None]
+    ) -> tuple[NDArray[np.int32], EvaluatedPolicy] | None:
+        """(actions that no residual improves, their evaluation), by policy iteration.
+
+        None where ``evaluate`` gives None, or for too many policies.
+        """
+        for _ in range(MAX_POLICIES):
+            evaluated = evaluate(actions)
+            if evaluated is None:
+                return None
+            improved = self.improve(actions, evaluated.residuals, evaluated.error)
+            if (improved == actions).all():
+                return actions, evaluated
+            actions = improved
+        return None
 
     def improve(self, actions: NDArray, residuals: NDArray, error: NDArray) -> NDArray[np.int32]:
         """``actions``, with the best where its residual is surely larger."""

@@ -2,9 +2,9 @@
 
 All routes are chosen here and nowhere else: whether rows are multiplied or stages are followed, by
 NumPy or by JAX, in which precision, by which method, with which kernels and on which devices, and
-how certificates and rules are worked out. Their numbers stand in
+how certificates and rules are worked out. Their numbers are in
 ``thresholds``. ``solve``, ``evaluate``, ``occupancy``,
-``certify`` and ``compress`` follow a plan; ``plan.using(...)`` asks for another route.
+``certify`` and ``compress`` follow a plan; ``plan.using(...)`` requests another route.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def make_plan(
     thresholds: Thresholds = DEFAULT_THRESHOLDS,
     **requests: Any,
 ) -> ExecutionPlan:
-    """The plan of a model: what was asked for, and all else chosen."""
+    """The plan of a model: what was requested, and all else chosen."""
     require_type("plan", mdp, MDP)
     if method is not None:
         require_method(method, tol)
@@ -227,7 +227,7 @@ Choice = tuple[str, str]  # what was chosen, and why
 
 @dataclass(frozen=True)
 class _Choices:
-    """Each choice, by what was asked for or by the thresholds."""
+    """Each choice, by what was requested or by the thresholds."""
 
     mdp: MDP
     thresholds: Thresholds
@@ -241,7 +241,7 @@ class _Choices:
         self._check_combination(n_sharing)
         representation = self._choose("representation", self._choose_representation, n_sharing > 0)
         backend = self._choose("backend", self._choose_backend, representation[0])
-        method = (self.method, "as asked")
+        method = (self.method, "requested")
         if self.method is None:
             method = self._choose_method(representation[0], backend[0], tol)
         return {
@@ -259,9 +259,9 @@ class _Choices:
         }
 
     def _choose(self, name: str, choose: Callable[..., Choice], *arguments: Any) -> Choice:
-        """What was asked for under this name, or what ``choose`` returns."""
-        asked = self.requests.get(name)
-        return choose(*arguments) if asked is None else (asked, "as asked")
+        """What was requested under this name, or what ``choose`` returns."""
+        requested = self.requests.get(name)
+        return choose(*arguments) if requested is None else (requested, "requested")
 
     def _check_combination(self, n_devices: int) -> None:
         """Raise an ArgumentError for requests that contradict the model, or one another."""
@@ -299,8 +299,8 @@ class _Choices:
 
     def _check_stages(self) -> None:
         if self.mdp.dynamics.is_table:
-            asked = self.requests.get("representation")
-            value = "got tiles" if asked is None else f"got representation={asked!r}"
+            requested = self.requests.get("representation")
+            value = "got tiles" if requested is None else f"got representation={requested!r}"
             raise ArgumentError("a table has rows, no stages", value=value)
 
     def _check_rows(self, n_devices: int) -> None:
@@ -344,7 +344,7 @@ class _Choices:
 
     @property
     def reason_to_compile(self) -> str | None:
-        """Why JAX must run the model, by what was asked for; None where it need not."""
+        """Why JAX must run the model, by what was requested; None where it need not."""
         if self.requests.get("backend") == "jax":
             return "JAX follows stages"
         if self.method is not None and self.method.requires_jax:
@@ -426,7 +426,7 @@ class _Choices:
 
     def _choose_tiles(self, representation: str, n_devices: int) -> tuple[TileSizes | None, str]:
         if "tiles" in self.requests:
-            return self.requests["tiles"], "as asked"
+            return self.requests["tiles"], "requested"
         if representation == "rows":
             return None, "rows have none"
         shape = self.mdp.dynamics.period_shape
@@ -541,13 +541,13 @@ def choose_devices(mdp: MDP, count: int | None, t: Thresholds) -> tuple[tuple[An
     if not is_count(count):
         raise ArgumentError("devices must be a whole number, at least 1", value=f"got {count!r}")
     if count == 1:
-        return (), "as asked"
+        return (), "requested"
     if not _supports_sharding(mdp):
         raise ArgumentError(
             "several devices serve models of stages with discounted rewards",
             value=f"this is {mdp.dynamics.kind}, {mdp.criterion}",
         )
-    return _take_devices(count), "as asked"
+    return _take_devices(count), "requested"
 
 
 def _supports_sharding(mdp: MDP) -> bool:

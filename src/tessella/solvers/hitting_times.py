@@ -33,7 +33,7 @@ from tessella.numerics import array_namespace
 from tessella.rounding import EPS, RowSumBounds
 from tessella.solvers.bounds import compute_tie
 from tessella.solvers.elimination import (
-    MAX_POLICIES,
+    EvaluatedPolicy,
     FeasibleRows,
     factorise_until,
     rows_are_affordable,
@@ -211,7 +211,8 @@ def find_longest_times(
     """
     slack = np.full(len(rows.state), TRIAL_MAX_RESIDUAL / 4)
     actions = rows.improve(actions, np.where(is_allowed, 0.0, -np.inf), slack)  # to allowed ones
-    for _ in range(MAX_POLICIES):
+
+    def evaluate(actions: NDArray) -> EvaluatedPolicy | None:
         factors = factorise_until(rows.of_policy(actions).rows, targets)
         if factors is None:
             return None
@@ -219,11 +220,10 @@ def find_longest_times(
         if not (w >= 0).all():  # no times: the system is singular but for rounding
             return None
         residuals = 1 + rows.rows @ np.where(targets, 0.0, w) - w[rows.state]
-        longer = rows.improve(actions, np.where(is_allowed, residuals, -np.inf), slack)
-        if (longer == actions).all():
-            return w
-        actions = longer
-    return None
+        return EvaluatedPolicy(w, np.where(is_allowed, residuals, -np.inf), slack)
+
+    longest = rows.iterate_policies(actions, evaluate)
+    return None if longest is None else longest[1].value
 
 
 def compute_row_sum_error(row_sums: RowSumBounds) -> float:

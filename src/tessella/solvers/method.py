@@ -1,4 +1,4 @@
-"""What a method of solving is: the way to the next point, and all that the loop asks of it.
+"""What a method of solving is: the way to the next point, and all that the loop needs of it.
 
 The loop (``rounds``) evaluates each point v: it backs it up, b = T v with the greedy policy, and
 encloses the optimum. A method only says which point comes next, so any method is as trustworthy as
@@ -112,7 +112,7 @@ class Method(ABC):
 
 
 def require_method(method: object, tol: object) -> None:
-    """Refuse what stands in the place of a method, and a tolerance beside one."""
+    """Refuse an object that is no method, and a tolerance next to a method."""
     if tol is not None:
         raise ArgumentError("say tol in the method object")
     if not isinstance(method, Method):

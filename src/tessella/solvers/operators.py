@@ -223,7 +223,7 @@ class Operators:
         """eta: how far computed action values at ``value``, and at shift + value, may be off.
 
         With a ``backup``, how far that is off, which only the best actions decide. In a table a
-        reward is what an action value has beside the next values, so theirs are no larger than
+        reward is what an action value has apart from the next values, so theirs are no larger than
         |b| + |gain| + largest max|v|, however large those of actions are that nobody takes.
         """
         accuracy = self.data.accuracy

@@ -97,7 +97,7 @@ class Precision(NamedTuple):
     """How well values and their comparisons are known."""
 
     error: float  # on |V - V*|, or on |h - h*|, both 0 in the first state; inf: nothing is known
-    tie: float  # action values nearer than this are not told apart
+    tie: float  # action values nearer than this are not distinguished
 
 
 @with_host_arrays("value")
@@ -111,7 +111,7 @@ class Result:
         gain: reward per period, where that is the criterion. Then ``error_bound`` is that of the
             gain, and the values are relative: 0 in the first state.
         converged: whether the tolerance was met; ``reason`` says why the iteration ended.
-        table: (grid) the policy, where elimination found it: rounded values do not tell it.
+        table: (grid) the policy, where elimination computed it: rounded values do not show it.
     """
 
     value: NDArray[np.float64]

@@ -30,9 +30,9 @@ FLOOR_REACHED_FACTOR = 1.1  # a bound this close to its floor will not get bette
 
 
 class IterationState(NamedTuple):
-    """Where a run stands: a point, its backup, and what they say about the optimum.
+    """The state of a run: a point, its backup, and what they say about the optimum.
 
-    A run starts from a point that stands in for its own backup, with an infinite bound.
+    A run starts from a point that takes the place of its own backup, with an infinite bound.
     """
 
     value: Any  # v, (grid)
@@ -75,7 +75,7 @@ def compute_rounding_floor(data: ModelData, floor):
     n = data.accuracy
     criterion = data.criterion
     value_bound = criterion.value_bound(n.reward_scale)
-    # All of it may stand in the shift, and then the gain is as large as a reward.
+    # All of it may be in the shift, and then the gain is as large as a reward.
     sums = n.relative_rounding * (
         n.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
     )
@@ -114,7 +114,7 @@ class IterationBatch(NamedTuple):
     n_rounds: Any  # done in this batch
     bounds: Any  # (chunk,) bound after each
     changes: Any  # (chunk,) states whose greedy action changed in each
-    target: Any  # the bound that was asked for
+    target: Any  # the bound to be reached
     finished: Any
 
 

@@ -44,7 +44,7 @@ def _load_model(path: str | Path, fingerprint: str) -> MDP:
 
 
 def make_optimal_policy(mdp: MDP, table: Any) -> Policy:
-    """The optimal policy of ``mdp``, from its table, which may stand on the device."""
+    """The optimal policy of ``mdp``, from its table, which may be on the device."""
     name = mdp.action_name
     if isinstance(table, np.ndarray):
         return Policy.from_table(mdp.grid, mdp.actions, table, name="optimal", action_name=name)
@@ -142,7 +142,7 @@ class Solution(Result):
     """The optimum of a model: a ``Result`` whose value is V, near V*.
 
     Attributes:
-        policy: the greedy policy. Where actions cannot be told apart, the lowest index among them.
+        policy: the greedy policy. Among tied actions, the lowest index.
             So an action of it loses at most ``2 tie_tolerance`` where it is taken.
         margin: (grid) best minus second-best action value; inf where only one action is feasible.
         method: the name of the method that found it.
@@ -195,7 +195,7 @@ class Solution(Result):
         return self.margin > self.tie_tolerance
 
     def ties(self, table: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """(grid) whether the actions of a (grid) table cannot be told from the best ones."""
+        """(grid) whether the actions of a (grid) table tie with the best ones."""
         lost = self.q.max(axis=-1) - np.take_along_axis(self.q, table[..., None], axis=-1)[..., 0]
         known = self.tie_tolerance if np.isfinite(self.tie_tolerance) else 0.0
         return (lost <= known) | (table == self.policy.table)
