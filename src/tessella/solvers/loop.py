@@ -20,7 +20,12 @@ from tessella.mdp.compilation import in_callers_setting, in_float64
 from tessella.solvers import rounds
 from tessella.solvers.elimination import EliminationResult, eliminate_states
 from tessella.solvers.method import Method
-from tessella.solvers.operators import ModelData
+from tessella.solvers.operators import (
+    TARGET_FLOOR_MULTIPLE,
+    ModelData,
+    compute_rounding_floor,
+    compute_target,
+)
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import (
@@ -122,7 +127,7 @@ class _Run:
         self.state = rounds.evaluate_first_point(
             self.prepared.backend, self.evaluates_policy, self.data, self.state
         )
-        target = rounds.compute_target(self.data, self.state.floor)
+        target = compute_target(self.data, self.state.floor)
         self.log.add([self.state.bound], [self.state.changed], target)
         if not self.uses_coarse_correction:
             return
@@ -211,11 +216,11 @@ class _Run:
         """Whether only rounding moves the bound to and fro, near what it leaves."""
         if not self._is_stuck:
             return False
-        return float(self.state.bound) <= rounds.TARGET_FLOOR_MULTIPLE * self._rounding_floor
+        return float(self.state.bound) <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
 
     @property
     def _rounding_floor(self) -> float:
-        return float(rounds.compute_rounding_floor(self.data, self.state.floor))
+        return float(compute_rounding_floor(self.data, self.state.floor))
 
     def _should_eliminate(self, is_done: bool) -> bool:
         """Whether an average may need elimination: at the end, and where rounds bring little."""
@@ -278,7 +283,7 @@ class _Run:
 
     def make_result(self, partial: bool) -> Result:
         """The result, as ``end_run`` reports it."""
-        target = float(rounds.compute_target(self.data, self.state.floor))
+        target = float(compute_target(self.data, self.state.floor))
         bound = float(self.state.bound)
         if self.prepared.layout is None:
             value, gain = self._report_values(self.prepared.to_result(self.state.backup))

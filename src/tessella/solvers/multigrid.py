@@ -462,18 +462,19 @@ def _assemble_system(
 
 def apply_correction(coarse: CoarseCorrection, residual: Any) -> Any:
     """M residual, in the precision of the residual; on the nodes, always in double."""
-    interpolation = _cast_like(residual, coarse.interpolation)
-    restriction = _cast_like(residual, coarse.restriction)
-    c = _solve_coarse(coarse, restrict(residual, restriction).ravel())
-    return residual + interpolate(c.astype(residual.dtype), interpolation)
+    return _correct(coarse, residual, coarse.restriction, coarse.interpolation, _solve_coarse)
 
 
 def apply_adjoint_correction(coarse: CoarseCorrection, residual: Any) -> Any:
     """M' residual."""
-    interpolation = _cast_like(residual, coarse.interpolation)
-    restriction = _cast_like(residual, coarse.restriction)
-    c = _solve_coarse_adjoint(coarse, restrict(residual, interpolation).ravel())
-    return residual + interpolate(c.astype(residual.dtype), restriction)
+    to_nodes = coarse.interpolation
+    return _correct(coarse, residual, to_nodes, coarse.restriction, _solve_coarse_adjoint)
+
+
+def _correct(coarse: CoarseCorrection, residual, to_nodes, from_nodes, solve) -> Any:
+    dtype = residual.dtype
+    c = solve(coarse, restrict(residual, [basis.astype(dtype) for basis in to_nodes]).ravel())
+    return residual + interpolate(c.astype(dtype), [basis.astype(dtype) for basis in from_nodes])
 
 
 def _solve_coarse(coarse: CoarseCorrection, rhs: Any) -> Any:
@@ -491,10 +492,5 @@ def _solve_coarse_adjoint(coarse: CoarseCorrection, rhs: Any) -> Any:
 
 def _solve_blocks(factors: BlockFactors, coarse: CoarseCorrection, rhs: Any) -> Any:
     block_size = factors.levels[0].inverse.shape[1] if factors.levels else len(rhs)
-    return factors.solve(rhs[coarse.block_order].reshape(-1, block_size)).ravel()[
-        coarse.block_position
-    ]
-
-
-def _cast_like(x: Any, matrices: Sequence[Any]) -> list[Any]:
-    return [matrix.astype(x.dtype) for matrix in matrices]
+    blocks = rhs[coarse.block_order].reshape(-1, block_size)
+    return factors.solve(blocks).ravel()[coarse.block_position]

@@ -19,9 +19,11 @@ import numpy as np
 from tessella.criteria.criterion import CriterionKernel
 from tessella.mdp.dynamics import Backend, fold_actions
 from tessella.numerics import array_namespace
+from tessella.rounding import EPS
 from tessella.solvers.multigrid import apply_adjoint_correction, apply_correction
 
-DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: the target without a tolerance
+DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: the target without a tolerance ...
+TARGET_FLOOR_MULTIPLE = 2.0  # ... but no less than this multiple of what rounding leaves
 MIN_REWARD_SCALE = 1e-280  # rewards below this are rejected: their products could vanish
 
 
@@ -249,3 +251,36 @@ class Operators:
 def max_abs(x: Any) -> Any:
     """max |x|."""
     return abs(x).max()
+
+
+def compute_rounding_floor(data: ModelData, floor):
+    """What rounding leaves of the bound, however large the present point is.
+
+    No value exceeds that of the largest reward in every period, so distant points change nothing.
+    """
+    n = data.accuracy
+    criterion = data.criterion
+    value_bound = criterion.value_bound(n.reward_scale)
+    # All of it may be in the shift, and then the gain is as large as a reward.
+    sums = n.relative_rounding * (
+        n.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
+    )
+    model_error = n.reward_error + n.row_error * criterion.contraction_factor * value_bound
+    eta = sums + model_error + criterion.row_sum_error(value_bound, value_bound)
+    return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
+
+
+def compute_target(data: ModelData, floor):
+    """The bound at which a run may stop."""
+    return target_above(data, compute_rounding_floor(data, floor))
+
+
+def target_above(data: ModelData, rounding_floor):
+    """The tolerance, or without one a share of the values that rounding allows."""
+    scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
+    tol = data.accuracy.tol
+    xp = array_namespace(rounding_floor)
+    default_target = xp.maximum(
+        data.accuracy.relative_tolerance * scale, TARGET_FLOOR_MULTIPLE * rounding_floor
+    )
+    return xp.where(tol > 0, tol, default_target)

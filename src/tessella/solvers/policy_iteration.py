@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from tessella.numerics import array_namespace
 from tessella.solvers.method import Method, require_between, require_whole_number
-from tessella.solvers.rounds import IterationState, compute_target
+from tessella.solvers.operators import Operators, compute_target
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
-    from tessella.solvers.operators import Operators
+    from tessella.solvers.rounds import IterationState
 
 SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
 

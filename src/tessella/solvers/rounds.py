@@ -16,15 +16,20 @@ from tessella.criteria.total import TotalKernel
 from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.numerics import NUMPY, array_namespace
-from tessella.rounding import EPS
 from tessella.solvers.method import Method
-from tessella.solvers.operators import ModelData, Operators, max_abs
+from tessella.solvers.operators import (
+    TARGET_FLOOR_MULTIPLE,
+    ModelData,
+    Operators,
+    compute_rounding_floor,
+    compute_target,
+    max_abs,
+    target_above,
+)
 
 if TYPE_CHECKING:
     from tessella.solvers.prepared_model import PreparedModel
 
-# Without a tolerance, the target is no less than this multiple of what rounding leaves.
-TARGET_FLOOR_MULTIPLE = 2.0
 SAFEGUARD_GROWTH_FACTOR = 1000.0  # a bound that widens by more than this calls for a plain sweep
 FLOOR_REACHED_FACTOR = 1.1  # a bound this close to its floor will not get better
 
@@ -67,41 +72,9 @@ def back_up(operators: Operators, evaluates_policy: bool, value, policy):
     return operators.bellman(value)
 
 
-def compute_rounding_floor(data: ModelData, floor):
-    """What rounding leaves of the bound, however large the present point is.
-
-    No value exceeds that of the largest reward in every period, so distant points change nothing.
-    """
-    n = data.accuracy
-    criterion = data.criterion
-    value_bound = criterion.value_bound(n.reward_scale)
-    # All of it may be in the shift, and then the gain is as large as a reward.
-    sums = n.relative_rounding * (
-        n.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
-    )
-    model_error = n.reward_error + n.row_error * criterion.contraction_factor * value_bound
-    eta = sums + model_error + criterion.row_sum_error(value_bound, value_bound)
-    return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
-
-
-def compute_target(data: ModelData, floor):
-    """The bound at which a run may stop."""
-    return _compute_target(data, compute_rounding_floor(data, floor))
-
-
-def _compute_target(data: ModelData, rounding_floor):
-    scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
-    tol = data.accuracy.tol
-    xp = array_namespace(rounding_floor)
-    default_target = xp.maximum(
-        data.accuracy.relative_tolerance * scale, TARGET_FLOOR_MULTIPLE * rounding_floor
-    )
-    return xp.where(tol > 0, tol, default_target)
-
-
 def is_finished(data: ModelData, state: IterationState):
     rounding_floor = compute_rounding_floor(data, state.floor)
-    is_done = (state.bound <= _compute_target(data, rounding_floor)) | (
+    is_done = (state.bound <= target_above(data, rounding_floor)) | (
         state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
     )
     return is_done | array_namespace(state.bound).isnan(state.bound)
