@@ -21,10 +21,10 @@ from jax import lax
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.mixed_precision import to_single_precision
 from tessella.solvers.operators import Operators
+from tessella.solvers.prepared_model import PreparedModel
 
 TOL = 1e-6
 SIZES = {  # about as many states: stock and regimes, both multiples of 128
@@ -53,8 +53,8 @@ def timed(work, *args) -> tuple[float, Any]:
 
 def sweep_seconds(mdp: ts.MDP) -> dict[str, float]:
     """Seconds of one sweep of each kind, and of its floor."""
-    engine = Engine(make_plan(mdp, devices=1), TOL)
-    program, data, shape = engine.backend, engine.data, mdp.grid.shape
+    prepared = PreparedModel(make_plan(mdp, devices=1), TOL)
+    program, data, shape = prepared.backend, prepared.data, mdp.grid.shape
 
     def best(operators, v, _):
         return operators.iterate_bellman(v, REPEATED)

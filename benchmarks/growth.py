@@ -26,8 +26,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.solvers.engine import Engine, run_sweeps
 from tessella.solvers.execution_plan import make_plan
+from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.rounds import run_sweeps
 
 LONG = 0.25  # seconds of sweeps that are timed at once
 TIMES = 3
@@ -98,19 +99,19 @@ def table(states: int) -> ts.MDP:
 
 def cost(x: int, mdp: ts.MDP, outcomes: int) -> Cost:
     """Of one sweep; ``outcomes`` of all noises together, for each state."""
-    engine = Engine(make_plan(mdp))
+    prepared = PreparedModel(make_plan(mdp))
     n = mdp.n_states
-    run_sweeps(engine, 1)
+    run_sweeps(prepared, 1)
     began = time.perf_counter()
-    run_sweeps(engine, 1)
+    run_sweeps(prepared, 1)
     many = max(1, int(LONG / max(time.perf_counter() - began, 1e-6)))
     walls, cpus = [], []
     for _ in range(TIMES):
         wall, cpu = time.perf_counter(), time.process_time()
-        run_sweeps(engine, many)
+        run_sweeps(prepared, many)
         walls.append((time.perf_counter() - wall) / many)
         cpus.append((time.process_time() - cpu) / many)
-    is_table = engine.is_numpy
+    is_table = prepared.is_numpy
     moved = 16.0 * n + (12.0 * outcomes * n if is_table else 0)
     operations = 2.0 * n * (outcomes + mdp.n_actions)
     return Cost(x, n, min(walls), min(cpus), operations, moved)

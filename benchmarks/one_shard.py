@@ -12,9 +12,9 @@ from billion import build
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.stages.partition import Partition
 from tessella.mdp.stages.sharded import build_sharded_backend
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.operators import Operators
+from tessella.solvers.prepared_model import PreparedModel
 
 SWEEPS = 20
 
@@ -23,15 +23,15 @@ SWEEPS = 20
 def main() -> None:
     mdp = build(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000_000)
     plan = make_plan(mdp, representation="stages")
-    engine = Engine(plan)
+    prepared = PreparedModel(plan)
     shape = mdp.grid.shape
     reach = mdp.dynamics.max_displacement(0)  # type: ignore[attr-defined]
     cut = Partition(0, shape[0], 1, *reach)
     tiles = plan.tiles_of_block(cut)
     shard = build_sharded_backend(mdp.dynamics, cut, jax.devices()[:1], tiles)  # type: ignore[arg-type]
     found = []
-    for model in (engine.backend_model, shard):
-        data = engine.build_data(model.arrays, None)
+    for model in (prepared.backend_model, shard):
+        data = prepared.build_data(model.arrays, None)
         work = jax.jit(
             lambda data, v, program=model.backend: Operators(program, data).iterate_bellman(
                 v, SWEEPS

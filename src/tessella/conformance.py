@@ -31,7 +31,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -48,6 +48,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages import Decide, Noise, Shift
 from tessella.problems.problem import Integer, Problem
+from tessella.rounding import EPS
 from tessella.solvers.method import Method
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
@@ -93,12 +94,16 @@ def _read_matrices(dynamics: Dynamics) -> tuple[NDArray, NDArray]:
     assert reward.shape == (n, n_actions), (
         f"expected_reward must have shape {(n, n_actions)}; got {reward.shape}"
     )
-    return np.stack([matrix.toarray() for matrix in sparse]), reward
+    rows = np.stack([matrix.toarray() for matrix in sparse])
+    table = np.arange(n) % n_actions
+    same = np.array_equal(dynamics.policy_matrix(table).toarray(), rows[table, np.arange(n)])
+    assert same, "policy_matrix must give the rows of to_sparse that the policy chooses"
+    return rows, reward
 
 
 def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     row_sum_bounds = dynamics.row_sums
-    eps = np.finfo(float).eps * (rows.shape[-1] + 8)
+    eps = EPS * (rows.shape[-1] + 8)
     sums = rows.sum(axis=-1)
     assert (rows >= 0).all(), f"probabilities must not be negative; the smallest is {rows.min()}"
     inside = (sums >= row_sum_bounds.low - eps).all() and (sums <= row_sum_bounds.high + eps).all()
@@ -125,56 +130,34 @@ def _check_backend(
     backend = backend_model.backend
     arrays = backend_model.arrays
     w = rng.normal(size=dynamics.shape)
-    # What a backup may be off by, in units of what goes in.
-    tolerance = (
-        np.finfo(float).eps
-        * (dynamics.rounding.terms + 8)
-        * (dynamics.reward_scale + np.abs(w).max())
-    )
-    tolerance += (
-        dynamics.rounding.as_saved.reward + dynamics.rounding.as_saved.rows * np.abs(w).max()
-    )
+    largest = np.abs(w).max()
+    rounding = EPS * (dynamics.rounding.terms + 8) * (dynamics.reward_scale + largest)
+    saved = dynamics.rounding.as_saved
+    tolerance = rounding + saved.reward + saved.rows * largest
     expected = reward + np.einsum("ast,t->sa", rows, w.ravel())
     w_S = to_backend(backend, w)
     shared = backend.shared_backup(arrays, w_S, True)
     for action in range(dynamics.n_actions):
-        result = np.asarray(backend.action_backup(arrays, shared, action, True)).ravel()
-        _assert_near(
-            result, expected[:, action], tolerance, f"the backend's backup under action {action}"
-        )
+        backup = backend.action_backup(arrays, shared, action, True)
+        subject = f"the backend's backup under action {action}"
+        _assert_near(backup, expected[:, action], tolerance, subject)
     table = rng.integers(0, dynamics.n_actions, dynamics.shape).astype(np.int32)
     chosen = np.arange(table.size), table.ravel()
-    placed_table = to_backend(backend, table)
-    policy_backup_result = backend.policy_backup(arrays, w_S, placed_table, True)
-    _assert_near(
-        np.asarray(policy_backup_result).ravel(),
-        expected[chosen],
-        tolerance,
-        "the backend's backup under a policy",
-    )
-    policy_expectation = backend.policy_backup(arrays, w_S, placed_table, False)
-    _assert_near(
-        np.asarray(policy_expectation).ravel(),
-        (expected - reward)[chosen],
-        2 * tolerance,
-        "the backend's expectation under a policy, without pay",
-    )
-    adjoint_result = backend.policy_adjoint(arrays, placed_table, w_S)(w_S)
-    expected_adjoint = np.einsum("st,s->t", rows[table.ravel(), np.arange(table.size)], w.ravel())
-    relative_tolerance = (
-        np.finfo(float).eps * (dynamics.adjoint_rounding_terms + 8)
-        + dynamics.rounding.as_saved.rows
-    )
+    policy = to_backend(backend, table)
+    backup = backend.policy_backup(arrays, w_S, policy, True)
+    _assert_near(backup, expected[chosen], tolerance, "the backend's backup under a policy")
+    expectation = backend.policy_backup(arrays, w_S, policy, False)
+    subject = "the backend's expectation under a policy, without reward"
+    _assert_near(expectation, (expected - reward)[chosen], 2 * tolerance, subject)
+    flow = backend.policy_adjoint(arrays, policy, w_S)(w_S)
+    expected_flow = np.einsum("st,s->t", rows[chosen[::-1]], w.ravel())
+    relative_tolerance = EPS * (dynamics.adjoint_rounding_terms + 8) + saved.rows
     tolerance = relative_tolerance * float(np.abs(w).sum())
-    _assert_near(
-        np.asarray(adjoint_result).ravel(),
-        expected_adjoint,
-        tolerance,
-        "what the backend moves forward under a policy",
-    )
+    _assert_near(flow, expected_flow, tolerance, "what the backend moves forward under a policy")
 
 
-def _assert_near(result: NDArray, expected: NDArray, tolerance: float, subject: str) -> None:
+def _assert_near(array: Any, expected: NDArray, tolerance: float, subject: str) -> None:
+    result = np.asarray(array).ravel()
     worst = int(np.abs(result - expected).argmax())
     assert abs(result[worst] - expected[worst]) <= tolerance, (
         f"{subject} is {result[worst]} in state {worst} where the matrices give {expected[worst]}"
@@ -277,19 +260,11 @@ def check_method(method: Method) -> None:
         f"{method.name}: two methods that differ in tol alone must be equal: it is a number, and "
         "compiling for each would be slow"
     )
-    supported = [mdp for mdp in make_models() if _supports(method, mdp)]
+    supported = [mdp for mdp in make_models() if method.supports(mdp)]
     assert supported, f"{method.name} supports none of the models that it is tried on"
     for mdp in supported:
         _check_solves(method, mdp)
     _check_stops(method, supported[0])
-
-
-def _supports(method: Method, mdp: MDP) -> bool:
-    try:
-        method.check_supports(mdp)
-    except ArgumentError:
-        return False
-    return True
 
 
 def make_models() -> Iterator[MDP]:
@@ -330,13 +305,8 @@ def _of_stages(criterion: Criterion | float, name: str) -> MDP:
     )
 
 
-class Optimum(NamedTuple):
-    value: NDArray[np.float64]  # (S,) V*, or of an average h* with h*[0] = 0
-    gain: float
-
-
-def solve_densely(mdp: MDP) -> Optimum:
-    """The optimum by policy iteration with dense matrices.
+def solve_densely(mdp: MDP) -> tuple[NDArray[np.float64], float]:
+    """((S,) V*, gain) by policy iteration with dense matrices; of an average, h* with h*[0] = 0.
 
     Averages and totals have singular systems. There the value of state 0 is 0, and its column holds
     the gain, which is 0 of a total that state 0 ends.
@@ -360,7 +330,7 @@ def solve_densely(mdp: MDP) -> Optimum:
         q = reward - gain + mdp.discount * rows @ value
         improved = np.where(q[chosen] >= q.max(axis=1) - 1e-11, policy, q.argmax(axis=1))
         if (improved == policy).all():
-            return Optimum(np.asarray(value, dtype=float), gain)
+            return np.asarray(value, dtype=float), gain
         policy = improved
     raise ArithmeticError(f"the model {mdp.name} was not solved")
 
@@ -394,12 +364,12 @@ def _check_stops(method: Method, mdp: MDP) -> None:
 
 def _distance(solution: Solution, mdp: MDP) -> float:
     """How far a solution is off at least: its gain where there is one, else its values."""
-    exact = solve_densely(mdp)
+    value, gain = solve_densely(mdp)
     if solution.gain is not None:
-        deviation = abs(solution.gain - exact.gain)
+        deviation = abs(solution.gain - gain)
     else:
-        deviation = float(np.abs(solution.value.ravel() - exact.value).max())
-    scale = max(float(np.abs(exact.value).max()), 1.0)
+        deviation = float(np.abs(solution.value.ravel() - value).max())
+    scale = max(float(np.abs(value).max()), 1.0)
     return max(deviation - DENSE_RELATIVE_TOLERANCE * scale, 0.0)
 
 

@@ -26,7 +26,7 @@ def inventory():
 @pytest.fixture
 def table(inventory):
     """A policy with errors."""
-    assert inventory.plan.evaluation == "single"
+    assert inventory.plan.evaluation_precision == "single"
     rng = np.random.default_rng(0)
     table = inventory.policy.table.copy()
     spoil = rng.random(table.shape) < 0.1

@@ -17,7 +17,7 @@ class Relaxed(ts.Method):
 
     by: float = 1.1
 
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return state.value + self.by * (state.backup - state.value)
 
 
@@ -25,19 +25,19 @@ class Relaxed(ts.Method):
 class Stuck(ts.Method):
     max_sweeps: int = 50
 
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return state.value
 
 
 @dataclass(frozen=True)
 class Broken(ts.Method):
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return state.nowhere
 
 
 @dataclass(frozen=True)
 class Adrift(ts.Method):
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return jnp.full_like(state.value, jnp.nan)
 
 
@@ -45,7 +45,7 @@ class Adrift(ts.Method):
 class Comparing(ts.Method):
     tol: float | None = None  # takes part in comparing: another program for each tolerance
 
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return state.backup
 
 
@@ -124,8 +124,8 @@ def test_a_bound_that_is_too_small_is_seen(monkeypatch):
 def test_a_point_that_is_none_is_told_what_a_point_is(answer):
     @dataclass(frozen=True)
     class Wrong(ts.Method):
-        def refine(self, operators, state):
+        def step(self, operators, state):
             return answer
 
-    with pytest.raises(AssertionError, match="refine must return one array of the grid's shape"):
+    with pytest.raises(AssertionError, match="step must return one array of the grid's shape"):
         check_method(Wrong())

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 import tessella as ts
-from tessella.solvers.recurrent_classes import find_recurrent_classes
+from tessella.solvers.recurrent_classes import find_closed_classes
 
 METHODS = (
     ts.ValueIteration,
@@ -175,7 +175,7 @@ def test_recurrent_classes_are_those_that_are_never_left():
     for s, t in [(0, 1), (1, 0), (2, 0), (3, 4), (4, 3)]:
         rows[0, s, t] = 1
     mdp = ts.MDP.from_arrays(rows, np.zeros((5, 1)), 0.9)
-    found = find_recurrent_classes(mdp, np.zeros(5, int))
+    found = find_closed_classes(mdp.dynamics.policy_matrix(np.zeros(5, int)))
     assert sorted(map(list, found)) == [[0, 1], [3, 4]]
 
 

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 
 import tessella as ts
 from tessella.mdp.tabular import rows as table_rows
-from tessella.solvers.engine import Engine, decide
+from tessella.solvers.bounds import decide
 from tessella.solvers.execution_plan import ExecutionPlan, Thresholds, make_plan
 from tessella.solvers.loop import iterate
 from tessella.solvers.operators import Operators
+from tessella.solvers.prepared_model import PreparedModel
 
 STATES, ACTIONS = 40, 3
 
@@ -114,7 +115,7 @@ def test_numpy_and_compiled_code_enclose_one_optimum(form, criterion):
     mdp = ts.MDP.from_arrays(P, reward, criterion, layout="SAS")
     plan = plan_of(mdp, form)
     found = [
-        iterate(Engine(plan.using(backend=backend)), ts.InexactPolicyIteration())
+        iterate(PreparedModel(plan.using(backend=backend)), ts.InexactPolicyIteration())
         for backend in ("numpy", "jax")
     ]
     apart = np.abs(found[0].value - found[1].value).max() if found[0].gain is None else 0.0
@@ -147,7 +148,7 @@ def test_a_method_written_with_jax_solves_tables_too():
     from jax import lax
 
     class Doubled(ts.Method):
-        def refine(self, operators, state):
+        def step(self, operators, state):
             return lax.fori_loop(
                 0, 2, lambda _, v: operators.policy_bellman(state.policy, v), state.backup
             )
@@ -172,10 +173,10 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
     assert not in_turn.backend_model.arrays.layout.sweeps_are_cheap
     value, bound = np.random.default_rng(5).normal(size=STATES), 1e-3
     for plan in (at_once, in_turn):
-        engine = Engine(plan)
-        operators = Operators(engine.backend, engine.data, gain=0.3)
+        prepared = PreparedModel(plan)
+        operators = Operators(prepared.backend, prepared.data, gain=0.3)
         looked = *operators.bellman(value), operators.iterate_bellman(value, 3)
-        decided = decide(engine, value, bound)
+        decided = decide(prepared, value, bound)
         found = [*looked, decided.margin, decided.policy, decided.tie]
         if plan is at_once:
             first = found
@@ -185,8 +186,8 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
 def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     P = rows(False)
     mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
-    engine = Engine(plan_of(mdp, form))
-    operators = Operators(engine.backend, engine.data, gain=0.3)
+    prepared = PreparedModel(plan_of(mdp, form))
+    operators = Operators(prepared.backend, prepared.data, gain=0.3)
     policy, value = np.arange(STATES) % ACTIONS, np.random.default_rng(6).normal(size=STATES)
     together, one_by_one = operators.iterate_policy(policy, value, 5), value
     for _ in range(5):
@@ -287,7 +288,7 @@ def test_policies_that_sweeps_would_change_are_not_evaluated(monkeypatch):
 @pytest.mark.parametrize("discount", [0.99, 0.999999])
 def test_a_start_that_is_off_by_the_same_everywhere_costs_no_rounds(n, discount):
     class Far(ts.InexactPolicyIteration):
-        def begin(self, mdp):
+        def init(self, mdp):
             return np.full(n, 1e12)
 
     mdp = ts.MDP.from_arrays(np.full((1, n, n), 1 / n), 1.0 + np.arange(n)[:, None], discount)
@@ -300,7 +301,7 @@ def test_a_start_that_is_off_by_the_same_everywhere_costs_no_rounds(n, discount)
 @pytest.mark.parametrize("guess", [None, 1.0])
 def test_a_model_that_pays_nothing_is_worth_nothing(guess):
     class Guessed(ts.InexactPolicyIteration):
-        def begin(self, mdp):
+        def init(self, mdp):
             return None if guess is None else np.full(STATES, guess)
 
     mdp = ts.MDP.from_arrays(rows(False), np.zeros((STATES, ACTIONS)), 0.9, layout="SAS")

@@ -84,7 +84,7 @@ def test_both_ways_lead_to_one_optimum_within_their_bounds(seed):
 
 def test_a_method_written_for_the_compiler_gets_stages():
     class Backups(ts.Method):
-        def refine(self, operators, state):
+        def step(self, operators, state):
             return jnp.asarray(state.backup)
 
     made = compilation.COMPILATION_CACHE.n_compiled

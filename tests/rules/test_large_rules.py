@@ -38,7 +38,7 @@ def worth(mdp: ts.MDP, model, table: np.ndarray) -> np.ndarray:
 
 def test_a_rule_is_judged_as_near_as_asked_by_its_visits_alone(solution, model):
     mdp, start = solution.mdp, np.full(solution.mdp.n_states, 1 / solution.mdp.n_states)
-    assert solution.plan.rules == "iterative"
+    assert solution.plan.rule_evaluation == "iterative"
     mean, worst = PolicyEvaluator(solution, start), PolicyEvaluator(solution, start, worst=True)
     mean.loss_tolerance, worst.loss_tolerance = 1e-4, 1e-4
     for level in LEVELS:
@@ -82,5 +82,5 @@ def test_a_start_late_in_a_horizon_counts_only_what_is_left():
     start /= start.sum()
     table = np.zeros(mdp.n_states, dtype=np.int32)
     told = PolicyEvaluator(solution, start).evaluate(table)
-    assert solution.plan.rules == "iterative"
+    assert solution.plan.rule_evaluation == "iterative"
     assert told.mean == pytest.approx(ts.loss(solution, table, start).mean, rel=1e-6)

@@ -110,7 +110,7 @@ def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops():
         {"x": range(10), "y": range(8)},
     )
     mdp = ts.MDP.from_arrays(rows, rng.random((80, ACTIONS)), 0.9, grid=axes)
-    solution = ts.solve(mdp, plan=make_plan(mdp, rules="iterative"))
+    solution = ts.solve(mdp, plan=make_plan(mdp, rule_evaluation="iterative"))
     grid, best = solution.mdp.grid, solution.policy.table.ravel()
     judge = PolicyEvaluator(solution, np.full(grid.size, 1 / grid.size))
     assert not judge.is_small

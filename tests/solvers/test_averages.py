@@ -11,9 +11,9 @@ from support.routes import plan_by
 import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.solvers import average_reward, hitting_times, loop, multigrid
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.multigrid import DIRECT_INVERSE_MAX_ROWS
+from tessella.solvers.prepared_model import PreparedModel
 
 REGIMES = 300  # mixing takes about 100,000 periods
 
@@ -46,7 +46,7 @@ def slowly_wandering() -> ts.MDP:
 
 def plan_as_large(mdp: ts.MDP, *method: ts.Method, representation: str = "rows", **requests):
     """The plan by which large averages are solved, for a small one."""
-    return plan_by(mdp, representation, *method, correction="coarse", **requests)
+    return plan_by(mdp, representation, *method, preconditioner="coarse", **requests)
 
 
 METHOD = ts.InexactPolicyIteration(max_products=40)  # without the correction: far over 200 rounds
@@ -134,15 +134,15 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
 ):
     parts: list[str] = []
 
-    def watched(engine, method, **asked):
+    def watched(prepared, method, **asked):
         parts.append(type(method).__name__)
-        return loop.iterate(engine, method, **asked)
+        return loop.iterate(prepared, method, **asked)
 
     monkeypatch.setattr(average_reward, "iterate", watched)
     if not single:
         monkeypatch.setattr(
             average_reward._SinglePrecisionCorrections,
-            "refine",
+            "step",
             lambda self, operators, state: state.backup,
         )
     # Another limit of products than elsewhere, so that nothing compiled before is met.
@@ -195,7 +195,7 @@ def test_a_limit_of_rounds_is_one_for_both_precisions(most):
     method = ts.InexactPolicyIteration(max_sweeps=most, max_products=40)
     plan = plan_as_large(mdp, method, representation="stages")
     before = average_reward.iterate(
-        Engine(plan), average_reward.SINGLE_PRECISION_WARM_UP, partial=True
+        PreparedModel(plan), average_reward.SINGLE_PRECISION_WARM_UP, partial=True
     )
     part = ts.solve(mdp, plan=plan, partial=True)
     with pytest.raises(ts.NotConverged, match=f"limit of {most} sweeps"):
@@ -213,7 +213,7 @@ def test_sweeps_that_converge_are_the_answer():
 
 
 def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
-    for length, gap, count in (
+    for length, spacing, count in (
         (1, 1, 1),
         (2, 1, 2),
         (2, 4, 1),
@@ -221,9 +221,9 @@ def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
         (34, 34, 2),
         (501, 8, 64),
     ):
-        axis = multigrid.CoarseAxis.with_gap(length, gap, (1, 1))
+        axis = multigrid.CoarseAxis.with_spacing(length, spacing, (1, 1))
         assert len(axis.cut_points) == count
-        assert max(np.diff(axis.cut_points), default=0) <= gap
+        assert max(np.diff(axis.cut_points), default=0) <= spacing
         assert axis.hat_functions.sum(axis=0) == pytest.approx(np.ones(length))
         assert (axis.hat_functions[:, axis.cut_points] == np.eye(count)).all()
 
@@ -260,9 +260,9 @@ def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(shape, fa
 @in_float64
 @pytest.mark.parametrize("length", [10_001, 100_000])
 def test_a_long_line_is_helped_by_few_nodes(length):
-    """A lazy walk to and fro: what moves slowest is found but for the size of a gap.
+    """A lazy walk to and fro: what moves slowest is found but for the size of a spacing.
 
-    At a node all the bend of a gap is met by one step to and fro, so A_c is larger by that.
+    At a node all the bend of a spacing is met by one step to and fro, so A_c is larger by that.
     """
 
     def expect(x):
@@ -313,14 +313,14 @@ REACHES = [
 
 
 @in_float64
-@pytest.mark.parametrize("gaps", [(5, 4), (10, 9), (3, 1), (80, 5)])
+@pytest.mark.parametrize("spacings", [(5, 4), (10, 9), (3, 1), (80, 5)])
 @pytest.mark.parametrize("reaches", REACHES)
-def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, gaps):
+def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, spacings):
     lengths = 41, 64
     walks = [
         lazy_walk(n, r, seed) for seed, (n, r) in enumerate(zip(lengths, reaches, strict=True))
     ]
-    axes = tuple(map(multigrid.CoarseAxis.with_gap, lengths, gaps, reaches))
+    axes = tuple(map(multigrid.CoarseAxis.with_spacing, lengths, spacings, reaches))
     dense, found = system_of(walks, axes, 50)
     functions = np.kron(*(c.hat_functions for c in axes)).T
     nodes = np.ravel_multi_index(np.ix_(*(c.cut_points for c in axes)), lengths).ravel()
@@ -368,20 +368,20 @@ def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together):
 
 def test_colours_and_blocks_are_used_where_a_period_leads_not_far():
     near, wide = (
-        multigrid.CoarseAxis.with_gap(501, 4, (1, 1)),
-        multigrid.CoarseAxis.with_gap(501, 4, (5, 1)),
+        multigrid.CoarseAxis.with_spacing(501, 4, (1, 1)),
+        multigrid.CoarseAxis.with_spacing(501, 4, (5, 1)),
     )
     assert (near.n_colours, near.is_narrow) == (3, True)
     assert (wide.n_colours, wide.is_narrow) == (4, False)
     assert multigrid.NodeBlocks.choose(
-        (multigrid.CoarseAxis.with_gap(1001, 16, (20, 45)), near)
+        (multigrid.CoarseAxis.with_spacing(1001, 16, (20, 45)), near)
     ) == (
         1,
         126,
         64,
     )
     assert multigrid.NodeBlocks.choose(
-        (multigrid.CoarseAxis.with_gap(1001, 16, (20, 45)), wide)
+        (multigrid.CoarseAxis.with_spacing(1001, 16, (20, 45)), wide)
     ) == (
         None,
         1,
@@ -394,8 +394,8 @@ def test_the_correction_inverts_a_system_whose_states_are_all_nodes_and_has_an_a
     reaches = (1, 1), (2, 2)
     walks = [lazy_walk(9, reaches[0], 0), lazy_walk(14, reaches[1], 1)]
     axes = (
-        multigrid.CoarseAxis.with_gap(9, 1, reaches[0]),
-        multigrid.CoarseAxis.with_gap(14, 1, reaches[1]),
+        multigrid.CoarseAxis.with_spacing(9, 1, reaches[0]),
+        multigrid.CoarseAxis.with_spacing(14, 1, reaches[1]),
     )
     dense, whole = system_of(walks, axes)
     f = np.cos(np.arange(9))[:, None] + np.arange(14.0) ** 2
@@ -405,8 +405,8 @@ def test_the_correction_inverts_a_system_whose_states_are_all_nodes_and_has_an_a
     part = system_of(
         walks,
         (
-            multigrid.CoarseAxis.with_gap(9, 3, reaches[0]),
-            multigrid.CoarseAxis.with_gap(14, 4, reaches[1]),
+            multigrid.CoarseAxis.with_spacing(9, 3, reaches[0]),
+            multigrid.CoarseAxis.with_spacing(14, 4, reaches[1]),
         ),
     )[1]
     there, back = (
@@ -421,7 +421,7 @@ def test_the_correction_inverts_a_system_whose_states_are_all_nodes_and_has_an_a
 
 @pytest.mark.parametrize("seen", [np.full((3, 3), np.nan), np.eye(3), np.full((3, 3), 1e300)])
 def test_a_chain_that_falls_apart_or_is_no_number_corrects_nothing(seen):
-    found = multigrid.build_correction(seen, (multigrid.CoarseAxis.with_gap(3, 1, (2, 2)),))
+    found = multigrid.build_correction(seen, (multigrid.CoarseAxis.with_spacing(3, 1, (2, 2)),))
     x = np.array([1.0, -2.0, 5.0])
     assert (multigrid.apply_correction(found, x) == x).all()
     assert (multigrid.apply_adjoint_correction(found, x) == x).all()
@@ -432,7 +432,7 @@ def test_the_way_back_is_bounded_where_a_linear_solver_breaks_down():
     mdp = ts.queue_admission.build(max_queue=20, max_regime=10).with_criterion(ts.Average())
     table = np.ones(mdp.grid.shape, int)
     table[16:] = 0
-    found = hitting_times.bound_policy_hitting_time(Engine(make_plan(mdp)), table)
+    found = hitting_times.bound_policy_hitting_time(PreparedModel(make_plan(mdp)), table)
     moves = mdp.to_arrays().transition[table.ravel(), np.arange(mdp.n_states)]
     shares = np.linalg.matrix_power(moves, 10_000)[0]
     back = moves * (np.arange(len(moves)) != shares.argmax())

@@ -15,8 +15,9 @@ import pytest
 from support.models import Exact
 
 import tessella as ts
-from tessella.solvers.engine import Engine, decide
+from tessella.solvers.bounds import decide
 from tessella.solvers.execution_plan import make_plan
+from tessella.solvers.prepared_model import PreparedModel
 
 HAIRS = [0.0, 2.0**-20, 2.0**-10, 0.125, 0.5, 0.875, 1.0, 1.5, 3.0]  # shares of discount e
 
@@ -60,7 +61,7 @@ class Pull:
 
     def decided_wrongly(self) -> list[int]:
         """States whose decided action is not the only optimal one."""
-        found = decide(Engine(make_plan(self.mdp)), self.value, self.bound)
+        found = decide(PreparedModel(make_plan(self.mdp)), self.value, self.bound)
         decided = found.margin > found.tie
         return [s for s in np.flatnonzero(decided).tolist() if not self._only(s, found.policy[s])]
 
@@ -89,7 +90,7 @@ def test_a_margin_that_no_error_within_the_bound_can_make_is_decided(discount):
     for seed in range(5):
         ahead = 4.001 * discount  # of which the error hides two parts
         pull = Pull(np.random.default_rng(seed), discount, 2.0**-8, round(ahead * 2**12) / 2**20)
-        found = decide(Engine(make_plan(pull.mdp)), pull.value, pull.bound)
+        found = decide(PreparedModel(make_plan(pull.mdp)), pull.value, pull.bound)
         assert found.policy[0] == 1
         assert found.margin[0] > found.tie
         assert pull.decided_wrongly() == []

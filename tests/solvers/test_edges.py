@@ -73,7 +73,7 @@ def test_a_linear_program_that_answers_wrongly_is_found_out(monkeypatch):
     def wrong(self, mdp):
         return np.random.default_rng(0).normal(size=mdp.n_states)
 
-    monkeypatch.setattr(ts.LinearProgramming, "begin", wrong)
+    monkeypatch.setattr(ts.LinearProgramming, "init", wrong)
     with pytest.raises(ts.NotConverged, match="linear program's answer was only looked at"):
         ts.solve(ts.benchmark("QUE-Mix"), ts.LinearProgramming(1e-9))
 
@@ -187,7 +187,7 @@ def test_sweeps_that_bring_little_each_go_on_to_a_tolerance_near_what_rounding_l
     """At discount 0.9995, 200 sweeps bring a tenth, and thousands what was asked for."""
 
     class Near(ts.ValueIteration):
-        def begin(self, mdp):
+        def init(self, mdp):
             return best.value + np.array([4e-13, -4e-13])
 
     rows, reward = np.array([[[0.0, 1.0], [1.0, 0.0]]]), np.array([[1.0], [0.0]])

@@ -14,8 +14,8 @@ from tessella.mdp import compilation
 from tessella.mdp.dynamics import TileSizes
 from tessella.solvers import execution_plan
 from tessella.solvers.average_reward import _make_phases
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import CHOICES, Thresholds, choose_row_layout, make_plan
+from tessella.solvers.prepared_model import PreparedModel
 
 TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
 
@@ -82,10 +82,10 @@ ROUTES = {
         "thresholds": Thresholds(dense_rows_max_entries=0, dense_solve_max_states=0),
     },
     "rows by JAX": {"representation": "rows", "backend": "jax"},
-    "stages": {"representation": "stages", "evaluation": "double"},
-    "single": {"evaluation": "single"},
-    "coarse rows": {"correction": "coarse"},
-    "coarse stages": {"correction": "coarse", "representation": "stages"},
+    "stages": {"representation": "stages", "evaluation_precision": "double"},
+    "single": {"evaluation_precision": "single"},
+    "coarse rows": {"preconditioner": "coarse"},
+    "coarse stages": {"preconditioner": "coarse", "representation": "stages"},
     "period by period": {
         "representation": "stages",
         "thresholds": Thresholds(vectorised_max_states=0),
@@ -159,8 +159,8 @@ def assert_same_shares(mdp: ts.MDP, policy: np.ndarray, plan: ts.ExecutionPlan) 
 def test_each_choice_has_a_reason_and_a_plan_prints_it(name):
     plan = make_plan(MODELS[name]())
     text = str(plan)
-    printed = ["representation", "backend", "method", "evaluation", "correction", "tiles"]
-    printed += ["devices", "certificate", "rules"]
+    printed = ["representation", "backend", "method", "evaluation_precision"]
+    printed += ["preconditioner", "tiles", "devices", "certificate_route", "rule_evaluation"]
     assert list(plan.reasons) == printed
     for choice, reason in plan.reasons.items():
         (line,) = (line for line in text.splitlines() if line.split()[0] == choice)
@@ -173,17 +173,18 @@ def test_each_choice_has_a_reason_and_a_plan_prints_it(name):
 
 
 def test_what_was_asked_for_is_its_reason():
-    plan = make_plan(shop(), ts.ValueIteration(1e-3), representation="stages", rules="iterative")
-    asked = [name for name, reason in plan.reasons.items() if reason == "as asked"]
-    assert asked == ["representation", "method", "rules"]
-    assert plan.using(method=None).reasons["method"] != "as asked"
+    requests = {"representation": "stages", "rule_evaluation": "iterative"}
+    plan = make_plan(shop(), ts.ValueIteration(1e-3), **requests)
+    asked = [name for name, reason in plan.reasons.items() if reason == "requested"]
+    assert asked == ["representation", "method", "rule_evaluation"]
+    assert plan.using(method=None).reasons["method"] != "requested"
 
 
 @pytest.mark.parametrize(
     ("request_", "followed"),
     [
         ({"backend": "jax"}, "JAX follows stages"),
-        ({"evaluation": "single"}, "single precision"),
+        ({"evaluation_precision": "single"}, "single precision"),
         ({"tiles": TILES}, "kernels"),
         ({"method": ts.MixedPrecision()}, "MixedPrecision is compiled"),
     ],
@@ -256,8 +257,8 @@ def test_certify_and_compress_follow_the_plan_of_the_solution():
 
 def test_a_certificate_in_blocks_encloses_the_same_losses():
     mdp = shop()
-    solution = ts.solve(mdp, plan=make_plan(mdp, certificate="blocks"))
-    assert solution.policy_plan.certificate == "blocks"
+    solution = ts.solve(mdp, plan=make_plan(mdp, certificate_route="blocks"))
+    assert solution.policy_plan.certificate_route == "blocks"
     policy = np.ones(12, int)
     blocks = ts.certify(solution, policy)
     whole = ts.certify(solution, policy, blocks=False)
@@ -270,8 +271,8 @@ def test_a_certificate_in_blocks_encloses_the_same_losses():
 def test_rules_are_evaluated_on_dense_rows_or_by_loops_with_one_result():
     mdp = shop()
     found = [
-        ts.compress(ts.solve(mdp, plan=make_plan(mdp, rules=rules)), loss=0.05)
-        for rules in ("dense", "iterative")
+        ts.compress(ts.solve(mdp, plan=make_plan(mdp, rule_evaluation=route)), loss=0.05)
+        for route in ("dense", "iterative")
     ]
     assert [rule.size for rule in found] == [found[0].size] * 2
     assert all(rule.certificate.relative_loss.upper <= 0.05 for rule in found)
@@ -300,7 +301,7 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
         (shop, {"devices": 0}, "devices must be a whole number, at least 1; got 0"),
         (table, {"representation": "stages"}, "rows, no stages; got representation='stages'"),
         (table, {"tiles": TILES}, "rows, no stages; got tiles"),
-        (table, {"certificate": "blocks"}, "models of stages with disc.*; got tabular"),
+        (table, {"certificate_route": "blocks"}, "models of stages with disc.*; got tabular"),
         (
             shop,
             {"representation": "stages", "backend": "numpy"},
@@ -308,7 +309,7 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
         ),
         (
             shop,
-            {"evaluation": "single", "backend": "numpy"},
+            {"evaluation_precision": "single", "backend": "numpy"},
             "in single precision are compiled; got backend='numpy'",
         ),
         (
@@ -321,8 +322,12 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
             {"method": ts.InPlace(1e-3), "representation": "rows"},
             "InPlace follows stages; got representation='rows'",
         ),
-        (shop, {"correction": "coarse"}, "serves averages; got discount 0.9"),
-        (walk, {"certificate": "blocks"}, "models of stages with discounted rewards; got total"),
+        (shop, {"preconditioner": "coarse"}, "serves averages; got discount 0.9"),
+        (
+            walk,
+            {"certificate_route": "blocks"},
+            "models of stages with discounted rewards; got total",
+        ),
     ],
 )
 def test_requests_that_no_plan_can_meet_are_refused_with_what_was_given(model, request_, words):
@@ -372,11 +377,11 @@ def at_the_limit(name: str) -> tuple[ts.MDP, dict, int]:
     ("name", "choice", "values", "step"),
     [
         ("rows_max_entries", "representation", ("rows", "stages"), -1),
-        ("single_min_states", "evaluation", ("single", "double"), 1),
+        ("single_min_states", "evaluation_precision", ("single", "double"), 1),
         ("mixed_min_states", "method", (ts.MixedPrecision(), None), 1),
         ("small_max_states", "method", (ts.InexactPolicyIteration(forcing=1e-2), None), -1),
-        ("dense_rules_max_states", "rules", ("dense", "iterative"), -1),
-        ("dense_rules_max_entries", "rules", ("dense", "iterative"), -1),
+        ("dense_rules_max_states", "rule_evaluation", ("dense", "iterative"), -1),
+        ("dense_rules_max_entries", "rule_evaluation", ("dense", "iterative"), -1),
     ],
 )
 def test_a_threshold_decides_at_its_value(name, choice, values, step):
@@ -402,8 +407,8 @@ def test_discounts_and_sweeps_are_thresholds_as_well():
 
     assert planned(mixed_max_discount=0.9).method == ts.MixedPrecision()
     assert planned(mixed_max_discount=0.899).method != ts.MixedPrecision()
-    assert planned(single_max_discount=0.9).evaluation == "single"
-    assert planned(single_max_discount=0.899).evaluation == "double"
+    assert planned(single_max_discount=0.9).evaluation_precision == "single"
+    assert planned(single_max_discount=0.899).evaluation_precision == "double"
     ratio = -(-dynamics.sweep_products // dynamics.policy_sweep_products)
     assert planned(mixed_max_sweep_ratio=ratio).method == ts.MixedPrecision()
     assert planned(mixed_max_sweep_ratio=ratio - 1).method != ts.MixedPrecision()
@@ -412,9 +417,9 @@ def test_discounts_and_sweeps_are_thresholds_as_well():
 def test_thresholds_of_averages_and_horizons():
     average = shop(ts.Average())
     n = average.n_states
-    assert make_plan(average, thresholds=Thresholds(coarse_min_states=n)).correction == "none"
+    assert make_plan(average, thresholds=Thresholds(coarse_min_states=n)).preconditioner == "none"
     coarse = make_plan(average, thresholds=Thresholds(coarse_min_states=n - 1))
-    assert coarse.correction == "coarse"
+    assert coarse.preconditioner == "coarse"
     large = make_plan(average, thresholds=Thresholds(small_max_states=n - 1)).method
     assert large == ts.InexactPolicyIteration(forcing=3e-2, max_products=500)
     horizon = shop(ts.FiniteHorizon(4, 0.9))
@@ -513,12 +518,12 @@ def test_a_plan_given_as_the_method_is_answered_with_the_keyword():
 
 def test_double_precision_is_kept_to_where_an_average_is_asked_for_it():
     mdp = ts.inventory(max_stock=9, max_regime=4).with_criterion(ts.Average())
-    asked = {"correction": "coarse", "representation": "stages"}
-    engine = Engine(make_plan(mdp, **asked, evaluation="double"))
-    phases = _make_phases(engine, engine.plan.method)
+    asked = {"preconditioner": "coarse", "representation": "stages"}
+    prepared = PreparedModel(make_plan(mdp, **asked, evaluation_precision="double"))
+    phases = _make_phases(prepared, prepared.plan.method)
     assert [type(phase.method).__name__ for phase in phases] == [
         "ModifiedPolicyIteration",
         "InexactPolicyIteration",
     ]
-    usual = Engine(make_plan(mdp, **asked))
+    usual = PreparedModel(make_plan(mdp, **asked))
     assert len(_make_phases(usual, usual.plan.method)) == 3

@@ -13,10 +13,11 @@ from tessella.mdp.policy import TableRule
 from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
-from tessella.solvers import engine
-from tessella.solvers.engine import Engine, bound_error
+from tessella.solvers import prepared_model
+from tessella.solvers.bounds import bound_error
 from tessella.solvers.execution_plan import Thresholds, make_plan
 from tessella.solvers.mixed_precision import MixedPrecision
+from tessella.solvers.prepared_model import PreparedModel
 
 SETTINGS: dict[str, Any] = {"max_stock": 40, "max_regime": 12}
 
@@ -28,7 +29,7 @@ def test_the_bound_is_one_of_double_precision_and_holds():
     assert found.converged
     assert found.error_bound <= 1e-9
     assert np.abs(found.value - sure.value).max() <= found.error_bound + sure.error_bound
-    assert bound_error(Engine(make_plan(mdp)), found.value) <= 2e-9
+    assert bound_error(PreparedModel(make_plan(mdp)), found.value) <= 2e-9
     np.testing.assert_array_equal(found.policy.table, sure.policy.table)
 
 
@@ -36,7 +37,7 @@ def test_a_periodic_chain_is_solved_without_the_rest_that_would_diverge():
     # Around a ring of two, always: the rest of a sum of corrections alternates for ever.
     turn = np.array([[[0.0, 1.0], [1.0, 0.0]]])
     mdp = ts.MDP.from_arrays(turn, np.array([[1.0], [0.0]]), 0.9)
-    found = ts.solve(mdp, MixedPrecision(1e-9, first=2, terms=3))
+    found = ts.solve(mdp, MixedPrecision(1e-9, first_sweeps=2, correction_terms=3))
     np.testing.assert_allclose(found.value, np.array([1.0, 0.9]) / (1 - 0.81), atol=1e-8)
 
 
@@ -44,7 +45,7 @@ def test_a_correction_adds_the_rest_where_the_process_stays_near():
     # Every state stays: after any term the rest is known, so the first correction ends it.
     stay = np.eye(5)[None]
     mdp = ts.MDP.from_arrays(stay, np.arange(5.0)[:, None], 0.9)
-    found = ts.solve(mdp, MixedPrecision(1e-6, first=2, terms=2))
+    found = ts.solve(mdp, MixedPrecision(1e-6, first_sweeps=2, correction_terms=2))
     assert found.sweeps <= 4  # each would leave nine tenths of nine tenths of nine tenths
 
 
@@ -99,7 +100,7 @@ def pair():
     mdp = ts.inventory(**SETTINGS)
     usual = ts.solve(mdp, MixedPrecision(1e-9))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "results_stay_on_device", lambda: True)
+        patched.setattr(prepared_model, "results_stay_on_device", lambda: True)
         return usual, ts.solve(mdp, MixedPrecision(1e-9))
 
 

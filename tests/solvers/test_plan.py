@@ -12,11 +12,11 @@ from tessella.mdp.compilation import in_float64
 from tessella.mdp.describe import model_bytes
 from tessella.mdp.stages.partition import partition_by_size
 from tessella.solvers import plan as plans
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.in_place import InPlaceSweeper
 from tessella.solvers.mixed_precision import SinglePrecision, to_single_precision
 from tessella.solvers.operators import Operators
+from tessella.solvers.prepared_model import PreparedModel
 
 
 def cost(mdp: ts.MDP, *method: ts.Method, **words) -> ts.CostEstimate:
@@ -89,7 +89,7 @@ def test_a_small_model_is_planned_as_the_table_that_it_is_solved_as():
 def test_a_plan_in_place_counts_what_the_sweeper_holds_and_times_its_sweeps():
     mdp, method = ts.inventory(max_stock=199, max_demand=6), ts.InPlace(1e-3, block_states=1000)
     partition = partition_by_size(mdp.dynamics, 1000)
-    run = in_float64(InPlaceSweeper)(Engine(make_plan(mdp, method)), partition)
+    run = in_float64(InPlaceSweeper)(PreparedModel(make_plan(mdp, method)), partition)
     made = timed(mdp, method)
     own = sum(leaf.nbytes for data in run.data for leaf in jax.tree.leaves(data.arrays))
     assert made.arrays["the model's own, in blocks"] == own
@@ -155,12 +155,12 @@ def test_a_plan_of_a_large_average_counts_its_coarse_nodes_and_what_is_in_single
     stock, regime = shape
     mdp = ts.inventory(max_stock=stock, max_regime=regime).with_criterion(ts.Average())
     plan = plan_by(mdp, "stages")
-    made, engine = plans.estimate_cost(plan, calibrate=False), Engine(plan)
-    coarse = in_float64(engine.build_policy_data)(np.zeros(mdp.grid.shape, np.int32)).coarse
+    made, prepared = plans.estimate_cost(plan, calibrate=False), PreparedModel(plan)
+    coarse = in_float64(prepared.build_policy_data)(np.zeros(mdp.grid.shape, np.int32)).coarse
     held = sum(leaf.nbytes for leaf in jax.tree.leaves(coarse))
     assert made.arrays["coarse nodes"] == held
     single = in_float64(
-        lambda: to_single_precision(Operators(engine.backend, engine.data)).data.arrays
+        lambda: to_single_precision(Operators(prepared.backend, prepared.data)).data.arrays
     )()
     copied = [leaf for leaf in jax.tree.leaves(single) if leaf.dtype == np.float32]
     points = 3 * 4 * mdp.n_states

@@ -7,7 +7,7 @@ ones whose plan is asked for stages.
 from __future__ import annotations
 
 import tessella as ts
-from tessella.solvers.execution_plan import is_table, make_plan
+from tessella.solvers.execution_plan import make_plan
 
 ROUTES = "rows", "stages"
 
@@ -16,6 +16,6 @@ def plan_by(
     mdp: ts.MDP, representation: str, method: ts.Method | None = None, **requests
 ) -> ts.ExecutionPlan:
     """The plan of a model by this representation; a table has rows on either route."""
-    if is_table(mdp.dynamics):
+    if mdp.dynamics.is_table:
         representation = "rows"
     return make_plan(mdp, method, representation=representation, **requests)

@@ -40,14 +40,15 @@ from tessella.certificates.interval import (
     next_down,
     next_up,
 )
-from tessella.certificates.loss import evaluate_against, get_finite_value, make_engine
+from tessella.certificates.loss import evaluate_against, get_finite_value, prepare_for_certificate
 from tessella.errors import ArgumentError, ModelError, is_number, require_type
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.engine import Engine, bound_error
+from tessella.solvers.bounds import bound_error
 from tessella.solvers.occupancy import Occupancy, compute_visits_with
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
 # The occupancy carries the decomposition and the bounds, not the loss.
@@ -84,7 +85,7 @@ def certify(
     _require_number("eps", eps)
     _require_number("tol", tol)
     if blocks is None:
-        blocks = solution.policy_plan.certificate == "blocks"
+        blocks = solution.policy_plan.certificate_route == "blocks"
     checked_policy = _name_after_origin(solution, policy, as_policy(mdp, policy, labels))
     if blocks:
         _refuse_options(eps, None, "in blocks")
@@ -121,25 +122,25 @@ def certify_values(
 ) -> ValueCertificate:
     """What ``policy`` loses from ``start`` (grid), where values are sums of rewards."""
     mdp = solution.mdp
-    engine = make_engine(solution)
-    if not engine.saved_contraction_gap > 0:
+    prepared = prepare_for_certificate(solution)
+    if not prepared.saved_contraction_gap > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     # Of the solution's own bound nothing is believed.
     value = get_finite_value(solution)
-    value_error = _bound_value_error(engine, value)
-    policy_value = evaluate_against(engine, value, policy).value
-    policy_value_error = _bound_value_error(engine, policy_value, policy.table)
-    decisions = classify_decisions(engine, solution, value_error, policy.table)
+    value_error = _bound_value_error(prepared, value)
+    policy_value = evaluate_against(prepared, value, policy).value
+    policy_value_error = _bound_value_error(prepared, policy_value, policy.table)
+    decisions = classify_decisions(prepared, solution, value_error, policy.table)
     max_size = float(np.abs(value).max() + np.abs(policy_value).max())
     losses = enclose_losses(
         value,
         policy_value,
         bound_loss_error(value_error, policy_value_error, max_size),
         decisions.loss,
-        float(decisions.loss.upper.max()) / engine.saved_contraction_gap,
+        float(decisions.loss.upper.max()) / prepared.saved_contraction_gap,
     )
     mean_loss = enclose_mean(start, losses)
-    occupancy = _compute_occupancy(engine, policy, start, mean_loss, decisions.loss)
+    occupancy = _compute_occupancy(prepared, policy, start, mean_loss, decisions.loss)
     occupancy_loss = _enclose_loss_by_occupancy(decisions.loss, occupancy)
     mean_loss = mean_loss.intersect(occupancy_loss, "the mean loss")
     optimal_mean = enclose_mean(start, IntervalArray.from_error(value, value_error))
@@ -168,7 +169,7 @@ def certify_values(
             decisions.optimal, policy.table, mdp.n_actions, decisions.loss, occupancy
         ),
         bounds=compute_bounds(
-            decisions, occupancy, _bound_reward(mdp), engine.saved_contraction_gap, eps
+            decisions, occupancy, _bound_reward(mdp), prepared.saved_contraction_gap, eps
         ),
         value_gap=enclose_mean(uniform_weights, decisions.loss).scale(
             mdp.criterion.value_of_constant_reward(1)
@@ -194,32 +195,34 @@ def _refuse_options(eps: float | None, tol: float | None, kind: str) -> None:
         raise ArgumentError(requirement, value=f"got eps={eps!r}, tol={tol!r}")
 
 
-def _bound_value_error(engine: Engine, value: NDArray, actions: NDArray | None = None) -> float:
+def _bound_value_error(
+    prepared: PreparedModel, value: NDArray, actions: NDArray | None = None
+) -> float:
     """What the residual of ``value`` (grid) proves about its error in every state."""
-    error = bound_error(engine, value, actions, engine.saved_backup_error(value))
-    return error * engine.contraction_gap / engine.saved_contraction_gap
+    error = bound_error(prepared, value, actions, prepared.saved_backup_error(value))
+    return error * prepared.contraction_gap / prepared.saved_contraction_gap
 
 
 def _compute_occupancy(
-    engine: Engine,
+    prepared: PreparedModel,
     policy: Policy,
     start: NDArray[np.float64],
     mean_loss: float,
     local_losses: IntervalArray,
 ) -> Occupancy:
     """The occupancy; of a large model as coarse as the parts of the loss allow."""
-    mdp = engine.mdp
+    mdp = prepared.mdp
     tolerance = OCCUPANCY_FINEST_TOLERANCE
-    if mdp.n_states > engine.plan.thresholds.fine_occupancy_max_states:
+    if mdp.n_states > prepared.plan.thresholds.fine_occupancy_max_states:
         max_loss = mdp.criterion.value_of_constant_reward(float(local_losses.upper.max()))
         tolerance = OCCUPANCY_COARSEST_TOLERANCE
         if max_loss > 0:
             tolerance = DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
     tolerance = min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE)
-    result = compute_visits_with(engine, policy, start, tolerance)
+    result = compute_visits_with(prepared, policy, start, tolerance)
     return replace(
         result,
-        error_bound=result.error_bound * engine.contraction_gap / engine.saved_contraction_gap,
+        error_bound=result.error_bound * prepared.contraction_gap / prepared.saved_contraction_gap,
     )
 
 

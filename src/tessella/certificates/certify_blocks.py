@@ -23,7 +23,7 @@ from tessella.certificates.decisions import (
     widen_tie,
 )
 from tessella.certificates.interval import EPS, Interval, IntervalArray, enclose_share
-from tessella.certificates.loss import evaluate_against, make_engine
+from tessella.certificates.loss import evaluate_against, prepare_for_certificate
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.mdp.policy import Policy
@@ -35,6 +35,7 @@ from tessella.solvers.block_residuals import (
     ComparedBlock,
     ValueRange,
 )
+from tessella.solvers.bounds import compute_tie
 from tessella.solvers.solution import Solution
 
 
@@ -55,7 +56,9 @@ def certify_in_blocks(
     mdp = solution.mdp
     require_criterion("a certificate in blocks", mdp.criterion, Discounted)
     partition = partition_by_size(mdp.dynamics, block_states)
-    evaluation = evaluate_against(make_engine(solution), solution.get_raw("value"), policy)
+    evaluation = evaluate_against(
+        prepare_for_certificate(solution), solution.get_raw("value"), policy
+    )
     plan = solution.policy_plan
     weights = None
     if start is not None or mdp.start is not None:
@@ -95,8 +98,8 @@ class _ProvenErrors:
 
 
 def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
-    engine = comparison.engine
-    model_data = engine.build_data(None, None)
+    prepared = comparison.prepared
+    model_data = prepared.build_data(None, None)
     residuals = np.zeros(2)
     max_local_loss = 0.0
     max_margin = 0.0
@@ -110,19 +113,21 @@ def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
         max_margin = np.max(margin, initial=max_margin, where=np.isfinite(margin))
 
     def bound_value_error(residual: float, value_range: ValueRange) -> float:
-        extra = engine.saved_backup_error(value_range.ends)
+        extra = prepared.saved_backup_error(value_range.ends)
         max_deviation = float(np.abs(value_range.ends - value_range.shift).max())
         eta = comparison.rounding(value_range) + extra + EPS * max_deviation
         bound = float(model_data.criterion.bound_error((1 + EPS) * residual + eta))
-        return bound * engine.contraction_gap / engine.saved_contraction_gap
+        return bound * prepared.contraction_gap / prepared.saved_contraction_gap
 
     optimal_range, policy_range = comparison.value_ranges
     value_error = bound_value_error(float(residuals[0]), optimal_range)
-    eta = comparison.rounding(optimal_range) + engine.saved_backup_error(optimal_range.ends)
-    tie = 2 * (float(model_data.criterion.contraction_factor) * value_error + eta)
+    eta = comparison.rounding(optimal_range) + prepared.saved_backup_error(optimal_range.ends)
+    tie = compute_tie(float(model_data.criterion.contraction_factor) * value_error, eta)
     tie = float(widen_tie(model_data, tie, max(max_margin, max_local_loss)))
     loses_nothing = max_local_loss == 0 and min_margin > tie
-    max_loss = 0.0 if loses_nothing else float(max_local_loss + tie) / engine.saved_contraction_gap
+    max_loss = (
+        0.0 if loses_nothing else float(max_local_loss + tie) / prepared.saved_contraction_gap
+    )
     max_size = float(np.abs(optimal_range.ends).max() + np.abs(policy_range.ends).max())
     return _ProvenErrors(
         value_error, bound_value_error(float(residuals[1]), policy_range), tie, max_loss, max_size

@@ -39,15 +39,16 @@ from tessella.certificates.interval import (
     next_down,
     next_up,
 )
-from tessella.certificates.loss import evaluate_against, get_finite_value, make_engine
+from tessella.certificates.loss import evaluate_against, get_finite_value, prepare_for_certificate
 from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
+from tessella.solvers.bounds import bound_error, compute_bellman_residual, enclose_gain
 from tessella.solvers.elimination import compute_extended_residuals
-from tessella.solvers.engine import Engine, bound_error, compute_bellman_residual, enclose_gain
 from tessella.solvers.evaluate import evaluate_with
 from tessella.solvers.hitting_times import bound_absorption_times
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
 STEP_RESIDUAL_MULTIPLE = 8.0  # residuals by which the ends of an enclosure move in each period
@@ -58,10 +59,10 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     """What ``policy`` loses per period against the best average, from every state."""
     mdp = solution.mdp
     optimal_value = get_finite_value(solution)
-    engine = make_engine(solution)
-    evaluation = evaluate_against(engine, optimal_value, policy, "gain")
-    optimal_gain, *optimal_pair = _bound_gain(engine, optimal_value, solution.policy.table, False)
-    policy_gain, *policy_pair = _bound_gain(engine, evaluation.value, policy.table, True)
+    prepared = prepare_for_certificate(solution)
+    evaluation = evaluate_against(prepared, optimal_value, policy, "gain")
+    optimal_gain, *optimal_pair = _bound_gain(prepared, optimal_value, solution.policy.table, False)
+    policy_gain, *policy_pair = _bound_gain(prepared, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)
     return AverageCertificate(
         optimal_value=optimal_pair[0],
@@ -78,43 +79,45 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
 
 
 def _bound_gain(
-    engine: Engine, value: NDArray, table: NDArray, evaluates_policy: bool
+    prepared: PreparedModel, value: NDArray, table: NDArray, evaluates_policy: bool
 ) -> tuple[Interval, NDArray, NDArray]:
     """The gain of ``table`` if ``evaluates_policy``, else the best; and values that prove it.
 
     From nothing but relative values: ``value``, or double-doubles where those prove more.
     """
     actions = table if evaluates_policy else None
-    extra = _bound_saved_model_error(engine, value)
-    gain = Interval.from_error(*enclose_gain(engine, value, actions, extra))
+    extra = _bound_saved_model_error(prepared, value)
+    gain = Interval.from_error(*enclose_gain(prepared, value, actions, extra))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
-        extended = compute_extended_residuals(engine.mdp, engine.row_sum_bounds.deviation, table)
+        extended = compute_extended_residuals(
+            prepared.mdp, prepared.row_sum_bounds.deviation, table
+        )
         if extended is not None:
             high, low = extended.value
             lower, upper = extended.enclose_gain(actions)
-            error = _bound_checker_error(engine, high, max(abs(lower), abs(upper)))
+            error = _bound_checker_error(prepared, high, max(abs(lower), abs(upper)))
             finer = Interval((lower + upper) / 2, lower - error, upper + error)
             if finer.width < gain.width:
                 return finer, high.reshape(value.shape), low.reshape(value.shape)
     return gain, value, np.zeros_like(value)
 
 
-def _bound_checker_error(engine: Engine, value: NDArray, largest_residual: float) -> float:
+def _bound_checker_error(prepared: PreparedModel, value: NDArray, largest_residual: float) -> float:
     """At least what the stand-alone checker counts for the file's arrays and its own arithmetic."""
-    dynamics = engine.mdp.dynamics
+    dynamics = prepared.mdp.dynamics
     size = largest_residual + 4 * float(np.abs(value).max())
     second_order = (dynamics.longest_row + 64) ** 2 * EPS
-    rounding = EPS * (8 * engine.row_sum_bounds.deviation + second_order) * size
+    rounding = EPS * (8 * prepared.row_sum_bounds.deviation + second_order) * size
     row_error = dynamics.rounding.as_saved.rows * float(np.ptp(value))
     return 2 * (
         dynamics.rounding.as_saved.reward + row_error + rounding + 8 * EPS * largest_residual
     )
 
 
-def _bound_saved_model_error(engine: Engine, value: NDArray) -> float:
+def _bound_saved_model_error(prepared: PreparedModel, value: NDArray) -> float:
     """How far a residual at ``value`` may be off by the arrays of a model file, and they off."""
-    as_given = engine.mdp.dynamics.rounding.as_given
-    as_saved = engine.mdp.dynamics.rounding.as_saved
+    as_given = prepared.mdp.dynamics.rounding.as_given
+    as_saved = prepared.mdp.dynamics.rounding.as_saved
     row_error = 2 * as_saved.rows * float(value.max() - value.min())
     return (2 * (as_saved.reward - as_given.reward) + row_error) * (1 + 64 * EPS)
 
@@ -134,11 +137,13 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
     mdp = solution.mdp
     value = get_finite_value(solution)
-    engine = make_engine(solution, absorption_time=1.0)  # whose bounds are those of residuals
-    evaluation = evaluate_with(engine, policy, value, partial=True)
-    absorbing = find_absorbing_states(engine)
-    best = _enclose_value(engine, absorbing, value, solution.policy.table, evaluates_policy=False)
-    own = _enclose_value(engine, absorbing, evaluation.value, policy.table, evaluates_policy=True)
+    prepared = prepare_for_certificate(
+        solution, absorption_time=1.0
+    )  # whose bounds are those of residuals
+    evaluation = evaluate_with(prepared, policy, value, partial=True)
+    absorbing = find_absorbing_states(prepared)
+    best = _enclose_value(prepared, absorbing, value, solution.policy.table, evaluates_policy=False)
+    own = _enclose_value(prepared, absorbing, evaluation.value, policy.table, evaluates_policy=True)
     losses = _enclose_losses(best, own)
     optimal_mean = enclose_mean(start, best)
     mean_loss = enclose_mean(start, losses)
@@ -158,20 +163,24 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
 
 
 def _enclose_value(
-    engine: Engine, absorbing: NDArray, value: NDArray, table: NDArray, evaluates_policy: bool
+    prepared: PreparedModel,
+    absorbing: NDArray,
+    value: NDArray,
+    table: NDArray,
+    evaluates_policy: bool,
 ) -> IntervalArray:
     """The best total, or that of the policy ``table`` if ``evaluates_policy``."""
     value = np.where(absorbing, 0.0, value)
     taken = table if evaluates_policy else None
     step = STEP_RESIDUAL_MULTIPLE * max(
-        bound_error(engine, value, taken, engine.saved_backup_error(value)), MIN_RESIDUAL
+        bound_error(prepared, value, taken, prepared.saved_backup_error(value)), MIN_RESIDUAL
     )
-    time = bound_absorption_times(engine, absorbing, value, table, step, evaluates_policy)
+    time = bound_absorption_times(prepared, absorbing, value, table, step, evaluates_policy)
     if np.isfinite(time).all():
         lower = value - step * time
         upper = value + step * time
-        is_upper = _lies_above(engine, absorbing, upper, taken, 1)
-        if is_upper and _lies_above(engine, absorbing, lower, taken, -1):
+        is_upper = _lies_above(prepared, absorbing, upper, taken, 1)
+        if is_upper and _lies_above(prepared, absorbing, lower, taken, -1):
             return IntervalArray((lower + upper) / 2, lower, upper)
     raise NotConverged(
         "the total cannot be certified: policies that are nearly as good may take too long to end"
@@ -179,11 +188,11 @@ def _enclose_value(
 
 
 def _lies_above(
-    engine: Engine, absorbing: NDArray, value: NDArray, taken: NDArray | None, sign: int
+    prepared: PreparedModel, absorbing: NDArray, value: NDArray, taken: NDArray | None, sign: int
 ) -> bool:
     """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
     residual, error = compute_bellman_residual(
-        engine, value, taken, engine.saved_backup_error(value)
+        prepared, value, taken, prepared.saved_backup_error(value)
     )
     return bool((absorbing | (sign * residual < -2 * error)).all())
 

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from tessella.certificates.interval import EPS, IntervalArray
 from tessella.errors import ArgumentError, counted
-from tessella.solvers.engine import Engine, compare_policy, decide
+from tessella.solvers.bounds import compare_policy, decide
 from tessella.solvers.operators import ModelData
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
 
@@ -67,23 +68,23 @@ class Decisions:
 
 
 def classify_decisions(
-    engine: Engine, solution: Solution, error: float, actions: NDArray
+    prepared: PreparedModel, solution: Solution, error: float, actions: NDArray
 ) -> Decisions:
     """What ``actions`` (grid of feasible action indices) decide, compared with the optimum.
 
     The solution's value is within ``error`` of the optimum.
     """
     comparison = compare_policy(
-        engine, solution.value, error, actions, engine.saved_backup_error(solution.value)
+        prepared, solution.value, error, actions, prepared.saved_backup_error(solution.value)
     )
     x = np.asarray(comparison.local_loss)
     margin = np.asarray(comparison.margin)
     max_difference = float(np.max(margin, initial=x.max(), where=np.isfinite(margin)))
-    tie = widen_tie(engine.data, float(comparison.tie), max_difference)
+    tie = widen_tie(prepared.data, float(comparison.tie), max_difference)
     optimal = solution.policy.table
     newly_decided = (margin > tie) & ~solution.decided
     if newly_decided.any():
-        optimal = np.where(newly_decided, decide(engine, solution.value, error).policy, optimal)
+        optimal = np.where(newly_decided, decide(prepared, solution.value, error).policy, optimal)
     return enclose_decisions(x, margin, tie, optimal, actions != optimal)
 
 

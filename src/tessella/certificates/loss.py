@@ -34,9 +34,9 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import Rng
 from tessella.mdp.start import Start, draw_starts, start_distribution
 from tessella.rounding import round_down, round_up
-from tessella.solvers.engine import Engine
 from tessella.solvers.evaluate import Evaluation, evaluate, evaluate_with
 from tessella.solvers.execution_plan import plan_for_policies
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
 PATHS_PER_BATCH = 10_000  # paths that walk at once, to keep memory small
@@ -93,16 +93,18 @@ def get_finite_value(solution: Solution) -> NDArray[np.float64]:
     return value
 
 
-def make_engine(solution: Solution, absorption_time: float | None = None) -> Engine:
-    """The engine of a certificate; it evaluates policies to the accuracy of the optimum."""
-    return Engine(solution.policy_plan, solution.error_bound or None, absorption_time)
+def prepare_for_certificate(
+    solution: Solution, absorption_time: float | None = None
+) -> PreparedModel:
+    """A model that evaluates policies as accurately as the optimum is known."""
+    return PreparedModel(solution.policy_plan, solution.error_bound or None, absorption_time)
 
 
 def evaluate_against(
-    engine: Engine, guess: NDArray, policy: Policy, noun: str = "value"
+    prepared: PreparedModel, guess: NDArray, policy: Policy, noun: str = "value"
 ) -> Evaluation:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
-    evaluation = evaluate_with(engine, policy, guess, partial=True)
+    evaluation = evaluate_with(prepared, policy, guess, partial=True)
     if not np.isfinite(evaluation.error_bound):
         raise PolicyError(f"the policy's {noun} must be finite", value=evaluation.reason)
     return evaluation

@@ -33,6 +33,7 @@ from tessella.rounding import Rounding, RowSumBounds
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+    from tessella.mdp.stages.sharded import ShardLayout
     from tessella.mdp.tabular.rows import LayoutRule
 
 Prepared = TypeVar("Prepared")
@@ -64,30 +65,32 @@ class Backend(ABC):
     has_separate_reward: ClassVar[bool] = False  # an action value is a reward plus the next values
 
     @abstractmethod
-    def shared_backup(self, arrays: Any, w_S: Any, pay: bool) -> Any:
+    def shared_backup(self, arrays: Any, w_S: Any, with_reward: bool) -> Any:
         """The part of the backward pass that no action touches."""
 
     @abstractmethod
-    def action_backup(self, arrays: Any, w: Any, action: Any, pay: bool) -> Any:
+    def action_backup(self, arrays: Any, w: Any, action: Any, with_reward: bool) -> Any:
         """The rest of the backward pass, for one action: an array over states."""
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
         """Whether ``finish_policy_backup`` finishes a policy in one go, not action by action."""
         return False
 
-    def finish_policy_backup(self, arrays: Any, w: Any, policy: Any, pay: bool) -> Any:
+    def finish_policy_backup(self, arrays: Any, w: Any, policy: Any, with_reward: bool) -> Any:
         """The same as ``action_backup``, with each state's own action in ``policy`` (grid)."""
         raise NotImplementedError
 
-    def policy_backup(self, arrays: Any, w_S: Any, policy: Any, pay: bool) -> Any:
+    def policy_backup(self, arrays: Any, w_S: Any, policy: Any, with_reward: bool) -> Any:
         """The whole backward pass with each state's own action, in the precision of ``w_S``."""
-        w = self.shared_backup(arrays, w_S, pay)
+        w = self.shared_backup(arrays, w_S, with_reward)
         if self.supports_policy_arrays(arrays):
-            return self.finish_policy_backup(arrays, w, policy, pay)
+            return self.finish_policy_backup(arrays, w, policy, with_reward)
         xp = array_namespace(w_S)
 
         def step(action, total):
-            return xp.where(policy == action, self.action_backup(arrays, w, action, pay), total)
+            return xp.where(
+                policy == action, self.action_backup(arrays, w, action, with_reward), total
+            )
 
         return fold_actions(self, step, xp.zeros_like(w_S))
 
@@ -115,6 +118,10 @@ class Backend(ABC):
         for _ in range(count):
             v_S = self.policy_backup(arrays, discount * v_S, policy, True) - gain
         return v_S
+
+    def shard_layout(self, shape: tuple[int, ...]) -> ShardLayout | None:
+        """How arrays over a grid of ``shape`` lie on several devices; None on one."""
+        return None
 
     def solves_iteratively(self, arrays: Any) -> bool:
         """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
@@ -164,6 +171,38 @@ class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
     context: EvaluationContext  # its states and actions
+    has_stages: ClassVar[bool] = False  # a period is a list of stages, which can be cut into blocks
+    offers_rows: ClassVar[bool] = False  # ``as_rows`` gives a table where it is small enough
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the dynamics, or all their periods, are given as rows."""
+        return False
+
+    @property
+    def n_periods(self) -> int | None:
+        """Periods of a horizon; None without one."""
+        return None
+
+    @property
+    def distinct_periods(self) -> Sequence[Dynamics]:
+        """The dynamics of each period, those that are the same once."""
+        return [self]
+
+    @property
+    def period_shape(self) -> tuple[int, ...]:
+        """Shape of the grid of one period."""
+        return self.shape
+
+    @property
+    def max_row_entries(self) -> int:
+        """Probabilities of the largest table of a period, counted from above; 0 without one."""
+        return 0
+
+    def count_row_entries(self) -> int:
+        """Probabilities of the largest table of a period, which is made for this if not given."""
+        rows = self.as_rows()
+        return 0 if rows is None else rows.count_row_entries()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -229,6 +268,17 @@ class Dynamics(ABC):
     @abstractmethod
     def to_sparse(self) -> list[sp.csr_array]:
         """One (S, S) matrix for each action: ``P_a[s, s']``."""
+
+    def policy_matrix(self, policy: NDArray) -> sp.csr_array:
+        """(S, S) P_pi, sparse, for a table of actions."""
+        import scipy.sparse as sp
+
+        actions = policy.ravel()
+        chosen = [
+            sp.diags_array((actions == a).astype(float)) @ matrix
+            for a, matrix in enumerate(self.to_sparse())
+        ]
+        return sp.csr_array(sum(chosen[1:], chosen[0]))
 
     @abstractmethod
     def action_reward(self, action: int) -> NDArray[np.float64]:

@@ -45,7 +45,6 @@ from tessella.mdp.stages.operation import CompiledOperation
 from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
-from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
@@ -67,13 +66,34 @@ class FiniteHorizonDynamics(Dynamics):
     final: NDArray[np.float64]
     saved_rounding: ModelRounding | None = None
 
+    offers_rows = True
+
     @property
     def kind(self) -> str:
         return "timed"
 
     @cached_property
-    def distinct_periods(self) -> list[Dynamics]:
+    def distinct_periods(self) -> list[Dynamics]:  # type: ignore[override]
         return list({id(period): period for period in self.periods}.values())
+
+    @property
+    def is_table(self) -> bool:
+        return all(period.is_table for period in self.distinct_periods)
+
+    @property
+    def n_periods(self) -> int:
+        return len(self.periods)
+
+    @property
+    def period_shape(self) -> tuple[int, ...]:
+        return self.final.shape
+
+    @property
+    def max_row_entries(self) -> int:
+        return max(period.max_row_entries for period in self.distinct_periods)
+
+    def count_row_entries(self) -> int:
+        return max(period.count_row_entries() for period in self.distinct_periods)
 
     @property
     def _period_states(self) -> int:
@@ -148,7 +168,7 @@ class FiniteHorizonDynamics(Dynamics):
 
     @cached_property
     def backend_model(self) -> BackendModel:
-        if all(isinstance(period, Tabular) for period in self.distinct_periods):
+        if self.is_table:
             return self.numpy_model(lambda rows, n_pairs: RowLayout())
         return self.compile()
 
@@ -239,30 +259,32 @@ class CompiledPeriodBackend(Backend):
         """The arrays of one period."""
         return self._with_leaves(arrays, [a[time] for a in self._timed_leaves(arrays)])
 
-    def shared_backup(self, arrays, w_S, pay):
+    def shared_backup(self, arrays, w_S, with_reward):
         import jax.numpy as jnp
 
-        end = arrays["final"] if pay else jnp.zeros_like(w_S[0])
+        end = arrays["final"] if with_reward else jnp.zeros_like(w_S[0])
         next_values = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
         return self._map_periods(
             arrays,
-            lambda period_arrays, w: self.period.shared_backup(period_arrays, w, pay),
+            lambda period_arrays, w: self.period.shared_backup(period_arrays, w, with_reward),
             next_values,
         )
 
-    def action_backup(self, arrays, w, action, pay):
+    def action_backup(self, arrays, w, action, with_reward):
         return self._map_periods(
             arrays,
-            lambda period_arrays, v: self.period.action_backup(period_arrays, v, action, pay),
+            lambda period_arrays, v: self.period.action_backup(
+                period_arrays, v, action, with_reward
+            ),
             w,
         )
 
     def supports_policy_arrays(self, arrays) -> bool:
         return self.period.supports_policy_arrays(self.period_arrays(arrays, 0))
 
-    def finish_policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, with_reward):
         def back_up_period(period_arrays, v, actions):
-            return self.period.finish_policy_backup(period_arrays, v, actions, pay)
+            return self.period.finish_policy_backup(period_arrays, v, actions, with_reward)
 
         return self._map_periods(arrays, back_up_period, w, policy)
 

@@ -25,10 +25,11 @@ from tessella.mdp.actions import describe_action
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.engine import Engine, compute_q_values
+from tessella.solvers.bounds import compute_q_values
 from tessella.solvers.evaluate import evaluate
 from tessella.solvers.execution_plan import plan_for_policies
 from tessella.solvers.occupancy import occupancy
+from tessella.solvers.prepared_model import PreparedModel
 
 TEXT_MAX_PAIRS = 8  # pairs of actions in the text
 
@@ -112,7 +113,7 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
     after = evaluate(mdp, new, guess=before.value, plan=plan)
     time_a = occupancy(mdp, old, start_weights, plan=plan).share
     time_b = occupancy(mdp, new, start_weights, plan=plan).share
-    q = compute_q_values(Engine(plan), before.value)
+    q = compute_q_values(PreparedModel(plan), before.value)
     new_q, old_q = (np.take_along_axis(q, p.table[..., None], axis=-1)[..., 0] for p in (new, old))
     gain_by_state = np.where(
         where, mdp.criterion.value_of_constant_reward(time_b) * (new_q - old_q), 0.0

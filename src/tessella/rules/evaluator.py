@@ -29,19 +29,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import block_array, csr_array, diags_array, eye_array
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu, spsolve
 
-from tessella.criteria.average import ENDING_MIN_DEFICIT
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
 from tessella.mdp.tabular.pairs import SparseModel
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
-from tessella.solvers.engine import Engine
 from tessella.solvers.evaluate import Evaluation, evaluate
 from tessella.solvers.occupancy import compute_visits
+from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.recurrent_classes import find_endless_classes
 from tessella.solvers.solution import Solution
 
 TIE_ERROR_MULTIPLE = 8  # errors of the gain: a tie where the values have no bound
@@ -108,7 +107,7 @@ class PolicyEvaluator:
 
     def _compute_extended_action_loss(self) -> NDArray[np.float64] | None:
         """The same from double-double relative values, where float64 rounding hides the losses."""
-        deviation = Engine(self.solution.policy_plan).row_sum_bounds.deviation
+        deviation = PreparedModel(self.solution.policy_plan).row_sum_bounds.deviation
         extended = compute_extended_residuals(self.mdp, deviation, self.solution.policy.table)
         if extended is None:
             return None
@@ -149,14 +148,14 @@ class PolicyEvaluator:
     @property
     def is_small(self) -> bool:
         """Whether the rows are few enough to be written out."""
-        return self.solution.policy_plan.rules == "dense"
+        return self.solution.policy_plan.rule_evaluation == "dense"
 
     @cached_property
     def _absorbing_mask(self) -> NDArray[np.bool_]:
         """(S,) where a process of total rewards has ended."""
         if not self.is_total:
             return np.zeros(self.mdp.n_states, dtype=bool)
-        return find_absorbing_states(Engine(self.solution.policy_plan)).ravel()
+        return find_absorbing_states(PreparedModel(self.solution.policy_plan)).ravel()
 
     @cached_property
     def _sparse_model(self) -> SparseModel:
@@ -173,12 +172,10 @@ class PolicyEvaluator:
         """(S, S) the rows of a table, 0 where the process has ended."""
         if self.is_small:
             return csr_array(self.rows[table, np.arange(len(table))])
-        matrices = self._sparse_model.transition
-        selectors = [
-            diags_array(((table == a) & ~self._absorbing_mask).astype(float))
-            for a in range(len(matrices))
-        ]
-        return csr_array(sum(t @ p for t, p in zip(selectors, matrices, strict=True)))
+        is_going = diags_array((~self._absorbing_mask).astype(float))
+        chain = csr_array(is_going @ self.mdp.dynamics.policy_matrix(table))
+        chain.eliminate_zeros()
+        return chain
 
     @property
     def n_evaluated(self) -> int:
@@ -200,21 +197,10 @@ class PolicyEvaluator:
             self._cache[key] = self._evaluate(table)
         return self._cache[key]
 
-    @staticmethod
-    def _count_closed_classes(chain: csr_array) -> int:
-        """How many sets of states a chain never leaves, once there, and does not end in."""
-        chain.eliminate_zeros()
-        n_classes, class_of = connected_components(chain, directed=True, connection="strong")
-        entries = chain.tocoo()
-        can_leave = np.zeros(n_classes, dtype=bool)
-        can_leave[class_of[entries.row[class_of[entries.row] != class_of[entries.col]]]] = True
-        can_leave[class_of[np.asarray(chain.sum(axis=1)).ravel() < 1 - ENDING_MIN_DEFICIT]] = True
-        return int((~can_leave).sum())
-
     def _evaluate(self, table: NDArray) -> PolicyLoss | None:
         if self.is_total or (self.is_average and self.is_small):
             chain = self._build_policy_matrix(table)
-            if self._count_closed_classes(chain) != int(self.is_average):
+            if len(find_endless_classes(chain)) != int(self.is_average):
                 return None
             if self.is_average:
                 return self._evaluate_chain(table, chain)

@@ -21,16 +21,16 @@ from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.model import MDP
 from tessella.numerics import array_namespace
-from tessella.rounding import EPS, round_up, two_sum
+from tessella.rounding import EPS, two_sum
+from tessella.solvers.bounds import decide
 from tessella.solvers.elimination import (
-    MAX_POLICIES,
     REFINEMENT_MAX_PASSES,
     DoubleDouble,
+    EvaluatedPolicy,
     FeasibleRows,
     factorise_until,
     rows_are_affordable,
 )
-from tessella.solvers.engine import Engine, decide
 from tessella.solvers.hitting_times import (
     MAX_WIDENINGS,
     TIE_WIDENING_FACTOR,
@@ -43,73 +43,76 @@ from tessella.solvers.hitting_times import (
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import (
     CLASSES_MAX_STATES,
     check_recurrent_classes,
     find_shortest_path_policy,
 )
-from tessella.solvers.result import History, Result
+from tessella.solvers.result import History, Result, Status, end_run
 
 TIME_BOUND_MAX_TRIES = 6  # to find a time to the end that holds at the value found with it
 TIME_GROWTH_FACTOR = 1.5  # of the time needed, so that the next try finds no more
 
 
 def solve_total_reward(
-    engine: Engine, method: Method, *, callback: Callback | None, partial: bool
-) -> tuple[Engine, Result]:
-    """(an engine whose bounds hold, the optimum)."""
-    absorbing = find_absorbing_states(engine)
+    prepared: PreparedModel, method: Method, *, callback: Callback | None, partial: bool
+) -> tuple[PreparedModel, Result]:
+    """(the prepared model whose bounds hold, the optimum)."""
+    absorbing = find_absorbing_states(prepared)
     try:
-        return _iterate_to_the_end(engine, method, absorbing, callback, partial)
+        return _iterate_to_the_end(prepared, method, absorbing, callback, partial)
     except ModelError as error:  # waiting may cost so little that rounded values do not show it
-        found = _improve_proper_policy(engine, absorbing, partial)
-        if found is None:
+        solved = _improve_proper_policy(prepared, absorbing, partial)
+        if solved is None:
             raise ModelError(
                 "the total reward needs policies that end; some that are as good as the best, as "
                 "far as float64 can tell, are not proven to end"
             ) from error
-        return found
+        return solved
 
 
 def _iterate_to_the_end(
-    engine: Engine, method: Method, absorbing: NDArray, callback: Callback | None, partial: bool
-) -> tuple[Engine, Result]:
+    prepared: PreparedModel,
+    method: Method,
+    absorbing: NDArray,
+    callback: Callback | None,
+    partial: bool,
+) -> tuple[PreparedModel, Result]:
     """By ``method``, and the time to the end at the values that it finds."""
-    mdp = engine.mdp
+    mdp = prepared.mdp
     # Its bounds are those of residuals.
-    residual_engine = Engine(engine.plan, absorption_time=1.0)
+    residual_model = PreparedModel(prepared.plan, absorption_time=1.0)
     hidden_callback = None if callback is None else _hide_bounds(callback)
-    guess = set_zero_at(absorbing, method.begin(mdp))
-    result = iterate(
-        residual_engine, method, guess=guess, callback=hidden_callback, partial=partial
-    )
+    guess = set_zero_at(absorbing, method.init(mdp))
+    result = iterate(residual_model, method, guess=guess, callback=hidden_callback, partial=partial)
     history = replace(result.history, bound=np.full(result.sweeps, np.inf))
     absorption_time = 0.0
-    bounded_engine = residual_engine
+    bounded_model = residual_model
     for _ in range(TIME_BOUND_MAX_TRIES):
         residual = result.error_bound / max(absorption_time, 1.0)
-        required_time = _bound_time(residual_engine, absorbing, result.value, residual)
+        required_time = _bound_time(residual_model, absorbing, result.value, residual)
         if required_time <= absorption_time:  # what was assumed is so at the value that was found
-            return bounded_engine, replace(result, history=history)
+            return bounded_model, replace(result, history=history)
         absorption_time = required_time * TIME_GROWTH_FACTOR if absorption_time else required_time
-        bounded_engine = Engine(engine.plan, engine.tol, absorption_time)
+        bounded_model = PreparedModel(prepared.plan, prepared.tol, absorption_time)
         result = iterate(
-            bounded_engine, method, guess=result.value, callback=callback, partial=partial
+            bounded_model, method, guess=result.value, callback=callback, partial=partial
         )
         history = history.followed_by(result.history)
     raise NotConverged("could not bound the time to absorption")
 
 
 def _improve_proper_policy(
-    engine: Engine, absorbing: NDArray, partial: bool
-) -> tuple[Engine, Result] | None:
+    prepared: PreparedModel, absorbing: NDArray, partial: bool
+) -> tuple[PreparedModel, Result] | None:
     """Policy iteration from the shortest way to the end, by differences of values.
 
     Each policy ends, and is changed only where an improvement is proven. A residual is summed from
     differences (``FeasibleRows.compute_residuals``), so that waiting costs keep their digits,
     however large values are. None if the rows cannot be built, or nothing bounds the time.
     """
-    mdp = engine.mdp
+    mdp = prepared.mdp
     ended = absorbing.ravel()
     if not rows_are_affordable(mdp):
         return None
@@ -120,42 +123,45 @@ def _improve_proper_policy(
     targets[rows.state[stops]] = True
     actions = find_shortest_path_policy(rows, np.flatnonzero(targets))
     actions[rows.state[stops]] = rows.action[stops]
-    for _ in range(MAX_POLICIES):
-        value = _evaluate_by_differences(engine, rows.of_policy(actions), ended)
+
+    def evaluate(actions: NDArray) -> EvaluatedPolicy | None:
+        value = _evaluate_by_differences(prepared, rows.of_policy(actions), ended)
         if value is None:
             check_recurrent_classes(mdp, actions, False)
             return None
-        residuals, error = _compute_residuals(engine, rows, value)
-        better = rows.improve(actions, residuals, error)
-        if (better == actions).all():
-            break
-        actions = better
-    else:
+        return EvaluatedPolicy(value, *_compute_residuals(prepared, rows, value))
+
+    best = rows.iterate_policies(actions, evaluate)
+    if best is None:
         return None
+    actions, (value, residuals, error) = best
     low = rows.max_by_state(residuals - error)
     high = rows.max_by_state(residuals + error)
     residual = float(np.maximum(np.abs(low), np.abs(high)).max())
     behind = low[rows.state] - (residuals + error)  # the best, at least
-    absorption_time = _bound_time_by_differences(engine, rows, behind, residual, actions, ended)
+    absorption_time = _bound_time_by_differences(prepared, rows, behind, residual, actions, ended)
     if absorption_time is None:
         return None
     size = float(np.abs(value[0]).max())
     rounding = EPS * (mdp.dynamics.rounding.terms + 8) * size
     bound = (residual * absorption_time + rounding) * (1 + 8 * EPS)
     history = History(np.array([bound]), np.array([0]), np.array([time.perf_counter() - began]))
-    converged = not engine.tol or bound <= engine.tol
-    reason = f"float64 leaves a bound of {round_up(bound)}"
+    is_known = not prepared.tol or bound <= prepared.tol
     shape = absorbing.shape
-    result = Result(
-        value[0].reshape(shape), bound, converged, reason, history, table=actions.reshape(shape)
+    result = end_run(
+        Status.SOLVED_DIRECTLY if is_known else Status.ROUNDING_LIMIT,
+        value[0].reshape(shape),
+        bound,
+        prepared.tol,
+        history,
+        may_raise=not partial,
+        table=actions.reshape(shape),
     )
-    if not (converged or partial):
-        raise NotConverged(f"float64 cannot certify tol={engine.tol:.3g}: {reason}", result)
-    return Engine(engine.plan, engine.tol, absorption_time), result
+    return PreparedModel(prepared.plan, prepared.tol, absorption_time), result
 
 
 def _evaluate_by_differences(
-    engine: Engine, chosen: FeasibleRows, ended: NDArray
+    prepared: PreparedModel, chosen: FeasibleRows, ended: NDArray
 ) -> DoubleDouble | None:
     """The total of a policy as sums of two floats; None where it never ends."""
     factors = factorise_until(chosen.rows, ended)
@@ -167,7 +173,7 @@ def _evaluate_by_differences(
     for _ in range(REFINEMENT_MAX_PASSES):
         high, low = two_sum(value[0], np.where(ended, 0.0, factors.solve(residuals)))
         refined = two_sum(high, low + value[1])
-        residuals = _compute_residuals(engine, chosen, refined)[0]
+        residuals = _compute_residuals(prepared, chosen, refined)[0]
         if not np.abs(residuals).max() < largest / 2:
             break
         value = refined
@@ -175,11 +181,13 @@ def _evaluate_by_differences(
     return value if np.isfinite(largest) else None
 
 
-def _compute_residuals(engine: Engine, rows: FeasibleRows, value: DoubleDouble) -> DoubleDouble:
+def _compute_residuals(
+    prepared: PreparedModel, rows: FeasibleRows, value: DoubleDouble
+) -> DoubleDouble:
     """((K,) r + P V - V, a bound on its error); what a row lacks to 1 ends the process."""
-    row_sum_error = compute_row_sum_error(engine.row_sum_bounds)
+    row_sum_error = compute_row_sum_error(prepared.row_sum_bounds)
     residuals, error = rows.compute_residuals(
-        value, engine.mdp.dynamics.rounding.as_saved, row_sum_error
+        value, prepared.mdp.dynamics.rounding.as_saved, row_sum_error
     )
     missing = 1 - rows.rows.sum(axis=1)
     missing = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
@@ -190,7 +198,7 @@ def _compute_residuals(engine: Engine, rows: FeasibleRows, value: DoubleDouble) 
 
 
 def _bound_time_by_differences(
-    engine: Engine,
+    prepared: PreparedModel,
     rows: FeasibleRows,
     behind: NDArray,
     residual: float,
@@ -202,9 +210,9 @@ def _bound_time_by_differences(
     ``behind`` (K,) is how much worse than the best an action is, at least.
     """
     unit = EPS * (np.diff(rows.rows.indptr).max() + 8) + compute_row_sum_error(
-        engine.row_sum_bounds
+        prepared.row_sum_bounds
     )
-    unit += engine.mdp.dynamics.rounding.as_saved.rows
+    unit += prepared.mdp.dynamics.rounding.as_saved.rows
     tie_width = 0.0
     for _ in range(MAX_WIDENINGS):
         is_allowed = behind <= tie_width
@@ -225,11 +233,11 @@ def _bound_time_by_differences(
 
 
 def _bound_time(
-    residual_engine: Engine, absorbing: NDArray, value: NDArray, residual: float
+    residual_model: PreparedModel, absorbing: NDArray, value: NDArray, residual: float
 ) -> float:
     """Bound on the time to the end for policies that could be best; refuses where it has none."""
-    actions = np.asarray(decide(residual_engine, value, residual).policy)
-    absorption_time = bound_absorption_time(residual_engine, absorbing, value, actions, residual)
+    actions = np.asarray(decide(residual_model, value, residual).policy)
+    absorption_time = bound_absorption_time(residual_model, absorbing, value, actions, residual)
     if not np.isfinite(absorption_time):
         raise ModelError("the total reward needs policies that end; the best is not proven to end")
     return absorption_time
@@ -247,29 +255,33 @@ def set_zero_at(absorbing: NDArray, guess: NDArray | None) -> NDArray | None:
     return np.where(absorbing, 0.0, np.reshape(guess, absorbing.shape))
 
 
-def bound_policy_absorption(engine: Engine, actions: NDArray) -> tuple[Engine, NDArray[np.bool_]]:
-    """An engine whose bounds hold for the values of one policy, and where the process ends."""
-    absorbing = find_absorbing_states(engine)
-    absorption_time = bound_policy_hitting_time(engine, actions, absorbing)
+def bound_policy_absorption(
+    prepared: PreparedModel, actions: NDArray
+) -> tuple[PreparedModel, NDArray[np.bool_]]:
+    """(the prepared model whose bounds hold for one policy, where the process ends)."""
+    absorbing = find_absorbing_states(prepared)
+    absorption_time = bound_policy_hitting_time(prepared, actions, absorbing)
     if not np.isfinite(absorption_time):
-        check_recurrent_classes(engine.mdp, actions, True)
+        check_recurrent_classes(prepared.mdp, actions, True)
         raise ModelError("the total reward needs policies that end; this one is not proven to end")
-    return Engine(engine.plan, engine.tol, absorption_time), absorbing
+    return PreparedModel(prepared.plan, prepared.tol, absorption_time), absorbing
 
 
 @in_float64
-def find_absorbing_states(engine: Engine) -> NDArray[np.bool_]:
+def find_absorbing_states(prepared: PreparedModel) -> NDArray[np.bool_]:
     """(grid) whether a state ends the process; refuses a model whose end cannot be reached."""
-    mdp = engine.mdp
+    mdp = prepared.mdp
     if mdp.n_states <= CLASSES_MAX_STATES:
-        absorbing = to_backend(engine.backend, _find_absorbing_by_rows(mdp))
+        absorbing = to_backend(prepared.backend, _find_absorbing_by_rows(mdp))
     else:
         random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
-        trial = to_backend(engine.backend, random)
-        dynamics = engine.dynamics
+        trial = to_backend(prepared.backend, random)
+        dynamics = prepared.dynamics
         slack = 2 * EPS * (dynamics.rounding.terms + 8) + 2 * dynamics.rounding.as_given.rows
-        absorbing = _find_absorbing_by_trial(engine.backend, engine.data, trial, np.float64(slack))
-    can_reach = _find_reaching_states(engine.backend, engine.data, absorbing)
+        absorbing = _find_absorbing_by_trial(
+            prepared.backend, prepared.data, trial, np.float64(slack)
+        )
+    can_reach = _find_reaching_states(prepared.backend, prepared.data, absorbing)
     unreachable = np.flatnonzero(~np.asarray(can_reach))
     if unreachable.size:
         raise ModelError(

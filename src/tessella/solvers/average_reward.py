@@ -23,17 +23,17 @@ from functools import partial as bound_to
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessella.numerics import JAX
-from tessella.solvers.engine import Engine
 from tessella.solvers.loop import Callback, Progress, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import scale_residual, to_single_precision
 from tessella.solvers.policy_iteration import InexactPolicyIteration, choose_relative_tolerance
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result
 from tessella.solvers.value_iteration import ModifiedPolicyIteration
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
+    from tessella.solvers.rounds import IterationState
 
 # Double precision takes over where the bound does not fall to SLOW_REDUCTION of itself within
 # SLOW_WINDOW_ROUNDS.
@@ -44,14 +44,14 @@ StopRule = Callable[[list[Progress]], bool]  # reports of a phase of the run -> 
 
 
 def solve_average_reward(
-    engine: Engine, method: Method, *, callback: Callback | None, partial: bool
+    prepared: PreparedModel, method: Method, *, callback: Callback | None, partial: bool
 ) -> Result:
     """The gain and relative values of a large model, by ``method`` after some sweeps."""
-    first, *others = _make_phases(engine, method)
+    first, *others = _make_phases(prepared, method)
     # The limit of the warm-up is not one that the caller has set.
     monitor = _PhaseMonitor(callback, first.stop_rule, None)
-    guess = method.begin(engine.mdp)
-    result = iterate(engine, first.method, guess=guess, callback=monitor, partial=True)
+    guess = method.init(prepared.mdp)
+    result = iterate(prepared, first.method, guess=guess, callback=monitor, partial=True)
     may_go_on = not monitor.stopped
     sweeps_left = method.max_sweeps
     for phase in others:
@@ -61,7 +61,7 @@ def solve_average_reward(
         monitor = _PhaseMonitor(callback, phase.stop_rule, result)
         watched = phase.stop_rule is not None or callback is not None
         latest = iterate(
-            engine,
+            prepared,
             limited,
             guess=result.value,
             callback=monitor if watched else None,
@@ -80,17 +80,19 @@ class _Phase(NamedTuple):
     stop_rule: StopRule | None
 
 
-def _make_phases(engine: Engine, method: Method) -> list[_Phase]:
+def _make_phases(prepared: PreparedModel, method: Method) -> list[_Phase]:
     """Sweeps until the policy has settled, corrections in single precision, then ``method``."""
-    max_changes = engine.plan.thresholds.evaluation.policy_settled_fraction * engine.mdp.n_states
+    max_changes = (
+        prepared.plan.thresholds.evaluation.policy_settled_fraction * prepared.mdp.n_states
+    )
 
     def has_settled(reports: list[Progress]) -> bool:
         return reports[-1].changed <= max_changes
 
     last = _Phase(method, None)
     # By itself single precision comes first; a plan may ask for double.
-    in_double = engine.plan.requests.get("evaluation") == "double"
-    if engine.is_numpy or in_double:
+    in_double = prepared.plan.requests.get("evaluation_precision") == "double"
+    if prepared.is_numpy or in_double:
         return [_Phase(WARM_UP_METHOD, has_settled), last]
     warm_up = _Phase(SINGLE_PRECISION_WARM_UP, has_settled)
     if type(method) is not InexactPolicyIteration:
@@ -135,7 +137,7 @@ class _SinglePrecisionSweeps(ModifiedPolicyIteration):
 
     requires_jax = True
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         first = operators.criterion.step(state.value, state.backup)
         sweep = bound_to(to_single_precision(operators).policy_step, state.policy)
         point = JAX.repeat(self.partial_sweeps, sweep, first.astype(JAX.float32))
@@ -149,7 +151,7 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
 
     requires_jax = True
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         single = to_single_precision(operators)
         criterion = operators.criterion
         residual = state.backup - state.value

@@ -12,7 +12,6 @@ Only one period is worked on at a time, and its action values are computed once 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -20,19 +19,19 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, NotConverged
-from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_backend
-from tessella.mdp.finite_horizon import CompiledPeriodBackend, FiniteHorizonDynamics
+from tessella.errors import ArgumentError
+from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
+from tessella.mdp.finite_horizon import CompiledPeriodBackend
 from tessella.mdp.model import MDP
 from tessella.mdp.tabular.rows import PeriodBackend
 from tessella.numerics import array_namespace
-from tessella.rounding import OUTWARD_FACTOR, round_up
-from tessella.solvers.engine import Engine
-from tessella.solvers.kernels import find_best_two, pick_lowest_tied, tie_window
-from tessella.solvers.loop import Callback, Progress
+from tessella.rounding import OUTWARD_FACTOR
+from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
+from tessella.solvers.loop import Callback, RunLog
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.result import History, Result
+from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.result import Result, Status, end_run
 
 AnyPeriodBackend = CompiledPeriodBackend | PeriodBackend
 # Action values of a period that are kept while it is worked on: 1 GiB.
@@ -45,14 +44,20 @@ class BackwardInduction(Method):
 
     requires_jax = False
     runs_on_one_device = True
+    has_own_loop = True
 
     def check_supports(self, mdp: MDP) -> None:
-        if not supports_backward_induction(mdp):
+        if mdp.dynamics.n_periods is None:
             requirement = "backward induction needs a finite-horizon model"
             raise ArgumentError(requirement, value=f"got {mdp.criterion}")
 
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return state.backup
+
+    def run(
+        self, prepared: PreparedModel, callback: Callback | None, partial: bool
+    ) -> tuple[Result, Decision]:
+        return run_backward_pass(prepared, self, callback, partial)
 
 
 class PeriodResult(NamedTuple):
@@ -65,84 +70,66 @@ class PeriodResult(NamedTuple):
     tie: Any  # what that error and rounding could overturn
 
 
-def supports_backward_induction(mdp: MDP) -> bool:
-    """Whether a model can be solved so: its dynamics are given by period."""
-    return isinstance(mdp.dynamics, FiniteHorizonDynamics)
-
-
 @in_float64
 def run_backward_pass(
-    engine: Engine, method: Method, callback: Callback | None, partial: bool
-) -> tuple[Result, PeriodResult]:
+    prepared: PreparedModel, method: Method, callback: Callback | None, partial: bool
+) -> tuple[Result, Decision]:
     """The optimum, and what is known of its policy; ``callback`` is called after every period.
 
     A callback may stop it. Of the earlier times no more is known then than the rewards tell.
     """
-    periods = engine.mdp.grid.shape[0]
-    started = time.perf_counter()
+    periods = prepared.mdp.grid.shape[0]
+    log = RunLog(callback)
     period_results: list[PeriodResult] = []
-    seconds: list[float] = []
-    for period_result in _solve_periods(engine):
+    for period_result in _solve_periods(prepared):
         period_results.append(period_result)
-        seconds.append(time.perf_counter() - started)
-        progress = Progress(len(seconds), float(period_result.error), 0, seconds[-1])
-        if callback is not None and _asks_to_stop(callback, progress):
+        log.add([period_result.error], [0], target=0.0)
+        if log.stopped:
             break
-    reached = len(period_results)
-    period_results += [_not_reached(engine, t) for t in reversed(range(periods - reached))]
+    reached = len(log)
+    period_results += [_not_reached(prepared, t) for t in reversed(range(periods - reached))]
     all_periods = PeriodResult(
         *(np.stack(array[::-1]) for array in zip(*period_results, strict=True))
     )
-    bounds = all_periods.error[::-1][:reached]
-    history = History(bounds, np.zeros(reached, np.int64), np.array(seconds))
     error_bound = float(all_periods.error.max())
-    tolerance = method.tolerance(engine.mdp)
-    is_whole = reached == periods
-    converged = is_whole and (tolerance is None or error_bound <= tolerance)
-    reason = _explain_end(reached, periods, error_bound, tolerance)
-    result = Result(all_periods.value, error_bound, converged, reason, history)
-    if is_whole and not converged and not partial:
-        raise NotConverged(reason, result)
-    return result, all_periods
+    tolerance = method.tolerance(prepared.mdp)
+    status = Status.SOLVED_BY_PERIODS
+    if reached < periods:
+        status = Status.STOPPED_EARLY
+    elif tolerance is not None and not error_bound <= tolerance:
+        status = Status.ROUNDING_LIMIT
+    result = end_run(
+        status,
+        all_periods.value,
+        error_bound,
+        tolerance,
+        log.history(),
+        may_raise=not partial,
+        periods=periods,
+    )
+    return result, Decision(all_periods.margin, all_periods.policy, float(all_periods.tie.max()))
 
 
-def _solve_periods(engine: Engine) -> Iterator[PeriodResult]:
+def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:
     """What each period's backup gives, from the last on."""
-    backend = cast(AnyPeriodBackend, engine.backend)
-    data = engine.data
+    backend = cast(AnyPeriodBackend, prepared.backend)
+    data = prepared.data
     w = backend.final(data.arrays)
     error = np.float64(0)
-    for t in reversed(range(engine.mdp.grid.shape[0])):
+    for t in reversed(range(prepared.mdp.grid.shape[0])):
         feasible = None if data.feasible is None else data.feasible[:, t]
         w, period_result = _solve_period(backend, data, feasible, np.int32(t), w, error)
         error = period_result.error
         yield PeriodResult(*(np.asarray(array) for array in period_result))
 
 
-def _asks_to_stop(callback: Callback, progress: Progress) -> bool:
-    with in_callers_setting():
-        return bool(callback(progress))
-
-
-def _explain_end(reached: int, periods: int, bound: float, tolerance: float | None) -> str:
-    reason = f"every period was solved once; rounding leaves {round_up(bound)}"
-    if reached < periods:
-        return (
-            f"stopped by the callback after {reached} of {periods} periods, counted from the last; "
-            "earlier times have the value 0"
-        )
-    if tolerance is not None and bound > tolerance:
-        return f"float64 cannot certify tol={tolerance:.3g} for this model: {reason}"
-    return reason
-
-
-def _not_reached(engine: Engine, t: int) -> PeriodResult:
+def _not_reached(prepared: PreparedModel, t: int) -> PeriodResult:
     """The period at time ``t`` before it is solved: value 0, and the first feasible action."""
-    mdp = engine.mdp
-    numbers = engine.data.accuracy
+    mdp = prepared.mdp
+    numbers = prepared.data.accuracy
     states = mdp.grid.shape[1:]
     most = np.asarray(
-        engine.data.criterion.value_bound(numbers.reward_scale + numbers.reward_error)
+        prepared.data.criterion.value_bound(numbers.reward_scale + numbers.reward_error)
     )
     first = mdp.feasible_mask.reshape(*mdp.grid.shape, -1)[t].argmax(axis=-1).astype(np.int32)
     return PeriodResult(np.zeros(states), first, np.zeros(states), most, 2 * most)
@@ -158,39 +145,25 @@ def _solve_period(
     """
     period_data = data._replace(arrays=backend.period_arrays(data.arrays, t), feasible=feasible)
     operators = Operators(backend.period, period_data)
-    q_of = _build_action_values(operators, w)
+    q_of = operators.q_of_discounted(w)
+    if backend.n_actions * w.size <= PERIOD_MAX_ACTION_VALUES:
+        xp = array_namespace(w)
+        q_A = xp.map_items(q_of, xp.arange(backend.n_actions))
+        q_of = q_A.__getitem__
     value = w / data.criterion.discount
     eta = operators.rounding(value, 0.0)
     carried = data.criterion.contraction_factor * error
-    best, second = find_best_two(backend, q_of, w)
+    tie = compute_tie(carried, eta) * OUTWARD_FACTOR
+    best, margin, policy = rank_actions(backend, q_of, w, compute_tie_width(data, tie, eta))
     error = (operators.rounding(value, 0.0, best) + carried) * OUTWARD_FACTOR
-    tie = 2 * (eta + carried) * OUTWARD_FACTOR
-    policy = pick_lowest_tied(backend, q_of, best, tie_window(data, tie, eta))
-    return data.criterion.discount * best, PeriodResult(best, policy, best - second, error, tie)
-
-
-def _build_action_values(operators: Operators, w):
-    """action -> (states) its values, where ``w`` is the next period's, discounted."""
-    backend = operators.backend
-    data = operators.data
-    xp = array_namespace(w)
-    shared = backend.shared_backup(data.arrays, w, True)
-
-    def q_of(action):
-        q_S = backend.action_backup(data.arrays, shared, action, True)
-        return q_S if data.feasible is None else xp.where(data.feasible[action], q_S, -xp.inf)
-
-    if backend.n_actions * w.size > PERIOD_MAX_ACTION_VALUES:
-        return q_of
-    q_A = xp.map_items(q_of, xp.arange(backend.n_actions))
-    return lambda action: q_A[action]
+    return data.criterion.discount * best, PeriodResult(best, policy, margin, error, tie)
 
 
 @in_float64
-def evaluate_by_periods(engine: Engine, policy: NDArray) -> NDArray[np.float64]:
+def evaluate_by_periods(prepared: PreparedModel, policy: NDArray) -> NDArray[np.float64]:
     """(grid) the value of a policy, period by period."""
-    table = to_backend(engine.backend, np.asarray(policy, np.int32))
-    return np.asarray(_evaluate_policy(engine.backend, engine.data, table))
+    table = to_backend(prepared.backend, np.asarray(policy, np.int32))
+    return np.asarray(_evaluate_policy(prepared.backend, prepared.data, table))
 
 
 @compile_per_shape("backend")

@@ -18,16 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_device
-from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.partition import Block, Partition, build_block_backend
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
-from tessella.numerics import array_namespace
-from tessella.solvers.engine import Engine
+from tessella.solvers.bounds import compute_margin_and_loss
 from tessella.solvers.execution_plan import ExecutionPlan
-from tessella.solvers.kernels import find_best_two
 from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result
 
 BLOCK_STATES = 1 << 22  # states of a block, about
@@ -63,13 +61,13 @@ class ValueRange(NamedTuple):
 class PartitionedModel:
     """A model of stages in blocks, which share one backend."""
 
-    def __init__(self, engine: Engine, partition: Partition) -> None:
-        assert isinstance(engine.mdp.dynamics, Staged)
-        self.engine = engine
-        self.mdp = engine.mdp
-        self.dynamics = engine.mdp.dynamics
+    def __init__(self, prepared: PreparedModel, partition: Partition) -> None:
+        assert isinstance(prepared.mdp.dynamics, Staged)
+        self.prepared = prepared
+        self.mdp = prepared.mdp
+        self.dynamics = prepared.mdp.dynamics
         self.partition = partition
-        tiles = engine.plan.tiles_of_block(partition)
+        tiles = prepared.plan.tiles_of_block(partition)
         self.backend = build_block_backend(self.dynamics, partition, tiles)
 
     def build_data(self, block: Block, keep_factors: bool = False) -> ModelData:
@@ -85,7 +83,7 @@ class PartitionedModel:
         if mdp.feasible is not None:
             allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
             feasible = to_device(block.with_halo(allowed, 1))
-        return self.engine.build_data(to_device(arrays), feasible)
+        return self.prepared.build_data(to_device(arrays), feasible)
 
 
 class BlockComparison(PartitionedModel):
@@ -99,7 +97,9 @@ class BlockComparison(PartitionedModel):
         plan: ExecutionPlan,
         partition: Partition,
     ) -> None:
-        super().__init__(Engine(plan.using(representation="stages", backend="jax")), partition)
+        super().__init__(
+            PreparedModel(plan.using(representation="stages", backend="jax")), partition
+        )
         self.results = optimum, evaluation
         self.policy = policy
         self.value_ranges = tuple(map(self._find_range, self.results))
@@ -108,13 +108,13 @@ class BlockComparison(PartitionedModel):
         blocks = (result.part("value", block.index) for block in self.partition.blocks)
         lows, highs = zip(*((values.min(), values.max()) for values in blocks), strict=True)
         ends = np.array([min(lows), max(highs)], dtype=float)
-        criterion = self.engine.build_data(None, None).criterion
+        criterion = self.prepared.build_data(None, None).criterion
         return ValueRange(ends, float(criterion.split_shift(ends)[1]))
 
     def rounding(self, value_range: ValueRange) -> float:
         """eta: how far a computed backup may be off."""
         ends, shift = value_range
-        operators = Operators(self.backend, self.engine.build_data(None, None)).for_shift(shift)
+        operators = Operators(self.backend, self.prepared.build_data(None, None)).for_shift(shift)
         return float(operators.rounding(ends - shift, shift))
 
     @in_float64
@@ -162,16 +162,9 @@ def compute_block_residuals(
 ) -> BlockResiduals:
     """Residuals of a block, from the values of it and its halo, which come without their shifts."""
     operators = Operators(backend, data).for_shift(shift)
-    xp = array_namespace(value)
-    q_of = operators.q(value)
-    best, second = find_best_two(backend, q_of, value)
-
-    def pick(action, picked):
-        return xp.where(policy == action, q_of(action), picked)
-
-    chosen = fold_actions(backend, pick, xp.zeros(value.shape))
+    best, margin, loss = compute_margin_and_loss(backend, operators.q(value), policy, value)
     policy_backup = (
         Operators(backend, data).for_shift(policy_shift).policy_bellman(policy, policy_value)
     )
-    results = best - value, policy_backup - policy_value, best - second, best - chosen
+    results = best - value, policy_backup - policy_value, margin, loss
     return BlockResiduals(*map(partition.without_halo, results))

@@ -16,7 +16,8 @@ several recurrent classes is first redirected to the best of those that every st
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
     from tessella.mdp.model import MDP
-    from tessella.solvers.engine import Engine
-    from tessella.solvers.kernels import IterationState
+    from tessella.solvers.prepared_model import PreparedModel
+    from tessella.solvers.rounds import IterationState
 
 ELIMINATION_MAX_ENTRIES = 20_000_000  # entries of all rows together, if rows are built
 # Products of one elimination: states times the square of the band of the chain.
@@ -62,7 +63,7 @@ class EliminationResult(NamedTuple):
 
 
 def eliminate_states(
-    engine: Engine,
+    prepared: PreparedModel,
     state: IterationState,
     evaluates_policy: bool,
     *,
@@ -75,36 +76,31 @@ def eliminate_states(
     also for all but a policy on a line of states. Refuses a model, or a fixed policy, that has
     several gains, or where those are not ``known`` to be alike, several closed classes.
     """
-    mdp = engine.mdp
+    mdp = prepared.mdp
     if not rows_are_affordable(mdp):
         return None
-    actions = np.asarray(engine.to_numpy(state.policy), dtype=np.int32).ravel()
+    actions = np.asarray(prepared.to_numpy(state.policy), dtype=np.int32).ravel()
     rows = FeasibleRows.feasible(mdp)
     rows = rows.of_policy(actions) if evaluates_policy else rows
     closed_classes = find_closed_classes(rows.reachability)
     if len(closed_classes) > 1:
-        residuals = (engine.to_numpy(state.backup) - engine.to_numpy(state.value)).ravel()
+        residuals = (prepared.to_numpy(state.backup) - prepared.to_numpy(state.value)).ravel()
         gain_intervals = [
             (float(residuals[states].min()), float(residuals[states].max()))
             for states in closed_classes
         ]
+        floor = float(state.floor)
+        only_known = early or known
         refuse_several_gains(
-            mdp,
-            closed_classes,
-            gain_intervals,
-            float(state.floor),
-            evaluates_policy,
-            early or known,
+            mdp, closed_classes, gain_intervals, floor, evaluates_policy, only_known
         )
         return None
-    products = (
-        (LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0)
-        if early
-        else ELIMINATION_MAX_PRODUCTS
-    )
+    products = ELIMINATION_MAX_PRODUCTS
+    if early:
+        products = LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0
     with np.errstate(all="ignore"):  # non-finite results are rejected below
         result = _improve_policy(
-            mdp, engine.row_sum_bounds.deviation, rows, actions, closed_classes[0], products
+            mdp, prepared.row_sum_bounds.deviation, rows, actions, closed_classes[0], products
         )
     if result is None:
         return None
@@ -255,6 +251,14 @@ def _compute_relative_values(chosen: FeasibleRows, products: float) -> DoubleDou
     return h
 
 
+class EvaluatedPolicy(NamedTuple):
+    """The value of a policy, and what it says about all rows."""
+
+    value: Any
+    residuals: NDArray[np.float64]  # (K,)
+    error: NDArray[np.float64]  # (K,) bound on the error of a residual
+
+
 class FeasibleRows(NamedTuple):
     """Rows of some states and actions."""
 
@@ -350,6 +354,23 @@ class FeasibleRows(NamedTuple):
     def enclose_gain(self, residuals: NDArray, error: NDArray) -> tuple[float, float]:
         """Bounds on the best gain, if residuals have an error of at most ``error``."""
         return float(self.max_by_state(residuals - error).min()), float((residuals + error).max())
+
+    def iterate_policies(
+        self, actions: NDArray, evaluate: Callable[[NDArray], EvaluatedPolicy | None]
+    ) -> tuple[NDArray[np.int32], EvaluatedPolicy] | None:
+        """(actions that no residual improves, their evaluation), by policy iteration.
+
+        None where ``evaluate`` gives None, or for too many policies.
+        """
+        for _ in range(MAX_POLICIES):
+            evaluated = evaluate(actions)
+            if evaluated is None:
+                return None
+            improved = self.improve(actions, evaluated.residuals, evaluated.error)
+            if (improved == actions).all():
+                return actions, evaluated
+            actions = improved
+        return None
 
     def improve(self, actions: NDArray, residuals: NDArray, error: NDArray) -> NDArray[np.int32]:
         """``actions``, with the best where its residual is surely larger."""

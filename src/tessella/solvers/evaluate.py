@@ -2,7 +2,7 @@
 
     V_pi = r_pi + discount P_pi V_pi,
 
-solved by Krylov corrections and enclosed by ``kernels``, with T_pi in place of T.
+solved by Krylov corrections and enclosed by ``rounds``, with T_pi in place of T.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.solvers.absorbing import bound_policy_absorption, set_zero_at
-from tessella.solvers.backward_induction import evaluate_by_periods, supports_backward_induction
-from tessella.solvers.engine import Engine
+from tessella.solvers.backward_induction import evaluate_by_periods
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import SinglePrecision
 from tessella.solvers.policy_iteration import InexactPolicyIteration
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, write_average
 
 DOUBLE_FORCING = 1e-6  # share of the residual that a round in double precision may leave
@@ -103,29 +103,29 @@ def evaluate(
     if start is not None or mdp.start is not None:
         weights = start_distribution(mdp, start, checked_policy, plan)
         start_weights = weights.reshape(mdp.grid.shape)
-    engine = Engine(plan, tol)
-    evaluation = evaluate_with(engine, checked_policy, guess, callback=callback, partial=partial)
+    prepared = PreparedModel(plan, tol)
+    evaluation = evaluate_with(prepared, checked_policy, guess, callback=callback, partial=partial)
     return replace(evaluation, start=start_weights)
 
 
 def evaluate_with(
-    engine: Engine,
+    prepared: PreparedModel,
     policy: Policy,
     guess: NDArray | None = None,
     *,
     callback: Callback | None = None,
     partial: bool = False,
 ) -> Evaluation:
-    """The same on an engine, to its tolerance; its plan is one for policies."""
-    mdp = engine.mdp
-    if guess is None and supports_backward_induction(mdp):
-        guess = evaluate_by_periods(engine, policy.table)
+    """The same for a prepared model, to its tolerance; its plan is one for policies."""
+    mdp = prepared.mdp
+    if guess is None and mdp.dynamics.n_periods is not None:
+        guess = evaluate_by_periods(prepared, policy.table)
     if mdp.criterion.requires_absorption:
-        engine, absorbing = bound_policy_absorption(engine, policy.table)
+        prepared, absorbing = bound_policy_absorption(prepared, policy.table)
         guess = set_zero_at(absorbing, guess)
     result = iterate(
-        engine,
-        _choose_method(engine.plan),
+        prepared,
+        _choose_method(prepared.plan),
         policy=policy.table,
         guess=guess,
         callback=callback,
@@ -136,6 +136,6 @@ def evaluate_with(
 
 def _choose_method(plan: ExecutionPlan) -> Method:
     thresholds = plan.thresholds.evaluation
-    if plan.evaluation == "double":
+    if plan.evaluation_precision == "double":
         return InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
     return SinglePrecision(thresholds=thresholds)

@@ -2,17 +2,17 @@
 
 All routes are chosen here and nowhere else: whether rows are multiplied or stages are followed, by
 NumPy or by JAX, in which precision, by which method, with which kernels and on which devices, and
-how certificates and rules are worked out. Their numbers stand in
+how certificates and rules are worked out. Their numbers are in
 ``thresholds``. ``solve``, ``evaluate``, ``occupancy``,
-``certify`` and ``compress`` follow a plan; ``plan.using(...)`` asks for another route.
+``certify`` and ``compress`` follow a plan; ``plan.using(...)`` requests another route.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tessella.errors import ArgumentError, is_count, require_type
 from tessella.mdp.dynamics import (
@@ -22,12 +22,10 @@ from tessella.mdp.dynamics import (
     Dynamics,
     TileSizes,
 )
-from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import Partition, find_partition, partition_among_devices
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.tabular.rows import DENSE_MIN_SHARE, RowLayout
-from tessella.mdp.tabular.tabular import Tabular
 from tessella.solvers.method import Method, require_method
 from tessella.solvers.mixed_precision import MixedPrecision
 from tessella.solvers.policy_iteration import InexactPolicyIteration
@@ -43,10 +41,10 @@ TILED_MAX_STATES = (1 << 31) - 1  # positions in memory are counted in 32 bits
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "representation": ("rows", "stages"),
     "backend": ("numpy", "jax"),
-    "evaluation": ("double", "single"),
-    "correction": ("none", "coarse"),
-    "certificate": ("whole", "blocks"),
-    "rules": ("dense", "iterative"),
+    "evaluation_precision": ("double", "single"),
+    "preconditioner": ("none", "coarse"),
+    "certificate_route": ("whole", "blocks"),
+    "rule_evaluation": ("dense", "iterative"),
 }
 
 
@@ -58,13 +56,14 @@ class ExecutionPlan:
         representation: ``rows`` of a table, or ``stages`` that are followed one by one.
         backend: ``numpy`` multiplies at once; ``jax`` compiles first.
         method: of solving, with its settings.
-        evaluation: corrections of a policy's value and occupancy in ``double`` or ``single``
-            precision; residuals and bounds are always in double.
-        correction: ``coarse`` where linear systems of averages get a coarse grid, else ``none``.
+        evaluation_precision: corrections of a policy's value and occupancy in ``double`` or
+            ``single`` precision; residuals and bounds are always in double.
+        preconditioner: ``coarse`` where linear systems of averages get a coarse grid, else
+            ``none``.
         tiles: how kernels of an accelerator cut the grid; None for plain forms.
         devices: that share the model; none where one does all of it.
-        certificate: of the ``whole`` model, or in ``blocks`` that are looked at one by one.
-        rules: candidates are evaluated on ``dense`` rows, or by the ``iterative`` loop.
+        certificate_route: the ``whole`` model at once, or in ``blocks`` one after the other.
+        rule_evaluation: candidates are evaluated on ``dense`` rows, or by the ``iterative`` loop.
         reasons: one line for each choice.
         cost: memory and time, where ``tessella.plan`` estimated them; else None.
     """
@@ -73,12 +72,12 @@ class ExecutionPlan:
     representation: str
     backend: str
     method: Method
-    evaluation: str
-    correction: str
+    evaluation_precision: str
+    preconditioner: str
     tiles: TileSizes | None
     devices: tuple[Any, ...]
-    certificate: str
-    rules: str
+    certificate_route: str
+    rule_evaluation: str
     reasons: Mapping[str, str]
     thresholds: Thresholds = field(default=DEFAULT_THRESHOLDS, repr=False)
     requests: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -112,7 +111,7 @@ class ExecutionPlan:
     def dynamics(self) -> Dynamics:
         """The model's dynamics in the planned representation."""
         dynamics = self.mdp.dynamics
-        if self.representation == "stages" or is_table(dynamics):
+        if self.representation == "stages" or dynamics.is_table:
             return dynamics
         rows = dynamics.prepare("rows", dynamics.as_rows)
         assert rows is not None
@@ -129,17 +128,16 @@ class ExecutionPlan:
             return dynamics.prepare(
                 t, lambda: dynamics.numpy_model(lambda *of: choose_row_layout(t, *of))
             )
-        has_periods = isinstance(dynamics, FiniteHorizonDynamics)
         is_large = self.mdp.n_states > self.thresholds.vectorised_max_states
-        options = CompileOptions(self.tiles, one_period_at_a_time=has_periods and is_large)
+        by_period = dynamics.n_periods is not None and is_large
+        options = CompileOptions(self.tiles, one_period_at_a_time=by_period)
         return dynamics.prepare(options, lambda: dynamics.compile_with(options))
 
     def _shard(self) -> BackendModel:
         from tessella.mdp.stages.sharded import build_sharded_backend
 
-        dynamics = self.mdp.dynamics
+        dynamics = cast(Staged, self.mdp.dynamics)
         partition = partition_among_devices(dynamics, len(self.devices))
-        assert isinstance(dynamics, Staged)
         tiles = self.tiles_of_block(partition)
         return build_sharded_backend(dynamics, partition, self.devices, tiles)
 
@@ -156,20 +154,15 @@ class ExecutionPlan:
 
     def __str__(self) -> str:
         title = f"{self.mdp.name or 'MDP'}: {self.mdp.n_states:,} states, {self.mdp.criterion}"
-        values = {
-            "representation": self.representation,
-            "backend": self.backend,
+        values = {name: getattr(self, name) for name in self.reasons} | {
             "method": self.method.name,
-            "evaluation": f"{self.evaluation} precision",
-            "correction": self.correction,
             "tiles": "none" if self.tiles is None else "tiled",
             "devices": str(max(len(self.devices), 1)),
-            "certificate": self.certificate,
-            "rules": self.rules,
         }
+        name_width = max(map(len, values))
         width = max(map(len, values.values()))
         lines = [
-            f"  {name:<14}  {value:<{width}}  {self.reasons[name]}"
+            f"  {name:<{name_width}}  {value:<{width}}  {self.reasons[name]}"
             for name, value in values.items()
         ]
         cost = [] if self.cost is None else [self.cost.summary]
@@ -207,7 +200,7 @@ def make_plan(
     thresholds: Thresholds = DEFAULT_THRESHOLDS,
     **requests: Any,
 ) -> ExecutionPlan:
-    """The plan of a model: what was asked for, and all else chosen."""
+    """The plan of a model: what was requested, and all else chosen."""
     require_type("plan", mdp, MDP)
     if method is not None:
         require_method(method, tol)
@@ -215,71 +208,60 @@ def make_plan(
     if not isinstance(thresholds, Thresholds):
         raise ArgumentError("thresholds must be Thresholds", value=f"got {thresholds!r:.60}")
     _check_requests(requests)
-    choose = _Choices(mdp, thresholds, method, requests)
-    device_list, devices_reason = choose.devices(devices)
-    choose.check_combination(len(device_list))
-    representation, representation_reason = choose.representation(bool(device_list))
-    backend, backend_reason = choose.backend(representation)
-    if method is None:
-        chosen_method, method_reason = choose.method_of(representation, backend, tol)
-    else:
-        chosen_method, method_reason = method, "as asked"
-    evaluation, evaluation_reason = choose.evaluation(backend)
-    correction, correction_reason = choose.correction()
-    tiles, tiles_reason = choose.tiles(representation, len(device_list))
-    certificate, certificate_reason = choose.certificate()
-    rules, rules_reason = choose.rules()
-    reasons = {
-        "representation": representation_reason,
-        "backend": backend_reason,
-        "method": method_reason,
-        "evaluation": evaluation_reason,
-        "correction": correction_reason,
-        "tiles": tiles_reason,
-        "devices": devices_reason,
-        "certificate": certificate_reason,
-        "rules": rules_reason,
-    }
-    arguments = {"method": method, "tol": tol, "devices": devices}
-    asked = {name: value for name, value in arguments.items() if value is not None}
+    given = {"method": method, "tol": tol, "devices": devices}
+    given = {name: value for name, value in given.items() if value is not None}
+    choices = _Choices(mdp, thresholds, method, requests).make_all(tol, devices)
     return ExecutionPlan(
         mdp,
-        representation,
-        backend,
-        chosen_method,
-        evaluation,
-        correction,
-        tiles,
-        device_list,
-        certificate,
-        rules,
-        reasons,
-        thresholds,
-        {**requests, **asked, "thresholds": thresholds},
+        **{name: choice for name, (choice, _) in choices.items()},
+        reasons={name: reason for name, (_, reason) in choices.items()},
+        thresholds=thresholds,
+        requests={**requests, **given, "thresholds": thresholds},
     )
 
 
 Choice = tuple[str, str]  # what was chosen, and why
 
 
-def is_table(dynamics: Dynamics) -> bool:
-    """Whether a model, or every period of it, is given as rows."""
-    periods = (
-        dynamics.distinct_periods if isinstance(dynamics, FiniteHorizonDynamics) else [dynamics]
-    )
-    return all(isinstance(period, Tabular) for period in periods)
-
-
 @dataclass(frozen=True)
 class _Choices:
-    """Each choice, by what was asked for or by the thresholds."""
+    """Each choice, by what was requested or by the thresholds."""
 
     mdp: MDP
     thresholds: Thresholds
     method: Method | None
     requests: Mapping[str, Any]
 
-    def check_combination(self, n_devices: int) -> None:
+    def make_all(self, tol: float | None, n_devices: int | None) -> dict[str, tuple[Any, str]]:
+        """All choices by name, each with its reason, in the order in which a plan prints them."""
+        devices = self.choose_devices(n_devices)
+        n_sharing = len(devices[0])
+        self._check_combination(n_sharing)
+        representation = self._choose("representation", self._choose_representation, n_sharing > 0)
+        backend = self._choose("backend", self._choose_backend, representation[0])
+        method = (self.method, "requested")
+        if self.method is None:
+            method = self._choose_method(representation[0], backend[0], tol)
+        return {
+            "representation": representation,
+            "backend": backend,
+            "method": method,
+            "evaluation_precision": self._choose(
+                "evaluation_precision", self._choose_evaluation_precision, backend[0]
+            ),
+            "preconditioner": self._choose("preconditioner", self._choose_preconditioner),
+            "tiles": self._choose_tiles(representation[0], n_sharing),
+            "devices": devices,
+            "certificate_route": self._choose("certificate_route", self._choose_certificate_route),
+            "rule_evaluation": self._choose("rule_evaluation", self._choose_rule_evaluation),
+        }
+
+    def _choose(self, name: str, choose: Callable[..., Choice], *arguments: Any) -> Choice:
+        """What was requested under this name, or what ``choose`` returns."""
+        requested = self.requests.get(name)
+        return choose(*arguments) if requested is None else (requested, "requested")
+
+    def _check_combination(self, n_devices: int) -> None:
         """Raise an ArgumentError for requests that contradict the model, or one another."""
         self._check_criterion()
         representation = self.requests.get("representation")
@@ -292,9 +274,9 @@ class _Choices:
 
     def _check_criterion(self) -> None:
         mdp = self.mdp
-        if self.requests.get("correction") == "coarse" and not mdp.criterion.has_gain:
+        if self.requests.get("preconditioner") == "coarse" and not mdp.criterion.has_gain:
             raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
-        if self.requests.get("certificate") == "blocks" and not _supports_sharding(mdp):
+        if self.requests.get("certificate_route") == "blocks" and not _supports_sharding(mdp):
             kind = str(mdp.criterion)
             if mdp.criterion.is_discounted:
                 kind = mdp.dynamics.kind
@@ -312,14 +294,14 @@ class _Choices:
             raise ArgumentError(self.reason_to_compile, value="got backend='numpy'")
 
     def _check_stages(self) -> None:
-        if is_table(self.mdp.dynamics):
-            asked = self.requests.get("representation")
-            value = "got tiles" if asked is None else f"got representation={asked!r}"
+        if self.mdp.dynamics.is_table:
+            requested = self.requests.get("representation")
+            value = "got tiles" if requested is None else f"got representation={requested!r}"
             raise ArgumentError("a table has rows, no stages", value=value)
 
     def _check_rows(self, n_devices: int) -> None:
         dynamics = self.mdp.dynamics
-        if not isinstance(dynamics, Staged | FiniteHorizonDynamics | Tabular):
+        if not dynamics.offers_rows:
             requirement = "rows serve models that are given as stages or as a table"
             raise ArgumentError(requirement, value=f"got {type(dynamics).__name__}")
         if n_devices > 1:
@@ -329,7 +311,7 @@ class _Choices:
             requirement = f"{self.method.name} follows stages"
             raise ArgumentError(requirement, value="got representation='rows'")
 
-    def devices(self, count: int | None) -> tuple[tuple[Any, ...], str]:
+    def choose_devices(self, count: int | None) -> tuple[tuple[Any, ...], str]:
         """Those that share the model, where the other requests leave that open."""
         runs_on_one = self.method is not None and self.method.runs_on_one_device
         if runs_on_one and count is not None and count != 1:
@@ -340,14 +322,11 @@ class _Choices:
             return (), "one device runs this"
         return choose_devices(self.mdp, count, self.thresholds)
 
-    def representation(self, is_sharded: bool) -> Choice:
-        asked = self.requests.get("representation")
-        if asked is not None:
-            return asked, "as asked"
+    def _choose_representation(self, is_sharded: bool) -> Choice:
         dynamics = self.mdp.dynamics
-        if is_table(dynamics):
+        if dynamics.is_table:
             return "rows", "the model is given as rows"
-        if not isinstance(dynamics, Staged | FiniteHorizonDynamics):
+        if not dynamics.offers_rows:
             return "stages", f"{type(dynamics).__name__} offers no rows"
         if is_sharded:
             return "stages", "blocks of stages are shared among devices"
@@ -355,43 +334,42 @@ class _Choices:
             return "rows", "NumPy multiplies rows"
         if self.reason_to_compile is not None:
             return "stages", self.reason_to_compile
-        if isinstance(dynamics, FiniteHorizonDynamics):
+        if dynamics.n_periods is not None:
             return choose_period_representation(dynamics, self.thresholds)
-        return choose_representation(dynamics, self.thresholds)
+        return choose_representation(cast(Staged, dynamics), self.thresholds)
 
     @property
     def reason_to_compile(self) -> str | None:
-        """Why JAX must run the model, by what was asked for; None where it need not."""
+        """Why JAX must run the model, by what was requested; None where it need not."""
         if self.requests.get("backend") == "jax":
             return "JAX follows stages"
         if self.method is not None and self.method.requires_jax:
             return f"{self.method.name} is compiled"
-        if self.requests.get("evaluation") == "single":
+        if self.requests.get("evaluation_precision") == "single":
             return "corrections in single precision are compiled"
         if self.requests.get("tiles") is not None:
             return "kernels that cut the grid are compiled"
         return None
 
-    def backend(self, representation: str) -> Choice:
-        asked = self.requests.get("backend")
-        if asked is not None:
-            return asked, "as asked"
+    def _choose_backend(self, representation: str) -> Choice:
         if representation == "stages":
             return "jax", "stages are compiled"
         if self.reason_to_compile is not None:
             return "jax", self.reason_to_compile
         limit = self.thresholds.accelerator_min_entries
-        if max_table_entries(self.mdp.dynamics) > limit and is_on_accelerator():
-            entries = count_table_entries(self.mdp.dynamics)
+        if self.mdp.dynamics.max_row_entries > limit and is_on_accelerator():
+            entries = self.mdp.dynamics.count_row_entries()
             if entries > limit:
                 return "jax", f"{entries:,} entries on an accelerator"
         return "numpy", "rows need no compiling"
 
-    def method_of(self, representation: str, backend: str, tol: float | None) -> tuple[Method, str]:
+    def _choose_method(
+        self, representation: str, backend: str, tol: float | None
+    ) -> tuple[Method, str]:
         """The method that ``solve`` takes by itself."""
         mdp = self.mdp
         t = self.thresholds
-        if isinstance(mdp.dynamics, FiniteHorizonDynamics):
+        if mdp.dynamics.n_periods is not None:
             from tessella.solvers.backward_induction import BackwardInduction
 
             return BackwardInduction(tol), "a horizon is solved period by period, from the last"
@@ -418,15 +396,12 @@ class _Choices:
             return False
         if mdp.n_states >= t.accelerator_min_states and is_on_accelerator():
             return True
-        dynamics = mdp.dynamics
-        if not isinstance(dynamics, Staged) or representation == "rows":
+        if not mdp.dynamics.has_stages or representation == "rows":
             return False
+        dynamics = cast(Staged, mdp.dynamics)
         return dynamics.sweep_products <= t.mixed_max_sweep_ratio * dynamics.policy_sweep_products
 
-    def evaluation(self, backend: str) -> Choice:
-        asked = self.requests.get("evaluation")
-        if asked is not None:
-            return asked, "as asked"
+    def _choose_evaluation_precision(self, backend: str) -> Choice:
         mdp = self.mdp
         t = self.thresholds
         if backend == "numpy":
@@ -437,10 +412,7 @@ class _Choices:
             return "double", f"{mdp.criterion}: single precision has too few digits"
         return "single", f"{mdp.n_states:,} states: corrections take half the time"
 
-    def correction(self) -> Choice:
-        asked = self.requests.get("correction")
-        if asked is not None:
-            return asked, "as asked"
+    def _choose_preconditioner(self) -> Choice:
         if not self.mdp.criterion.has_gain:
             return "none", "only averages use one"
         n = self.mdp.n_states
@@ -448,56 +420,27 @@ class _Choices:
             return "none", f"{n:,} states: linear systems are quick as they are"
         return "coarse", f"{n:,} states: averages mix slowly"
 
-    def tiles(self, representation: str, n_devices: int) -> tuple[TileSizes | None, str]:
+    def _choose_tiles(self, representation: str, n_devices: int) -> tuple[TileSizes | None, str]:
         if "tiles" in self.requests:
-            return self.requests["tiles"], "as asked"
+            return self.requests["tiles"], "requested"
         if representation == "rows":
             return None, "rows have none"
-        dynamics = self.mdp.dynamics
-        shape = (
-            dynamics.periods[0].shape
-            if isinstance(dynamics, FiniteHorizonDynamics)
-            else dynamics.shape
-        )
+        shape = self.mdp.dynamics.period_shape
         if n_devices > 1:
+            dynamics = self.mdp.dynamics
             shape = partition_among_devices(dynamics, n_devices).block_shape(dynamics.shape)
         return choose_tiles(shape, self.thresholds)
 
-    def certificate(self) -> Choice:
-        asked = self.requests.get("certificate")
-        if asked is not None:
-            return asked, "as asked"
+    def _choose_certificate_route(self) -> Choice:
         return "whole", "it bounds every state and can be checked; blocks give figures alone"
 
-    def rules(self) -> Choice:
-        asked = self.requests.get("rules")
-        if asked is not None:
-            return asked, "as asked"
+    def _choose_rule_evaluation(self) -> Choice:
         t = self.thresholds
         n = self.mdp.n_states
         entries = n * n * self.mdp.n_actions
         if n <= t.dense_rules_max_states and entries <= t.dense_rules_max_entries:
             return "dense", f"{entries:,} entries: candidates share one inverse"
         return "iterative", f"{entries:,} entries would be dense rows"
-
-
-def max_table_entries(dynamics: Dynamics) -> int:
-    """Probabilities of the largest table that the model has or is made into, counted from above."""
-    periods = (
-        dynamics.distinct_periods if isinstance(dynamics, FiniteHorizonDynamics) else [dynamics]
-    )
-    tables = [period.rows.nnz for period in periods if isinstance(period, Tabular)]
-    staged = [period.max_row_entries for period in periods if isinstance(period, Staged)]
-    return max([*tables, *staged], default=0)
-
-
-def count_table_entries(dynamics: Dynamics) -> int:
-    """Probabilities of the largest table, which is made for this where it is not given."""
-    periods = (
-        dynamics.distinct_periods if isinstance(dynamics, FiniteHorizonDynamics) else [dynamics]
-    )
-    tables = [period.as_rows() for period in periods]
-    return max((table.rows.nnz for table in tables if isinstance(table, Tabular)), default=0)
 
 
 def choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
@@ -535,11 +478,12 @@ def _rows_are_affordable(dynamics: Staged, max_entries: int, t: Thresholds) -> b
     )
 
 
-def choose_period_representation(dynamics: FiniteHorizonDynamics, t: Thresholds) -> Choice:
+def choose_period_representation(dynamics: Dynamics, t: Thresholds) -> Choice:
     """Rows where every period is a table, or few enough numbers to be made into one."""
-    staged = [period for period in dynamics.distinct_periods if isinstance(period, Staged)]
+    staged = [cast(Staged, period) for period in dynamics.distinct_periods if period.has_stages]
     # A table may be held as dense.
-    cells = min(dynamics.final.size**2 * dynamics.n_actions, t.dense_rows_max_entries)
+    n_cells = math.prod(dynamics.period_shape) ** 2 * dynamics.n_actions
+    cells = min(n_cells, t.dense_rows_max_entries)
     entries = sum(max(period.max_row_entries, cells) for period in staged)
     n_periods = len(dynamics.distinct_periods)
     count = "1 distinct period" if n_periods == 1 else f"{n_periods:,} distinct periods"
@@ -591,17 +535,17 @@ def choose_devices(mdp: MDP, count: int | None, t: Thresholds) -> tuple[tuple[An
     if not is_count(count):
         raise ArgumentError("devices must be a whole number, at least 1", value=f"got {count!r}")
     if count == 1:
-        return (), "as asked"
+        return (), "requested"
     if not _supports_sharding(mdp):
         raise ArgumentError(
             "several devices serve models of stages with discounted rewards",
             value=f"this is {mdp.dynamics.kind}, {mdp.criterion}",
         )
-    return _take_devices(count), "as asked"
+    return _take_devices(count), "requested"
 
 
 def _supports_sharding(mdp: MDP) -> bool:
-    return isinstance(mdp.dynamics, Staged) and mdp.criterion.is_discounted
+    return mdp.dynamics.has_stages and mdp.criterion.is_discounted
 
 
 def _take_devices(count: int) -> tuple[Any, ...]:

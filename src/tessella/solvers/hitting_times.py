@@ -20,7 +20,7 @@ ever loses for ever, and one that keeps to A ends, so h' is the best total rewar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +30,15 @@ from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, RowSumBounds
+from tessella.solvers.bounds import compute_tie
 from tessella.solvers.elimination import (
-    MAX_POLICIES,
+    EvaluatedPolicy,
     FeasibleRows,
     factorise_until,
     rows_are_affordable,
 )
-from tessella.solvers.engine import Engine
 from tessella.solvers.operators import ModelData, Operators, max_abs
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Precision
 
 HITTING_SWEEPS_PER_CALL = 50  # sweeps of a trial w in one compiled call
@@ -51,47 +52,64 @@ TIE_WIDENING_FACTOR = 4.0  # a set A that was too small is widened to this multi
 MAX_WIDENINGS = 6  # times that it is widened, at most
 
 
+class TimeProblem(NamedTuple):
+    """Times to ``targets``, for actions within ``tie_width`` of the best at h or for a policy."""
+
+    data: ModelData
+    h: Any  # (grid)
+    tie_width: Any
+    policy: Any  # (grid)
+    targets: Any  # (grid) whether a state is one of those to be reached
+
+
 @in_float64
 def bound_relative_error(
-    engine: Engine, value: NDArray, policy: NDArray, bound: float
+    prepared: PreparedModel, value: NDArray, policy: NDArray, bound: float
 ) -> Precision:
     """The error of relative values ``value``, whose gain is known within ``bound``."""
     arrays = np.asarray(value, dtype=float), np.asarray(policy, np.int32)
-    h, actions = to_backend(engine.backend, arrays)
-    data = engine.build_policy_data(actions)
-    reference = _mark_most_visited(engine.backend, data, actions)
-    eta = float(_compute_rounding(engine.backend, engine.data, h))
+    h, actions = to_backend(prepared.backend, arrays)
+    data = prepared.build_policy_data(actions)
+    eta = float(_compute_rounding(prepared.backend, prepared.data, h))
     residual = 2 * bound + 2 * eta
-    hitting_time, tie = _bound_near_optimal_time(engine, data, h, actions, reference, residual, eta)
+    reference = _mark_most_visited(prepared.backend, data, actions)
+    problem = TimeProblem(data, h, np.float64(0), actions, reference)
+    hitting_time, tie = _bound_near_optimal_time(prepared, problem, residual, eta)
     # Twice: from 0 in the reference to 0 in the first state.
     return Precision(2 * residual * hitting_time, tie)
 
 
 @in_float64
 def bound_absorption_time(
-    engine: Engine, absorbing: NDArray, value: NDArray, policy: NDArray, residual: float
+    prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray, residual: float
 ) -> float:
     """Bound on the expected periods to the end for all policies that could be best.
 
     ``value`` has a residual of at most ``residual``; inf where some such policy may never end.
     """
-    v, actions, targets = to_backend(
-        engine.backend, (value, np.asarray(policy, np.int32), absorbing)
-    )
-    eta = float(_compute_rounding(engine.backend, engine.data, v))
-    return _bound_near_optimal_time(engine, engine.data, v, actions, targets, residual + eta, eta)[
-        0
-    ]
+    problem, eta = _make_absorption_problem(prepared, absorbing, value, policy)
+    return _bound_near_optimal_time(prepared, problem, residual + eta, eta)[0]
+
+
+def _make_absorption_problem(
+    prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray
+) -> tuple[TimeProblem, float]:
+    """(times to the end, rounding of a backup of ``value``)."""
+    arrays = value, np.asarray(policy, np.int32), absorbing
+    v, actions, targets = to_backend(prepared.backend, arrays)
+    eta = float(_compute_rounding(prepared.backend, prepared.data, v))
+    return TimeProblem(prepared.data, v, np.float64(0), actions, targets), eta
 
 
 def _bound_near_optimal_time(
-    engine: Engine, data: ModelData, h, actions, targets, residual: float, eta: float
-):
+    prepared: PreparedModel, problem: TimeProblem, residual: float, eta: float
+) -> tuple[float, float]:
     """(largest w, tie) for all actions that the error r w leaves within reach of the best."""
     tie_width = 4 * eta
     for _ in range(MAX_WIDENINGS):
-        hitting_time = _bound_time(engine, data, h, np.float64(tie_width), actions, targets, True)
-        required_width = 2 * (residual * hitting_time + eta)
+        widened = problem._replace(tie_width=np.float64(tie_width))
+        hitting_time = float(_bound_times(prepared, widened, True).max())
+        required_width = compute_tie(residual * hitting_time, eta)
         if required_width <= tie_width or not np.isfinite(required_width):
             return hitting_time, required_width
         tie_width = TIE_WIDENING_FACTOR * required_width
@@ -100,24 +118,24 @@ def _bound_near_optimal_time(
 
 @in_float64
 def bound_policy_hitting_time(
-    engine: Engine, policy: NDArray, absorbing: NDArray | None = None
+    prepared: PreparedModel, policy: NDArray, absorbing: NDArray | None = None
 ) -> float:
     """Bound on the expected periods under a policy to its most visited state, or to the end."""
-    backend = engine.backend
+    backend = prepared.backend
     actions = to_backend(backend, np.asarray(policy, np.int32))
-    data = engine.build_policy_data(actions)
-    targets = (
-        _mark_most_visited(backend, data, actions)
-        if absorbing is None
-        else to_backend(backend, absorbing)
-    )
-    zeros = to_backend(backend, np.zeros(engine.mdp.grid.shape))
-    return _bound_time(engine, data, zeros, np.float64(0), actions, targets, False)
+    data = prepared.build_policy_data(actions)
+    if absorbing is None:
+        targets = _mark_most_visited(backend, data, actions)
+    else:
+        targets = to_backend(backend, absorbing)
+    zeros = to_backend(backend, np.zeros(prepared.mdp.grid.shape))
+    problem = TimeProblem(data, zeros, np.float64(0), actions, targets)
+    return float(_bound_times(prepared, problem, False).max())
 
 
 @in_float64
 def bound_absorption_times(
-    engine: Engine,
+    prepared: PreparedModel,
     absorbing: NDArray,
     value: NDArray,
     policy: NDArray,
@@ -128,13 +146,12 @@ def bound_absorption_times(
 
     If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
     """
-    v, actions, targets = to_backend(
-        engine.backend, (value, np.asarray(policy, np.int32), absorbing)
-    )
-    tie_width = 4 * float(_compute_rounding(engine.backend, engine.data, v))
+    problem, eta = _make_absorption_problem(prepared, absorbing, value, policy)
+    tie_width = 4 * eta
     for _ in range(MAX_WIDENINGS):
-        arguments = engine, engine.data, v, np.float64(tie_width), actions, targets
-        w = _zero_at_targets(np.asarray(_bound_times(*arguments, not evaluates_policy)), absorbing)
+        widened = problem._replace(tie_width=np.float64(tie_width))
+        times = np.asarray(_bound_times(prepared, widened, not evaluates_policy))
+        w = _zero_at_targets(times, absorbing)
         required_width = 4 * step * float(w.max())
         if evaluates_policy or required_width <= tie_width or not np.isfinite(required_width):
             return w
@@ -142,57 +159,46 @@ def bound_absorption_times(
     return np.full(value.shape, np.inf)
 
 
-def _bound_time(
-    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool
-) -> float:
-    """max w over states, for actions within ``tie_width`` of the best, or for a policy's own."""
-    return float(_bound_times(engine, data, h, tie_width, actions, targets, several).max())
-
-
-def _bound_times(engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool):
-    """(grid) w, for actions within ``tie_width`` of the best, or for a policy's own."""
-    arguments = data, h, tie_width, actions, targets, several
-    w = _refine_trial(engine, *arguments, _make_first_trial(engine.backend, data, actions, targets))
-    direct = engine.mdp.criterion.requires_absorption and rows_are_affordable(engine.mdp)
+def _bound_times(prepared: PreparedModel, problem: TimeProblem, several: bool):
+    """(grid) w, for ``several`` actions near the best, or for a policy's own."""
+    w = _refine_trial(prepared, problem, several, _make_first_trial(prepared.backend, problem))
+    direct = prepared.mdp.criterion.requires_absorption and rows_are_affordable(prepared.mdp)
     if not direct or np.isfinite(w).all():
         return w
-    trial = _solve_longest_times(engine, *arguments)
+    trial = _solve_longest_times(prepared, problem, several)
     if trial is None:
         return w
-    return _refine_trial(engine, *arguments, to_backend(engine.backend, trial))
+    return _refine_trial(prepared, problem, several, to_backend(prepared.backend, trial))
 
 
-def _refine_trial(
-    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool, w
-):
+def _refine_trial(prepared: PreparedModel, problem: TimeProblem, several: bool, w):
     """(grid) a bound from sweeps of the trial ``w``; inf where they do not get there."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(engine.backend, several, data, h, tie_width, actions, targets, w)
+        w, rho = _sweep_trial(prepared.backend, several, problem, w)
         largest = float(w.max())
-        rho = float(rho) + EPS * (engine.dynamics.rounding.terms + 8) * largest
-        row_error = engine.dynamics.rounding.as_given.rows
-        rho += (compute_row_sum_error(engine.row_sum_bounds) + row_error) * largest
+        rho = float(rho) + EPS * (prepared.dynamics.rounding.terms + 8) * largest
+        row_error = prepared.dynamics.rounding.as_given.rows
+        rho += (compute_row_sum_error(prepared.row_sum_bounds) + row_error) * largest
         if rho < TRIAL_MAX_RESIDUAL:
             return w / (1 - rho) * (1 + 8 * EPS)
         if not np.isfinite(largest):
             break
-    return np.full(engine.mdp.grid.shape, np.inf)
+    return np.full(prepared.mdp.grid.shape, np.inf)
 
 
 def _solve_longest_times(
-    engine: Engine, data: ModelData, h, tie_width, actions, targets, several: bool
+    prepared: PreparedModel, problem: TimeProblem, several: bool
 ) -> NDArray[np.float64] | None:
     """(grid) w by policy iteration, each policy by a sparse LU; None where one never ends.
 
     A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
     """
-    rows = FeasibleRows.feasible(engine.mdp)
-    is_allowed = np.asarray(_mark_allowed(engine.backend, several, data, h, tie_width, actions))
-    is_allowed = is_allowed.reshape(engine.mdp.n_actions, -1)[rows.action, rows.state]
-    w = find_longest_times(
-        rows, is_allowed, np.asarray(actions).ravel(), np.asarray(targets).ravel()
-    )
-    return None if w is None else w.reshape(engine.mdp.grid.shape)
+    rows = FeasibleRows.feasible(prepared.mdp)
+    is_allowed = np.asarray(_mark_allowed(prepared.backend, several, problem))
+    is_allowed = is_allowed.reshape(prepared.mdp.n_actions, -1)[rows.action, rows.state]
+    actions = np.asarray(problem.policy).ravel()
+    w = find_longest_times(rows, is_allowed, actions, np.asarray(problem.targets).ravel())
+    return None if w is None else w.reshape(prepared.mdp.grid.shape)
 
 
 def find_longest_times(
@@ -204,7 +210,8 @@ def find_longest_times(
     """
     slack = np.full(len(rows.state), TRIAL_MAX_RESIDUAL / 4)
     actions = rows.improve(actions, np.where(is_allowed, 0.0, -np.inf), slack)  # to allowed ones
-    for _ in range(MAX_POLICIES):
+
+    def evaluate(actions: NDArray) -> EvaluatedPolicy | None:
         factors = factorise_until(rows.of_policy(actions).rows, targets)
         if factors is None:
             return None
@@ -212,11 +219,10 @@ def find_longest_times(
         if not (w >= 0).all():  # no times: the system is singular but for rounding
             return None
         residuals = 1 + rows.rows @ np.where(targets, 0.0, w) - w[rows.state]
-        longer = rows.improve(actions, np.where(is_allowed, residuals, -np.inf), slack)
-        if (longer == actions).all():
-            return w
-        actions = longer
-    return None
+        return EvaluatedPolicy(w, np.where(is_allowed, residuals, -np.inf), slack)
+
+    longest = rows.iterate_policies(actions, evaluate)
+    return None if longest is None else longest[1].value
 
 
 def compute_row_sum_error(row_sums: RowSumBounds) -> float:
@@ -272,58 +278,57 @@ def _compute_rounding(backend, data: ModelData, value):
 
 
 @compile_per_shape("backend")
-def _make_first_trial(backend, data: ModelData, policy, targets):
+def _make_first_trial(backend, problem: TimeProblem):
     """The expected time under one policy, roughly; 1 where that cannot be."""
-    operators = Operators(backend, data)
+    operators = Operators(backend, problem.data)
 
     def system(w):
-        return w - operators.policy_expectation(policy, _zero_at_targets(w, targets))
+        ahead = _zero_at_targets(w, problem.targets)
+        return w - operators.policy_expectation(problem.policy, ahead)
 
-    ones = array_namespace(policy).ones(policy.shape)
+    xp = array_namespace(problem.policy)
+    ones = xp.ones(problem.policy.shape)
     w = _solve_roughly(system, ones, operators.precondition)
-    return array_namespace(w).where((w > 0).all(), w, ones)
+    return xp.where((w > 0).all(), w, ones)
 
 
 @compile_per_shape("backend", "several")
-def _sweep_trial(backend, several: bool, data: ModelData, h, tie_width, policy, targets, w):
+def _sweep_trial(backend, several: bool, problem: TimeProblem, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest increase in the last)."""
-    xp = array_namespace(h)
-    lowest = xp.full(h.shape, -xp.inf)
-    is_allowed = _find_allowed(backend, several, data, h, tie_width, policy)
+    xp = array_namespace(w)
+    arrays = problem.data.arrays
+    is_allowed = _find_allowed(backend, several, problem)
 
     def sweep(w):
-        shared = backend.shared_backup(data.arrays, _zero_at_targets(w, targets), False)
+        shared = backend.shared_backup(arrays, _zero_at_targets(w, problem.targets), False)
 
         def step(action, longest):
-            time = 1 + backend.action_backup(data.arrays, shared, action, False)
+            time = 1 + backend.action_backup(arrays, shared, action, False)
             return xp.maximum(longest, xp.where(is_allowed(action), time, -xp.inf))
 
-        return fold_actions(backend, step, lowest)
+        return fold_actions(backend, step, xp.full(w.shape, -xp.inf))
 
     w = xp.repeat(HITTING_SWEEPS_PER_CALL, sweep, w)
     return w, (sweep(w) - w).max()
 
 
 @compile_per_shape("backend", "several")
-def _mark_allowed(backend, several: bool, data: ModelData, h, tie_width, policy):
+def _mark_allowed(backend, several: bool, problem: TimeProblem):
     """(A, grid) whether an action is one of those whose times are bounded."""
-    is_allowed = _find_allowed(backend, several, data, h, tie_width, policy)
-    xp = array_namespace(h)
-    return xp.map_items(is_allowed, xp.arange(backend.n_actions))
+    xp = array_namespace(problem.h)
+    return xp.map_items(_find_allowed(backend, several, problem), xp.arange(backend.n_actions))
 
 
-def _find_allowed(
-    backend: Any, several: bool, data: ModelData, h: Any, tie_width: Any, policy: Any
-) -> Callable[[Any], Any]:
+def _find_allowed(backend: Any, several: bool, problem: TimeProblem) -> Callable[[Any], Any]:
     """action -> (grid) whether it is within ``tie_width`` of the best, or the policy's own."""
     if not several:
-        return lambda action: policy == action
-    operators = Operators(backend, data)
+        return lambda action: problem.policy == action
+    operators = Operators(backend, problem.data)
+    h = problem.h
     xp = array_namespace(h)
     q_of = operators.q(operators.criterion.split_shift(h)[0])
-    lowest = xp.full(h.shape, -xp.inf)
-    best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), lowest)
-    return lambda action: q_of(action) >= best - tie_width
+    best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), xp.full(h.shape, -xp.inf))
+    return lambda action: q_of(action) >= best - problem.tie_width
 
 
 def _zero_at_targets(w: Any, targets: Any) -> Any:

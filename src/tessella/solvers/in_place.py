@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, NotConverged
+from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import with_length
@@ -34,17 +34,13 @@ from tessella.mdp.stages.stage import expectation_subscripts
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import PartitionedModel
-from tessella.solvers.engine import Engine
-from tessella.solvers.kernels import (
-    FLOOR_REACHED_FACTOR,
-    find_best_two,
-    pick_lowest_tied,
-    tie_window,
-)
+from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
 from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method, require_whole_number
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.result import History, Result, Status
+from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.result import History, Result, end_run, find_status
+from tessella.solvers.rounds import FLOOR_REACHED_FACTOR
 
 SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
 
@@ -60,6 +56,7 @@ class InPlace(Method):
     block_states: int = 1 << 26
 
     follows_stages = True
+    has_own_loop = True
     runs_on_one_device = True
 
     def __post_init__(self) -> None:
@@ -73,8 +70,17 @@ class InPlace(Method):
             requirement = "value iteration in place serves models of stages with discounted rewards"
             raise ArgumentError(requirement, value=f"this is {mdp.criterion}")
 
-    def refine(self, operators, state):
+    @property
+    def states_per_block(self) -> int:
+        return self.block_states
+
+    def step(self, operators, state):
         return state.backup
+
+    def run(
+        self, prepared: PreparedModel, callback: Callback | None, partial: bool
+    ) -> tuple[Result, Decision]:
+        return iterate_in_place(prepared, self, callback, partial)
 
 
 @dataclass(frozen=True)
@@ -89,8 +95,8 @@ class ResidualBounds:
 class InPlaceSweeper(PartitionedModel):
     """A model and its values on one device, swept block by block."""
 
-    def __init__(self, engine: Engine, partition: Partition) -> None:
-        super().__init__(engine, partition)
+    def __init__(self, prepared: PreparedModel, partition: Partition) -> None:
+        super().__init__(prepared, partition)
         self.shape = self.mdp.grid.shape
         self.blocks = partition.blocks
         self.data = [self.build_data(block, keep_factors=True) for block in self.blocks]
@@ -220,30 +226,19 @@ def _decide_block(
 ):
     window = _slice_window(partition, value, first)
     q_of = Operators(backend, _sum_expected_rewards(data)).q(window)
-    best, second = find_best_two(backend, q_of, window)
-    policy = pick_lowest_tied(backend, q_of, best, tie_width)
-    return partition.without_halo(policy), partition.without_halo(best - second)
-
-
-@dataclass(frozen=True, eq=False)
-class InPlaceResult:
-    """What value iteration in place leaves."""
-
-    result: Result
-    policy: BlockwiseArray
-    margin: BlockwiseArray
-    tie: float  # margins up to this are ties
+    ranked = rank_actions(backend, q_of, window, tie_width)
+    return partition.without_halo(ranked.policy), partition.without_halo(ranked.margin)
 
 
 @in_float64
 def iterate_in_place(
-    engine: Engine, method: InPlace, callback: Callback | None, partial: bool
-) -> InPlaceResult:
+    prepared: PreparedModel, method: InPlace, callback: Callback | None, partial: bool
+) -> tuple[Result, Decision]:
     """Sweep until the tolerance or a limit is reached, or until the callback stops it."""
-    mdp = engine.mdp
-    tol = method.tolerance(engine.mdp)
+    mdp = prepared.mdp
+    tol = method.tolerance(prepared.mdp)
     assert tol is not None
-    sweeper = InPlaceSweeper(engine, partition_by_size(mdp.dynamics, method.block_states))
+    sweeper = InPlaceSweeper(prepared, partition_by_size(mdp.dynamics, method.block_states))
     started = time.perf_counter()
     bounds = []
     seconds = []
@@ -252,14 +247,14 @@ def iterate_in_place(
         count = min(SWEEPS_PER_CHECK, method.max_sweeps - len(bounds))
         for _ in range(count):
             sweeper.sweep()
-        center, bound, eta = _enclose_values(engine, sweeper.compute_residual_bounds())
+        center, bound, eta = _enclose_values(prepared, sweeper.compute_residual_bounds())
         elapsed = time.perf_counter() - started
         bounds += [bound] * count
         seconds += [elapsed] * count
         if callback is not None:
             with in_callers_setting():
                 stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
-        at_floor = not bound > FLOOR_REACHED_FACTOR * float(_floor_of(engine, eta))
+        at_floor = not bound > FLOOR_REACHED_FACTOR * float(_floor_of(prepared, eta))
         if bound <= tol or at_floor or stopped or len(bounds) >= method.max_sweeps:
             break
     sweeper.move(center)
@@ -268,12 +263,12 @@ def iterate_in_place(
     return _make_result(sweeper, method, (bound, eta, tol), history, stopped, partial)
 
 
-def _floor_of(engine: Engine, eta: float) -> float:
+def _floor_of(prepared: PreparedModel, eta: float) -> float:
     """What rounding alone leaves of the bound."""
-    return float(engine.build_data(None, None).criterion.bound_error(eta))
+    return float(prepared.build_data(None, None).criterion.bound_error(eta))
 
 
-def build_in_place_sweep(engine: Engine, partition: Partition) -> Callable[[int], None]:
+def build_in_place_sweep(prepared: PreparedModel, partition: Partition) -> Callable[[int], None]:
     """So many sweeps in place from where the last ended: for timing them."""
 
     @in_float64
@@ -282,20 +277,22 @@ def build_in_place_sweep(engine: Engine, partition: Partition) -> Callable[[int]
             sweeper.sweep()
         jax.block_until_ready(sweeper.value)
 
-    sweeper = in_float64(InPlaceSweeper)(engine, partition)
+    sweeper = in_float64(InPlaceSweeper)(prepared, partition)
     return sweep
 
 
-def _enclose_values(engine: Engine, residual_bounds: ResidualBounds) -> tuple[float, float, float]:
+def _enclose_values(
+    prepared: PreparedModel, residual_bounds: ResidualBounds
+) -> tuple[float, float, float]:
     """(what values are moved by, bound on their error then, rounding of a backup)."""
-    data = engine.build_data(None, None)
-    mdp = engine.mdp
+    data = prepared.build_data(None, None)
+    mdp = prepared.mdp
     center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)
     max_value = residual_bounds.max_value + abs(center)
     rounding = float(Operators(_EMPTY_BACKEND, data).rounding(np.array([max_value]), 0.0))
     eta = rounding + 4 * EPS * max_value
     # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
-    row_sum_error = abs(center) * mdp.discount * engine.row_sum_bounds.deviation
+    row_sum_error = abs(center) * mdp.discount * prepared.row_sum_bounds.deviation
     half_span = (1 + 4 * EPS) * (residual_bounds.high - residual_bounds.low) / 2
     return center, float(data.criterion.bound_error(half_span + eta + row_sum_error)), eta
 
@@ -307,32 +304,29 @@ def _make_result(
     history: History,
     stopped: bool,
     partial: bool,
-) -> InPlaceResult:
+) -> tuple[Result, Decision]:
     bound, eta, tol = accuracy
-    data = sweeper.engine.build_data(None, None)
-    tie = 2 * (float(data.criterion.contraction_factor) * bound + eta)
-    tie_width = float(tie_window(data, tie, eta))
-    status = Status.LIMIT
-    if bound <= tol:
-        status = Status.CONVERGED
-    elif np.isnan(bound):
-        raise NotConverged(Status.BROKE_DOWN.describe(bound, tol, len(history), method.limit))
-    elif bound <= FLOOR_REACHED_FACTOR * _floor_of(sweeper.engine, eta):
-        status = Status.ROUNDING_LIMIT
-    elif stopped:
-        status = Status.STOPPED
-    reason = status.describe(bound, tol, len(history), method.limit)
+    data = sweeper.prepared.build_data(None, None)
+    tie = compute_tie(float(data.criterion.contraction_factor) * bound, eta)
+    tie_width = float(compute_tie_width(data, tie, eta))
+    at_floor = bound <= FLOOR_REACHED_FACTOR * _floor_of(sweeper.prepared, eta)
     value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_values)
-    result = Result(value, bound, bound <= tol, reason, history)
-    if not result.converged and not partial and not stopped:
-        raise NotConverged(reason, result)
+    result = end_run(
+        find_status(bound, tol, at_floor=at_floor, is_stopped=stopped),
+        value,
+        bound,
+        tol,
+        history,
+        may_raise=not (partial or stopped),
+        limit=method.limit,
+    )
 
     def decide(block: Block) -> tuple[NDArray, NDArray]:
         return sweeper.decide_block(block, tie_width)
 
     policy = BlockwiseArray(sweeper, np.int32, lambda block: decide(block)[0])
     margin = BlockwiseArray(sweeper, np.float64, lambda block: decide(block)[1])
-    return InPlaceResult(result, policy, margin, tie)
+    return result, Decision(margin, policy, tie)
 
 
 _EMPTY_BACKEND = StageBackend((), 0)

@@ -41,7 +41,7 @@ class LinearProgramming(Method):
         super().__post_init__()
         require_whole_number(self, "max_states", 1)
 
-    def refine(self, operators, state):
+    def step(self, operators, state):
         return state.backup
 
     def tolerance(self, mdp: MDP) -> float | None:
@@ -62,7 +62,7 @@ class LinearProgramming(Method):
                 value=f"{mdp.n_states:,} states are more than max_states={self.max_states:,}",
             )
 
-    def begin(self, mdp: MDP) -> NDArray[np.float64]:
+    def init(self, mdp: MDP) -> NDArray[np.float64]:
         """(S,) the value of the policy that the linear program selects."""
         from scipy.optimize import linprog
         from scipy.sparse import csr_array, eye_array, vstack
@@ -72,12 +72,12 @@ class LinearProgramming(Method):
         identity = eye_array(mdp.n_states, format="csr")
         state, action = np.nonzero(sparse.feasible)
         systems = [csr_array(identity - mdp.discount * p) for p in sparse.transition]
-        stacked = csr_array(vstack(systems, format="csr"))[action * mdp.n_states + state]
+        constraints = csr_array(vstack(systems, format="csr"))[action * mdp.n_states + state]
         # Rewards of any size look alike to the solver's absolute tolerances.
         scale = np.abs(sparse.reward[state, action]).max() or 1.0
         result = linprog(
             np.full(mdp.n_states, 1.0 / mdp.n_states),
-            A_ub=-stacked,
+            A_ub=-constraints,
             b_ub=-sparse.reward[state, action] / scale,
             bounds=(None, None),
             method="highs-ds",  # interior points take some feasible programs for infeasible
@@ -88,7 +88,5 @@ class LinearProgramming(Method):
         slack = np.full(sparse.feasible.shape, np.inf)
         slack[state, action] = result.slack
         policy = slack.argmin(axis=1)
-        rows = csr_array(vstack(systems, format="csr"))
-        chosen = rows[policy * mdp.n_states + np.arange(mdp.n_states)]
-        reward = sparse.reward[np.arange(mdp.n_states), policy]
-        return splu(chosen.tocsc()).solve(reward)
+        system = identity - mdp.discount * mdp.dynamics.policy_matrix(policy)
+        return splu(system.tocsc()).solve(sparse.reward[np.arange(mdp.n_states), policy])

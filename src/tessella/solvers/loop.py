@@ -1,4 +1,4 @@
-"""Iterating a method: the wrapper that checks, times, watches and reports; the kernels compute.
+"""Iterating a method: what checks, times, watches and reports; ``rounds`` compute.
 
 A run goes in batches of rounds. Between two of them it may get help: a direct solve or a new coarse
 correction where rounds bring little, elimination of states where an average is not known well.
@@ -14,16 +14,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import CriterionKernel
-from tessella.errors import NotConverged
 from tessella.mdp.compilation import in_callers_setting, in_float64
-from tessella.solvers import kernels
+from tessella.solvers import rounds
 from tessella.solvers.elimination import EliminationResult, eliminate_states
-from tessella.solvers.engine import Engine, make_initial_state
 from tessella.solvers.method import Method
-from tessella.solvers.operators import ModelData
+from tessella.solvers.operators import (
+    TARGET_FLOOR_MULTIPLE,
+    ModelData,
+    compute_rounding_floor,
+    compute_target,
+)
+from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import check_recurrent_classes
-from tessella.solvers.result import CheckpointWriter, History, Result, Status
+from tessella.solvers.result import (
+    CheckpointWriter,
+    History,
+    Result,
+    Status,
+    end_run,
+    find_status,
+)
 
 # Stalled: the bound fell by less than half in 8 rounds. Stuck: by less than 10 % in 200.
 STALL_REDUCTION = 0.5  # share of the earlier bound
@@ -52,7 +62,7 @@ Callback = Callable[[Progress], object]
 
 @in_float64
 def iterate(
-    engine: Engine,
+    prepared: PreparedModel,
     method: Method,
     *,
     policy: NDArray | None = None,
@@ -68,9 +78,10 @@ def iterate(
     continues from it.
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
-    log = _RunLog(callback, None if resumed is None else resumed.history)
-    state = make_initial_state(engine, guess if resumed is None else resumed.value, policy)
-    run = _Run(engine, method, policy is not None, engine.data, state, log, checkpoint_writer)
+    guess, previous = resumed or (guess, None)
+    log = RunLog(callback, previous)
+    state = rounds.make_initial_state(prepared, guess, policy)
+    run = _Run(prepared, method, policy is not None, prepared.data, state, log, checkpoint_writer)
     run.start(was_resumed=resumed is not None)
     while not run.is_over:
         run.advance()
@@ -81,21 +92,22 @@ def iterate(
 class _Run:
     """One run of a method: where it is, how it went, and the help that it gets."""
 
-    engine: Engine
+    prepared: PreparedModel
     method: Method
     evaluates_policy: bool  # whether a policy is evaluated, and no optimum is sought
     data: ModelData
-    state: kernels.IterationState
-    log: _RunLog
+    state: rounds.IterationState
+    log: RunLog
     checkpoint_writer: CheckpointWriter | None
     is_over: bool = False
     eliminated: EliminationResult | None = None  # what elimination found, better than the rounds
+    elimination_tried: bool = False
     # Once a direct solve has helped, every policy is evaluated so while policies improve.
     use_direct_solve: bool = False
 
     @property
     def uses_coarse_correction(self) -> bool:
-        return self.method.solves_linear_systems and self.engine.needs_coarse_correction
+        return self.method.solves_linear_systems and self.prepared.needs_coarse_correction
 
     @property
     def was_interrupted(self) -> bool:
@@ -106,32 +118,31 @@ class _Run:
 
         By NumPy one more function costs nothing.
         """
-        is_numpy = (
-            self.method.solves_linear_systems and self.engine.is_numpy and not self.evaluates_policy
-        )
-        if not (self.uses_coarse_correction or is_numpy or was_resumed):
+        solves_systems = self.method.solves_linear_systems
+        by_numpy = solves_systems and self.prepared.is_numpy and not self.evaluates_policy
+        if not (self.uses_coarse_correction or by_numpy or was_resumed):
             return
-        self.state = kernels.evaluate_first_point(
-            self.engine.backend, self.evaluates_policy, self.data, self.state
+        self.state = rounds.evaluate_first_point(
+            self.prepared.backend, self.evaluates_policy, self.data, self.state
         )
-        target = kernels.compute_target(self.data, self.state.floor)
+        target = compute_target(self.data, self.state.floor)
         self.log.add([self.state.bound], [self.state.changed], target)
         if not self.uses_coarse_correction:
             return
-        if self.engine.is_numpy:
+        if self.prepared.is_numpy:
             self.eliminated = eliminate_states(
-                self.engine, self.state, self.evaluates_policy, early=True
+                self.prepared, self.state, self.evaluates_policy, early=True
             )
             self.is_over = self.eliminated is not None
         if not self.is_over:
-            self.data = self.engine.build_policy_data(self.state.policy)
+            self.data = self.prepared.build_policy_data(self.state.policy)
 
     def advance(self) -> None:
         """A batch of rounds, and what follows from it."""
         is_finished = self._run_batch()
         is_done = is_finished or self._has_stagnated()
         self.is_over = is_done or self.was_interrupted
-        if self.log.should_eliminate(self.engine, self.method, is_done, self.was_interrupted):
+        if self._should_eliminate(is_done):
             self._improve_by_elimination()
         if self.eliminated is not None:
             self.is_over = True
@@ -141,28 +152,24 @@ class _Run:
             return
         self._try_direct_solve_or_correction()
         if self.log.is_stuck:
-            actions = self.engine.to_numpy(self.state.policy)
-            check_recurrent_classes(self.engine.mdp, actions, self.evaluates_policy)
+            actions = self.prepared.to_numpy(self.state.policy)
+            check_recurrent_classes(self.prepared.mdp, actions, self.evaluates_policy)
 
     def _run_batch(self) -> bool:
         """Some rounds; returns whether they reached the target."""
         chunk = STALL_WINDOW_ROUNDS if self.method.solves_linear_systems else SWEEPS_PER_CALL
-        arguments = (
-            self.engine.backend,
-            self.method,
-            self.evaluates_policy,
-            chunk,
-            self.data,
-            self.state,
-        )
-        batch = kernels.run_rounds(*arguments, self._limit_rounds(chunk))
+        batch = self._run_rounds(chunk, self.data, self._limit_rounds(chunk))
         self.state = batch.state
-        rounds = int(batch.n_rounds)
-        bounds = np.asarray(batch.bounds)[:rounds]
-        self.log.add(bounds, np.asarray(batch.changes)[:rounds], batch.target)
+        n_rounds = int(batch.n_rounds)
+        bounds = np.asarray(batch.bounds)[:n_rounds]
+        self.log.add(bounds, np.asarray(batch.changes)[:n_rounds], batch.target)
         if bool(batch.finished) and not self.was_interrupted:
             self._run_final_round(batch.target)
         return bool(batch.finished)
+
+    def _run_rounds(self, chunk: int, data: ModelData, limit: int) -> rounds.IterationBatch:
+        compiled_for = self.prepared.backend, self.method, self.evaluates_policy, chunk
+        return rounds.run_rounds(*compiled_for, data, self.state, limit)
 
     def _limit_rounds(self, chunk: int) -> int:
         """Rounds of the next batch; a limit and no chunk, so that nothing else is compiled."""
@@ -180,65 +187,66 @@ class _Run:
         Without a tolerance, where nothing is compiled and a linear solver makes a round worth
         while.
         """
-        engine = self.engine
+        prepared = self.prepared
         data = self.data
-        if engine.tol or not (self.method.solves_linear_systems and engine.is_numpy):
+        if prepared.tol or not (self.method.solves_linear_systems and prepared.is_numpy):
             return
         if not np.isfinite(data.criterion.value_of_constant_reward(1.0)):
             return
-        finer_data = data._replace(
-            accuracy=data.accuracy._replace(relative_tolerance=np.float64(0))
-        )
-        batch = kernels.run_rounds(
-            engine.backend, self.method, self.evaluates_policy, 1, finer_data, self.state, 1
-        )
+        finest = data.accuracy._replace(relative_tolerance=np.float64(0))
+        batch = self._run_rounds(1, data._replace(accuracy=finest), 1)
         if int(batch.n_rounds) and batch.state.bound < self.state.bound:
             self.state = batch.state
             self.log.add([self.state.bound], [self.state.changed], target)
 
     def _has_stagnated(self) -> bool:
         """Whether no round helps any more: at the floor, or of an average after elimination."""
-        log = self.log
-        policy_stays = not any(log.changes[-STUCK_WINDOW_ROUNDS:])
-        is_stagnant = (
-            self.method.solves_linear_systems
-            and log.elimination_tried
-            and log.is_stuck
-            and policy_stays
-        )
+        policy_stays = not any(self.log.changes[-STUCK_WINDOW_ROUNDS:])
+        is_stagnant = self._is_stuck and self.elimination_tried and policy_stays
         return is_stagnant or self._is_limited_by_rounding()
 
-    def _is_limited_by_rounding(self) -> bool:
-        """Whether only rounding moves the bound to and fro, near what it leaves.
+    @property
+    def _is_stuck(self) -> bool:
+        """Of rounds that solve linear systems: sweeps near discount 1 are slow, and get there."""
+        return self.method.solves_linear_systems and self.log.is_stuck
 
-        Of rounds that solve linear systems: sweeps near discount 1 bring next to nothing each, and
-        yet get there.
-        """
-        if not (self.method.solves_linear_systems and self.log.is_stuck):
+    def _is_limited_by_rounding(self) -> bool:
+        """Whether only rounding moves the bound to and fro, near what it leaves."""
+        if not self._is_stuck:
             return False
-        return float(self.state.bound) <= kernels.TARGET_FLOOR_MULTIPLE * self._rounding_floor
+        return float(self.state.bound) <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
 
     @property
     def _rounding_floor(self) -> float:
-        return float(kernels.compute_rounding_floor(self.data, self.state.floor))
+        return float(compute_rounding_floor(self.data, self.state.floor))
+
+    def _should_eliminate(self, is_done: bool) -> bool:
+        """Whether an average may need elimination: at the end, and where rounds bring little."""
+        if not self.prepared.mdp.criterion.has_gain:
+            return False
+        if is_done or self.was_interrupted:
+            return is_done
+        solves_systems = self.method.solves_linear_systems
+        has_slowed = self.log.is_stalled if solves_systems else self.log.is_stuck
+        return has_slowed and not self.elimination_tried
 
     def _improve_by_elimination(self) -> None:
         """An average by elimination, where that knows it better than the rounds do."""
+        self.elimination_tried = True
         bound = float(self.state.bound)
         if self.is_over and bound <= SHARP_GAIN_FRACTION * abs(float(self.state.center)):
             return
-        useful = USEFUL_REWARD_FRACTION * self.engine.mdp.dynamics.reward_scale
+        useful = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         known = self.is_over and bound <= useful
-        result = eliminate_states(self.engine, self.state, self.evaluates_policy, known=known)
+        result = eliminate_states(self.prepared, self.state, self.evaluates_policy, known=known)
         if result is not None and result.bound < bound:
             self.eliminated = result
 
     def _write_checkpoint(self) -> None:
         writer = self.checkpoint_writer
-        if writer is not None and (writer.is_due or self.is_over):
-            writer.write(
-                _read_value(self.engine, self.data.criterion, self.state), self.log.history()
-            )
+        if writer is not None and (writer.check_clock() or self.is_over):
+            value, _ = self._report_values(self.prepared.to_numpy(self.state.backup))
+            writer.write(value, self.log.history())
 
     def _try_direct_solve_or_correction(self) -> None:
         """A direct solve, or a new coarse correction, where rounds bring little."""
@@ -248,80 +256,74 @@ class _Run:
             return
         if not self.method.solves_linear_systems:
             return
-        if self.log.is_stalled and self.engine.needs_coarse_correction:
-            self.data = self.engine.build_policy_data(self.state.policy)
-        elif not self.engine.is_numpy and (self.use_direct_solve or self.log.is_stalled):
-            direct_state = _solve_directly(self.engine, self.state)
-            self.state = direct_state or self.state
-            self.use_direct_solve = direct_state is not None
+        if self.log.is_stalled and self.prepared.needs_coarse_correction:
+            self.data = self.prepared.build_policy_data(self.state.policy)
+        elif not self.prepared.is_numpy and (self.use_direct_solve or self.log.is_stalled):
+            self.use_direct_solve = self._solve_directly()
+
+    def _solve_directly(self) -> bool:
+        """Start again from the value of the present policy; False if no direct solve is offered."""
+        mdp = self.prepared.mdp
+        if not mdp.criterion.is_discounted:
+            return False
+        actions = self.prepared.to_numpy(self.state.policy)
+        system = self.prepared.dynamics.factorise_policy_system(actions, mdp.discount)
+        if system is None:
+            return False
+        reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
+        self.state = rounds.make_initial_state(self.prepared, system.solve(reward), actions)
+        return True
+
+    def _report_values(self, backup: Any) -> tuple[Any, float | None]:
+        """(values to report, gain or None)."""
+        offsets = float(self.state.center), float(self.state.shift)
+        return self.data.criterion.report_values(backup, *offsets)
 
     def make_result(self, partial: bool) -> Result:
-        """The result; raises NotConverged if the run did not converge and partial=False."""
-        target = float(kernels.compute_target(self.data, self.state.floor))
+        """The result, as ``end_run`` reports it."""
+        target = float(compute_target(self.data, self.state.floor))
         bound = float(self.state.bound)
-        value, gain = _report_values(self.engine, self.data.criterion, self.state)
+        if self.prepared.layout is None:
+            value, gain = self._report_values(self.prepared.to_result(self.state.backup))
+        else:
+            value, gain = self._report_values(self.state.backup)
+            value = self.prepared.to_result(value)
         table = None
         if self.eliminated is not None:
             value, table, gain, bound = self.eliminated
-        status = self._find_status(bound, target, gain)
-        reason = status.describe(bound, target, len(self.log), self.method.limit)
-        if status is Status.BROKE_DOWN:
-            raise NotConverged(reason)
-        converged = status is Status.CONVERGED
-        result = Result(value, bound, converged, reason, self.log.history(), gain=gain, table=table)
-        if not converged and not partial and not self.log.stopped:
-            raise NotConverged(reason, result)
-        return result
+        return end_run(
+            self._find_status(bound, target, gain),
+            value,
+            bound,
+            target,
+            self.log.history(),
+            may_raise=not (partial or self.log.stopped),
+            gain=gain,
+            table=table,
+            limit=self.method.limit,
+        )
 
     def _find_status(self, bound: float, target: float, gain: float | None) -> Status:
-        if np.isnan(bound):
-            return Status.BROKE_DOWN
-        if bound <= self._find_largest_bound(target, gain):
-            return Status.CONVERGED
-        if gain is not None and bound <= target:
+        # Without a tolerance, a gain must also be known well enough to be of use.
+        useful = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
+        if gain is not None and not self.prepared.tol and useful < bound <= target:
             return Status.TOO_WIDE
-        at_floor = bound <= kernels.FLOOR_REACHED_FACTOR * self._rounding_floor
-        if at_floor or self._is_limited_by_rounding():
-            return Status.ROUNDING_LIMIT
-        if self.log.stopped:
-            return Status.STOPPED
-        return Status.LIMIT if self.was_interrupted else Status.NO_PROGRESS
-
-    def _find_largest_bound(self, target: float, gain: float | None) -> float:
-        """The bound with which a run has converged; a gain must also be known well enough."""
-        if gain is None or self.engine.tol:
-            return target
-        return min(target, USEFUL_REWARD_FRACTION * self.engine.mdp.dynamics.reward_scale)
+        at_floor = bound <= rounds.FLOOR_REACHED_FACTOR * self._rounding_floor
+        return find_status(
+            bound,
+            target,
+            at_floor=at_floor or self._is_limited_by_rounding(),
+            is_stopped=self.log.stopped,
+            is_at_limit=self.was_interrupted,
+        )
 
 
-def _solve_directly(engine: Engine, state: kernels.IterationState) -> kernels.IterationState | None:
-    """A start from the value of the present policy, where dynamics offer a direct solve."""
-    mdp = engine.mdp
-    if not mdp.criterion.is_discounted:
-        return None
-    actions = engine.to_numpy(state.policy)
-    system = engine.dynamics.factorise_policy_system(actions, mdp.discount)
-    if system is None:
-        return None
-    reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
-    return make_initial_state(engine, system.solve(reward), actions)
-
-
-def _read_value(
-    engine: Engine, criterion: CriterionKernel, state: kernels.IterationState
-) -> NDArray[np.float64]:
-    """The values that a run would report now."""
-    parts = engine.to_numpy(state.backup), float(state.center), float(state.shift)
-    return criterion.report_values(*parts)[0]
-
-
-class _RunLog:
+class RunLog:
     """The history of a run, new or resumed; it also calls the callback."""
 
-    def __init__(self, callback: Callback | None, previous: History | None) -> None:
+    def __init__(self, callback: Callback | None, previous: History | None = None) -> None:
         self.callback = callback
         self.stopped = False
-        self.elimination_tried = False  # whether elimination was tried without success
         self.bounds: list[float] = [] if previous is None else previous.bound.tolist()
         self.changes: list[int] = [] if previous is None else previous.changed.tolist()
         self.seconds: list[float] = [] if previous is None else previous.seconds.tolist()
@@ -340,34 +342,19 @@ class _RunLog:
         """Whether many rounds brought next to nothing."""
         return self._has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ROUNDS)
 
-    def _has_slowed(self, reduction: float, rounds: int) -> bool:
-        return len(self) > rounds and not self.bounds[-1] < reduction * self.bounds[-1 - rounds]
-
-    def should_eliminate(
-        self, engine: Engine, method: Method, done: bool, was_interrupted: bool
-    ) -> bool:
-        """Whether an average may need elimination: at the end, and where rounds bring little."""
-        if not engine.mdp.criterion.has_gain or (was_interrupted and not done):
-            return False
-        if done:
-            return True
-        has_slowed = self.is_stalled if method.solves_linear_systems else self.is_stuck
-        should_try = has_slowed and not self.elimination_tried
-        self.elimination_tried = self.elimination_tried or should_try
-        return should_try
+    def _has_slowed(self, reduction: float, window: int) -> bool:
+        return len(self) > window and not self.bounds[-1] < reduction * self.bounds[-1 - window]
 
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last rounds."""
-        rounds = min(ETA_WINDOW_ROUNDS, len(self) - 1)
-        if rounds < 1 or not 0 < self.bounds[-1] < self.bounds[-1 - rounds] < np.inf:
+        window = min(ETA_WINDOW_ROUNDS, len(self) - 1)
+        if window < 1 or not target > 0:
             return None
-        log_reduction = np.log(self.bounds[-1 - rounds] / self.bounds[-1]) / rounds
-        seconds_per_round = (self.seconds[-1] - self.seconds[-1 - rounds]) / rounds
-        return (
-            float(max(np.log(self.bounds[-1] / target), 0.0) / log_reduction * seconds_per_round)
-            if target > 0
-            else None
-        )
+        if not 0 < self.bounds[-1] < self.bounds[-1 - window] < np.inf:
+            return None
+        log_reduction = np.log(self.bounds[-1 - window] / self.bounds[-1]) / window
+        seconds_per_round = (self.seconds[-1] - self.seconds[-1 - window]) / window
+        return float(max(np.log(self.bounds[-1] / target), 0.0) / log_reduction * seconds_per_round)
 
     def add(self, bounds, changes, target) -> None:
         seconds_before = self.seconds[-1] if self.seconds else 0.0
@@ -388,14 +375,3 @@ class _RunLog:
 
     def history(self) -> History:
         return History(np.array(self.bounds), np.array(self.changes), np.array(self.seconds))
-
-
-def _report_values(
-    engine: Engine, criterion: CriterionKernel, state: kernels.IterationState
-) -> tuple[Any, float | None]:
-    """(values to report, gain or None), as they are given out."""
-    offsets = float(state.center), float(state.shift)
-    if engine.layout is None:
-        return criterion.report_values(engine.to_result(state.backup), *offsets)
-    value, gain = criterion.report_values(state.backup, *offsets)
-    return engine.layout.to_result(value), gain

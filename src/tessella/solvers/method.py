@@ -1,14 +1,14 @@
-"""What a method of solving is: the way to the next point, and all that the loop asks of it.
+"""What a method of solving is: the way to the next point, and all that the loop needs of it.
 
-The loop (``kernels``) evaluates each point v: it backs it up, b = T v with the greedy policy, and
+The loop (``rounds``) evaluates each point v: it backs it up, b = T v with the greedy policy, and
 encloses the optimum. A method only says which point comes next, so any method is as trustworthy as
-any other; a poor one is slow. To add one, derive from ``Method`` and write ``refine``:
+any other; a poor one is slow. To add one, derive from ``Method`` and write ``step``:
 
     @dataclass(frozen=True)
     class Relaxed(Method):
         by: float = 1.1
 
-        def refine(self, operators, state):
+        def step(self, operators, state):
             return state.value + self.by * (state.backup - state.value)
 
 ``tessella.conformance.check_method`` tries it on models whose optimum is known.
@@ -27,8 +27,12 @@ from tessella.errors import ArgumentError, counted
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import IterationState
+    from tessella.solvers.bounds import Decision
+    from tessella.solvers.loop import Callback
     from tessella.solvers.operators import Operators
+    from tessella.solvers.prepared_model import PreparedModel
+    from tessella.solvers.result import Result
+    from tessella.solvers.rounds import IterationState
 
 
 @dataclass(frozen=True)
@@ -48,18 +52,18 @@ class Method(ABC):
 
     safeguarded: ClassVar[bool] = False  # a round that widens the bound becomes a plain sweep
     solves_linear_systems: ClassVar[bool] = False  # a direct solve may help it when stalled
-    requires_jax: ClassVar[bool] = (
-        True  # ``refine`` may use JAX, so that models are compiled for it
-    )
+    requires_jax: ClassVar[bool] = True  # ``step`` may use JAX, so that models are compiled for it
     runs_on_one_device: ClassVar[bool] = False  # a model is not shared among devices for it
     follows_stages: ClassVar[bool] = False  # it cuts stages into blocks, and has no use for rows
+    has_own_loop: ClassVar[bool] = False  # ``run`` solves a model, not rounds of ``step``
+    uses_single_precision: ClassVar[bool] = False  # it holds a copy in single precision
 
     def __post_init__(self) -> None:
         validate_tol(self.tol)
         require_whole_number(self, "max_sweeps", 1)
 
     @abstractmethod
-    def refine(self, operators: Operators, state: IterationState) -> Any:
+    def step(self, operators: Operators, state: IterationState) -> Any:
         """The next point, an array of the grid's shape.
 
         It runs compiled, on arrays of JAX; with ``requires_jax = False`` also on NumPy's, with what
@@ -70,8 +74,27 @@ class Method(ABC):
         """Raise an ArgumentError where the method does not solve models like ``mdp``."""
         return
 
-    def begin(self, mdp: MDP) -> NDArray[np.float64] | None:
+    def supports(self, mdp: MDP) -> bool:
+        """Whether the method solves models like ``mdp``, by ``check_supports``."""
+        try:
+            self.check_supports(mdp)
+        except ArgumentError:
+            return False
+        return True
+
+    def init(self, mdp: MDP) -> NDArray[np.float64] | None:
         """The first point; None for zeros."""
+        return None
+
+    def run(
+        self, prepared: PreparedModel, callback: Callback | None, partial: bool
+    ) -> tuple[Result, Decision]:
+        """(the optimum, its actions), of a method with a loop of its own."""
+        raise NotImplementedError
+
+    @property
+    def states_per_block(self) -> int | None:
+        """States of a block, where it sweeps blocks one after the other; None where it does not."""
         return None
 
     def tolerance(self, mdp: MDP) -> float | None:
@@ -89,7 +112,7 @@ class Method(ABC):
 
 
 def require_method(method: object, tol: object) -> None:
-    """Refuse what stands in the place of a method, and a tolerance beside one."""
+    """Refuse an object that is no method, and a tolerance next to a method."""
     if tol is not None:
         raise ArgumentError("say tol in the method object")
     if not isinstance(method, Method):

@@ -33,7 +33,7 @@ from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import IterationState
+    from tessella.solvers.rounds import IterationState
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,25 @@ class MixedPrecision(Method):
     """Sweeps in single precision, with bounds and residuals in double; for discounted models.
 
     Args:
-        first: sweeps of the first round.
-        terms: of a correction; two more are computed.
+        first_sweeps: of the first round.
+        correction_terms: of the sum that corrects a value; two more are computed.
     """
 
-    first: int = 48
-    terms: int = 32
+    first_sweeps: int = 48
+    correction_terms: int = 32
+
+    uses_single_precision = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "first", 1)
-        require_whole_number(self, "terms", 1)
+        require_whole_number(self, "first_sweeps", 1)
+        require_whole_number(self, "correction_terms", 1)
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         single = to_single_precision(operators)
 
         def run_first_sweeps():
-            point = single.iterate_bellman(state.backup.astype(JAX.float32), self.first)
+            point = single.iterate_bellman(state.backup.astype(JAX.float32), self.first_sweeps)
             return point.astype(state.value.dtype)
 
         point = JAX.branch(
@@ -76,7 +78,9 @@ class MixedPrecision(Method):
         fits_int8 = operators.backend.n_actions <= JAX.iinfo(JAX.int8).max
         # A quarter of the bytes.
         policy = state.policy.astype(JAX.int8) if fits_int8 else state.policy
-        partial_sum, next_sum, last_sum = single.sum_neumann_series(policy, first, self.terms)
+        partial_sum, next_sum, last_sum = single.sum_neumann_series(
+            policy, first, self.correction_terms
+        )
         t = next_sum - partial_sum
         next_term = last_sum - next_sum
         residual_span = criterion.span(
@@ -97,7 +101,7 @@ class SinglePrecision(InexactPolicyIteration):
 
     requires_jax = True
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         residual = state.backup - state.value
         # Known without solving: a constant residual r changes the value by r / (1 - discount).
         common = operators.criterion.common_part(residual)

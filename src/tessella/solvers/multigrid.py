@@ -189,7 +189,7 @@ def _count_blocks(count: int, n: int, direct_max_rows: int) -> tuple[list[tuple[
 
 
 class CoarseCorrection(NamedTuple):
-    """What the correction needs, as the kernels take it."""
+    """What the correction needs, as compiled functions take it."""
 
     interpolation: tuple  # (m, n) for each axis: hat functions over its cut points
     restriction: tuple  # (m, n) the same, with rows that sum to 1
@@ -209,9 +209,9 @@ class CoarseAxis(NamedTuple):
     n_colours: int
 
     @staticmethod
-    def with_gap(length: int, gap: int, max_displacement: tuple[int, int]) -> CoarseAxis:
-        """Cut points at most ``gap`` apart, evenly; one alone if that is twice the axis."""
-        count = 1 if gap >= 2 * length else -(-(length - 1) // gap) + 1
+    def with_spacing(length: int, spacing: int, max_displacement: tuple[int, int]) -> CoarseAxis:
+        """Cut points at most ``spacing`` apart, evenly; one alone if that is twice the axis."""
+        count = 1 if spacing >= 2 * length else -(-(length - 1) // spacing) + 1
         cut_points = np.linspace(0, length - 1, count).round().astype(int)
         first, last = _find_cut_range(cut_points, max_displacement)
         n_colours = next(c for c in range(1, count + 1) if (last[:-c] < first[c:]).all())
@@ -299,7 +299,7 @@ class NodeBlocks(NamedTuple):
 def choose_coarse_axes(
     shape: Sequence[int], displacements: Sequence[tuple[int, int]]
 ) -> tuple[CoarseAxis, ...]:
-    """Cut points for each axis: gaps that take long to cross are halved, as long as it pays.
+    """Cut points for each axis: spacings that take long to cross are halved, as long as it pays.
 
     A period's many small steps go some way and back: they bring a state about as far as the square
     root of its reach.
@@ -307,8 +307,8 @@ def choose_coarse_axes(
     typical_steps = np.sqrt([max(*displacement, 1) for displacement in displacements])
     result = ()
     states = prod(shape)
-    for gaps in _halve_gaps(shape, typical_steps):
-        axes = tuple(map(CoarseAxis.with_gap, shape, gaps, displacements))
+    for spacings in _halve_spacings(shape, typical_steps):
+        axes = tuple(map(CoarseAxis.with_spacing, shape, spacings, displacements))
         node_blocks = NodeBlocks.choose(axes)
         products = prod(coarse_axis.n_colours for coarse_axis in axes)
         solve_too_costly = node_blocks.solve_cost > _limit_for_states(
@@ -356,14 +356,16 @@ def _limit_for_states(limits: tuple[int, int], states: int) -> int:
     return min(total, per_state * states)
 
 
-def _halve_gaps(shape: Sequence[int], typical_steps: NDArray[np.float64]) -> Iterator[list[int]]:
-    """Gaps of each axis, from twice all to 1; the one that takes longest to cross is halved."""
-    gaps = [2 * length for length in shape]
-    yield gaps
-    while max(gaps) > 1:
-        slowest = int(np.argmax(np.where(np.array(gaps) > 1, gaps / typical_steps, 0)))
-        gaps = [(g + 1) // 2 if k == slowest else g for k, g in enumerate(gaps)]
-        yield gaps
+def _halve_spacings(
+    shape: Sequence[int], typical_steps: NDArray[np.float64]
+) -> Iterator[list[int]]:
+    """Spacings of each axis, from twice all to 1; the one that takes longest to cross is halved."""
+    spacings = [2 * length for length in shape]
+    yield spacings
+    while max(spacings) > 1:
+        slowest = int(np.argmax(np.where(np.array(spacings) > 1, spacings / typical_steps, 0)))
+        spacings = [(g + 1) // 2 if k == slowest else g for k, g in enumerate(spacings)]
+        yield spacings
 
 
 def interpolate(c: Any, interpolation: Sequence[Any]) -> Any:
@@ -460,18 +462,19 @@ def _assemble_system(
 
 def apply_correction(coarse: CoarseCorrection, residual: Any) -> Any:
     """M residual, in the precision of the residual; on the nodes, always in double."""
-    interpolation = _cast_like(residual, coarse.interpolation)
-    restriction = _cast_like(residual, coarse.restriction)
-    c = _solve_coarse(coarse, restrict(residual, restriction).ravel())
-    return residual + interpolate(c.astype(residual.dtype), interpolation)
+    return _correct(coarse, residual, coarse.restriction, coarse.interpolation, _solve_coarse)
 
 
 def apply_adjoint_correction(coarse: CoarseCorrection, residual: Any) -> Any:
     """M' residual."""
-    interpolation = _cast_like(residual, coarse.interpolation)
-    restriction = _cast_like(residual, coarse.restriction)
-    c = _solve_coarse_adjoint(coarse, restrict(residual, interpolation).ravel())
-    return residual + interpolate(c.astype(residual.dtype), restriction)
+    to_nodes = coarse.interpolation
+    return _correct(coarse, residual, to_nodes, coarse.restriction, _solve_coarse_adjoint)
+
+
+def _correct(coarse: CoarseCorrection, residual, to_nodes, from_nodes, solve) -> Any:
+    dtype = residual.dtype
+    c = solve(coarse, restrict(residual, [basis.astype(dtype) for basis in to_nodes]).ravel())
+    return residual + interpolate(c.astype(dtype), [basis.astype(dtype) for basis in from_nodes])
 
 
 def _solve_coarse(coarse: CoarseCorrection, rhs: Any) -> Any:
@@ -489,10 +492,5 @@ def _solve_coarse_adjoint(coarse: CoarseCorrection, rhs: Any) -> Any:
 
 def _solve_blocks(factors: BlockFactors, coarse: CoarseCorrection, rhs: Any) -> Any:
     block_size = factors.levels[0].inverse.shape[1] if factors.levels else len(rhs)
-    return factors.solve(rhs[coarse.block_order].reshape(-1, block_size)).ravel()[
-        coarse.block_position
-    ]
-
-
-def _cast_like(x: Any, matrices: Sequence[Any]) -> list[Any]:
-    return [matrix.astype(x.dtype) for matrix in matrices]
+    blocks = rhs[coarse.block_order].reshape(-1, block_size)
+    return factors.solve(blocks).ravel()[coarse.block_position]

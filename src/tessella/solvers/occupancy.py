@@ -27,12 +27,12 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, round_down, round_up
-from tessella.solvers.engine import Engine
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.hitting_times import bound_policy_hitting_time
 from tessella.solvers.method import validate_tol
 from tessella.solvers.mixed_precision import scale_residual, to_single_precision
 from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.prepared_model import PreparedModel
 
 # A correction that leaves more of the residual than this has failed.
 CORRECTION_MAX_RESIDUAL_RATIO = 0.5
@@ -109,30 +109,30 @@ def compute_visits(
     tol = validate_tol(tol) or 1e-11
     plan = plan_for_policies(mdp, plan)
     mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
-    return compute_visits_with(Engine(plan), checked_policy, mu, tol, max_rounds, guess)
+    return compute_visits_with(PreparedModel(plan), checked_policy, mu, tol, max_rounds, guess)
 
 
 @in_float64
 def compute_visits_with(
-    engine: Engine,
+    prepared: PreparedModel,
     checked_policy: Policy,
     mu: NDArray,
     tol: float,
     max_rounds: int = 200,
     guess: NDArray | None = None,
 ) -> Occupancy:
-    """The same on an engine, from the distribution ``mu`` (grid) of the first state."""
-    mdp = engine.mdp
+    """The same for a prepared model, from the distribution ``mu`` (grid) of the first state."""
+    mdp = prepared.mdp
     actions = checked_policy.table
-    use_single = engine.plan.evaluation == "single"
-    factor = _compute_error_factor(engine, actions)
-    floor = engine.adjoint_rounding_floor * engine.contraction_gap * factor
+    use_single = prepared.plan.evaluation_precision == "single"
+    factor = _compute_error_factor(prepared, actions)
+    floor = prepared.adjoint_rounding_floor * prepared.contraction_gap * factor
     target = max(tol, 2 * floor)
-    policy, rhs = to_backend(engine.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
-    system = engine.backend, engine.build_policy_data(policy), policy, rhs
+    policy, rhs = to_backend(prepared.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
+    system = prepared.backend, prepared.build_policy_data(policy), policy, rhs
     d = rhs
     if guess is not None:
-        d = to_backend(engine.backend, guess.reshape(mu.shape).astype(float))
+        d = to_backend(prepared.backend, guess.reshape(mu.shape).astype(float))
     residual = bound = np.inf
     for _ in range(max_rounds):
         previous = residual
@@ -141,7 +141,7 @@ def compute_visits_with(
         if bound <= target:
             return Occupancy(mdp, checked_policy, mu, np.asarray(d), bound)
         if residual > CORRECTION_MAX_RESIDUAL_RATIO * previous:
-            d = _solve_directly(engine, np.asarray(actions), rhs, d)
+            d = _solve_directly(prepared, np.asarray(actions), rhs, d)
     reached = round_up(bound)
     needed = round_down(target)
     raise NotConverged(f"occupancy: bound {reached} after {max_rounds} rounds, not {needed}")
@@ -156,25 +156,24 @@ def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, 
     return trial, float(residual)
 
 
-def _compute_error_factor(engine: Engine, table: NDArray) -> float:
+def _compute_error_factor(prepared: PreparedModel, table: NDArray) -> float:
     """What the sum of a residual is multiplied by to bound the sum of the errors."""
-    if engine.mdp.criterion.has_gain:
-        return 1 + 2 * bound_policy_hitting_time(
-            engine, table
-        )  # of (I - P + mean)^-1: see ``hitting_times``
-    return 1 / engine.contraction_gap
+    if prepared.mdp.criterion.has_gain:
+        # The norm of (I - P + mean)^-1: see ``hitting_times``.
+        return 1 + 2 * bound_policy_hitting_time(prepared, table)
+    return 1 / prepared.contraction_gap
 
 
-def _solve_directly(engine: Engine, table: NDArray, rhs, d):
+def _solve_directly(prepared: PreparedModel, table: NDArray, rhs, d):
     """The occupancy by a direct solve, where dynamics offer one."""
-    mdp = engine.mdp
+    mdp = prepared.mdp
     if not mdp.criterion.is_discounted:
         return d
-    system = engine.dynamics.factorise_policy_system(table, mdp.discount)
+    system = prepared.dynamics.factorise_policy_system(table, mdp.discount)
     if system is None:
         return d
     solution = system.solve(np.asarray(rhs).ravel(), trans="T")
-    return to_backend(engine.backend, solution.reshape(d.shape))
+    return to_backend(prepared.backend, solution.reshape(d.shape))
 
 
 @compile_per_shape("backend", "single")

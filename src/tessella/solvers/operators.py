@@ -19,8 +19,11 @@ import numpy as np
 from tessella.criteria.criterion import CriterionKernel
 from tessella.mdp.dynamics import Backend, fold_actions
 from tessella.numerics import array_namespace
+from tessella.rounding import EPS
 from tessella.solvers.multigrid import apply_adjoint_correction, apply_correction
 
+DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: the target without a tolerance ...
+TARGET_FLOOR_MULTIPLE = 2.0  # ... but no less than this multiple of what rounding leaves
 MIN_REWARD_SCALE = 1e-280  # rewards below this are rejected: their products could vanish
 
 
@@ -32,13 +35,12 @@ class AccuracySettings(NamedTuple):
     reward_error: np.float64  # absolute error of the rewards, likewise
     reward_scale: np.float64
     tol: np.float64  # 0: as good as is reasonable
-    relative_tolerance: (
-        np.float64
-    )  # what is reasonable: this share of the largest value, above rounding
+    # What is reasonable: this share of the largest value, above rounding.
+    relative_tolerance: np.float64
 
 
 class ModelData(NamedTuple):
-    """The numbers of a model, as the kernels take them."""
+    """The numbers of a model, as compiled functions take them."""
 
     arrays: Any  # of the dynamics
     feasible: Any  # (A, *grid), or None
@@ -66,9 +68,10 @@ class Operators:
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
-        return self._build_q(self.criterion.discount * value)
+        return self.q_of_discounted(self.criterion.discount * value)
 
-    def _build_q(self, discounted: Any) -> Callable[[Any], Any]:
+    def q_of_discounted(self, discounted: Any) -> Callable[[Any], Any]:
+        """The same from discount * value."""
         backend = self.backend
         feasible = self.data.feasible
         xp = array_namespace(discounted)
@@ -126,7 +129,7 @@ class Operators:
         q_A = self._compute_all_q(discounted)
         if q_A is not None:
             return q_A.max(axis=0), q_A.argmax(axis=0).astype(np.int32)
-        q_of = self._build_q(discounted)
+        q_of = self.q_of_discounted(discounted)
         xp = array_namespace(discounted)
 
         def step(action, carry):
@@ -222,7 +225,7 @@ class Operators:
         """eta: how far computed action values at ``value``, and at shift + value, may be off.
 
         With a ``backup``, how far that is off, which only the best actions decide. In a table a
-        reward is what an action value has beside the next values, so theirs are no larger than
+        reward is what an action value has apart from the next values, so theirs are no larger than
         |b| + |gain| + largest max|v|, however large those of actions are that nobody takes.
         """
         accuracy = self.data.accuracy
@@ -248,3 +251,36 @@ class Operators:
 def max_abs(x: Any) -> Any:
     """max |x|."""
     return abs(x).max()
+
+
+def compute_rounding_floor(data: ModelData, floor):
+    """What rounding leaves of the bound, however large the present point is.
+
+    No value exceeds that of the largest reward in every period, so distant points change nothing.
+    """
+    n = data.accuracy
+    criterion = data.criterion
+    value_bound = criterion.value_bound(n.reward_scale)
+    # All of it may be in the shift, and then the gain is as large as a reward.
+    sums = n.relative_rounding * (
+        n.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
+    )
+    model_error = n.reward_error + n.row_error * criterion.contraction_factor * value_bound
+    eta = sums + model_error + criterion.row_sum_error(value_bound, value_bound)
+    return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
+
+
+def compute_target(data: ModelData, floor):
+    """The bound at which a run may stop."""
+    return target_above(data, compute_rounding_floor(data, floor))
+
+
+def target_above(data: ModelData, rounding_floor):
+    """The tolerance, or without one a share of the values that rounding allows."""
+    scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
+    tol = data.accuracy.tol
+    xp = array_namespace(rounding_floor)
+    default_target = xp.maximum(
+        data.accuracy.relative_tolerance * scale, TARGET_FLOOR_MULTIPLE * rounding_floor
+    )
+    return xp.where(tol > 0, tol, default_target)

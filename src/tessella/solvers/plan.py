@@ -21,11 +21,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tessella.errors import counted
 from tessella.mdp.describe import largest_intermediate, model_bytes
-from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import (
     Partition,
@@ -36,10 +35,9 @@ from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.method import Method
-from tessella.solvers.mixed_precision import MixedPrecision
 from tessella.solvers.multigrid import bytes_of_correction
+from tessella.solvers.operators import DEFAULT_RELATIVE_TOLERANCE
 
-DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: what a solve aims at without a tolerance
 TIMED_SWEEPS = 3  # sweeps that are timed
 
 
@@ -158,14 +156,14 @@ def estimate_cost(
         compiled=partition is not None or plan.backend == "jax",
         devices=max(len(plan.devices), 1),
     )
-    if not calibrate or not estimate.fits or isinstance(mdp.dynamics, FiniteHorizonDynamics):
+    if not calibrate or not estimate.fits or mdp.dynamics.n_periods is not None:
         return estimate
     return replace(estimate, sweep_seconds=measure_sweep_seconds(plan, partition))
 
 
 def _find_blocks(plan: ExecutionPlan) -> Partition | None:
     """How a model that is swept in place is cut into blocks; None where it is not."""
-    block_states = getattr(plan.method, "block_states", None)
+    block_states = plan.method.states_per_block
     return None if block_states is None else partition_by_size(plan.mdp.dynamics, block_states)
 
 
@@ -176,19 +174,19 @@ def _count_sharing_devices(device_list: Sequence[Any]) -> int:
 
 def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
     """Bytes by what they hold where values are swept in place."""
-    assert isinstance(mdp.dynamics, Staged)
+    dynamics = cast(Staged, mdp.dynamics)
     slice_states = math.prod(mdp.grid.shape) // partition.length  # states of one place of the axis
     n_blocks = len(partition.blocks)
     arrays = {
         "the model's own, in blocks": n_blocks
-        * _count_window_bytes(mdp.dynamics, partition, factors=True)
+        * _count_window_bytes(dynamics, partition, factors=True)
     }
     if mdp.feasible is not None:
         arrays["feasible actions"] = (
             n_blocks * partition.block_with_halo * slice_states * mdp.n_actions
         )
     widest_array = -(
-        -largest_intermediate(mdp.dynamics) * partition.block_with_halo // partition.length
+        -largest_intermediate(dynamics) * partition.block_with_halo // partition.length
     )
     return arrays | {
         "values": 8
@@ -217,8 +215,7 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     own_bytes = model_bytes(mdp.dynamics)
     partition = _find_shards(plan)
     if partition is not None:
-        assert isinstance(mdp.dynamics, Staged)
-        own_bytes = _count_window_bytes(mdp.dynamics, partition)
+        own_bytes = _count_window_bytes(cast(Staged, mdp.dynamics), partition)
         n = n * partition.block_length // partition.length
         widest_array = -(-widest_array * partition.block_with_halo // partition.length)
     arrays = {"the model's own": own_bytes}
@@ -234,16 +231,16 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         "in between": 16 * widest_array,
     }
     single = {"in single precision": 4 * n * 3 + own_bytes // 2}
-    if isinstance(plan.method, MixedPrecision):
+    if plan.method.uses_single_precision:
         return arrays | single
     if not plan.method.solves_linear_systems:
         return arrays
     arrays["linear systems"] = 24 * n
-    if plan.correction == "none":
+    if plan.preconditioner == "none":
         return arrays
-    from tessella.solvers.engine import Engine
+    from tessella.solvers.prepared_model import PreparedModel
 
-    arrays["coarse nodes"] = bytes_of_correction(Engine(plan).coarse_axes)
+    arrays["coarse nodes"] = bytes_of_correction(PreparedModel(plan).coarse_axes)
     return arrays if plan.backend == "numpy" else arrays | single
 
 
@@ -255,8 +252,8 @@ def _find_shards(plan: ExecutionPlan) -> Partition | None:
 
 
 def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
-    if isinstance(mdp.dynamics, FiniteHorizonDynamics):
-        return len(mdp.dynamics.periods)
+    if mdp.dynamics.n_periods is not None:
+        return mdp.dynamics.n_periods
     if not mdp.criterion.is_discounted:
         return None
     scale = mdp.dynamics.reward_scale
@@ -298,13 +295,14 @@ def _device_memory() -> Mapping[str, int]:
 
 def measure_sweep_seconds(plan: ExecutionPlan, partition: Partition | None = None) -> float:
     """Seconds of one plain sweep by this plan, after compiling; in blocks of a partition."""
-    from tessella.solvers.engine import Engine, run_sweeps
     from tessella.solvers.in_place import build_in_place_sweep
+    from tessella.solvers.prepared_model import PreparedModel
+    from tessella.solvers.rounds import run_sweeps
 
-    engine = Engine(plan)
-    sweep = partial(run_sweeps, engine)
+    prepared = PreparedModel(plan)
+    sweep = partial(run_sweeps, prepared)
     if partition is not None:
-        sweep = build_in_place_sweep(engine, partition)
+        sweep = build_in_place_sweep(prepared, partition)
     sweep(1)
     started = time.perf_counter()
     sweep(TIMED_SWEEPS)

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from tessella.numerics import array_namespace
 from tessella.solvers.method import Method, require_between, require_whole_number
+from tessella.solvers.operators import Operators, compute_target
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import IterationState
-    from tessella.solvers.operators import Operators
+    from tessella.solvers.rounds import IterationState
 
 SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
 
@@ -49,7 +49,7 @@ class PolicyIteration(Method):
         super().__post_init__()
         require_whole_number(self, "max_products", 1)
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         t = self.thresholds
         forcing = t.exact_relative_tolerance
         if operators.data.coarse is not None:
@@ -78,7 +78,7 @@ class InexactPolicyIteration(Method):
         require_between(self, "forcing", 0, 1)
         require_whole_number(self, "max_products", 1)
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         t = self.thresholds
         if operators.has_cheap_bellman:
             return compute_next_value(operators, state, self.forcing, self.max_products, t)
@@ -142,8 +142,6 @@ def run_greedy_sweeps(
     operators: Operators, state: IterationState, t: EvaluationThresholds
 ) -> GreedyState:
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
-    from tessella.solvers.kernels import compute_target
-
     criterion = operators.criterion
     goal = float(compute_target(operators.data, state.floor)) / 2
     previous_span = float(criterion.span(state.backup - state.value))
@@ -246,8 +244,6 @@ def choose_relative_tolerance(
 
 def compute_target_ratio(operators: Operators, state: IterationState, t: EvaluationThresholds):
     """The share of its bound that a run may end with; smaller if no tolerance was given."""
-    from tessella.solvers.kernels import compute_target
-
     data = operators.data
     ratio = compute_target(operators.data, state.floor) / state.bound
     if data.coarse is not None:

@@ -25,23 +25,6 @@ if TYPE_CHECKING:
 CLASSES_MAX_STATES = 200_000
 
 
-def _build_chain(mdp: MDP, table: NDArray) -> csr_array:
-    """(S, S) P_pi, sparse."""
-    from scipy.sparse import csr_array, diags_array
-
-    actions = table.ravel()
-    matrices = [
-        diags_array((actions == a).astype(float)) @ matrix
-        for a, matrix in enumerate(mdp.dynamics.to_sparse())
-    ]
-    return csr_array(sum(matrices[1:], matrices[0]))
-
-
-def find_recurrent_classes(mdp: MDP, table: NDArray) -> list[NDArray[np.int64]]:
-    """Flat states of each recurrent class of the policy ``table`` (grid of action indices)."""
-    return find_closed_classes(_build_chain(mdp, table))
-
-
 def find_closed_classes(chain: csr_array) -> list[NDArray[np.int64]]:
     """Sets of states that reach one another and nothing else, by the positive entries."""
     from scipy.sparse.csgraph import connected_components
@@ -54,8 +37,19 @@ def find_closed_classes(chain: csr_array) -> list[NDArray[np.int64]]:
     has_exit = np.zeros(count, dtype=bool)
     has_exit[component[row[component[row] != component[column]]]] = True
     order = np.argsort(component, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(component, minlength=count))[:-1])
-    return [parts[k] for k in np.flatnonzero(~has_exit)]
+    ends = np.cumsum(np.bincount(component, minlength=count))
+    starts = np.concatenate([[0], ends[:-1]])
+    return [order[starts[k] : ends[k]] for k in np.flatnonzero(~has_exit)]
+
+
+def find_endless_classes(chain: csr_array) -> list[NDArray[np.int64]]:
+    """Those of them in which the process does not end: no row lacks anything to 1."""
+    row_sums = chain.sum(axis=1)
+    return [
+        states
+        for states in find_closed_classes(chain)
+        if not row_sums[states].min() < 1 - ENDING_MIN_DEFICIT
+    ]
 
 
 def redirect_policy_to(
@@ -100,7 +94,7 @@ def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
 
 def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a fixed policy that has several; of another it is not known whether all must."""
-    classes = find_recurrent_classes(mdp, table)
+    classes = find_closed_classes(mdp.dynamics.policy_matrix(table))
     if len(classes) > 1 and evaluates_policy:
         gain_intervals = [(-np.inf, np.inf)] * len(classes)
         refuse_several_gains(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
@@ -114,9 +108,8 @@ def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
 def _refuse_endless_class(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a policy that never ends once it is in some class, and is paid there."""
     reward = np.take_along_axis(mdp.reward, table.reshape(-1, 1), axis=1)[:, 0]
-    row_sums = _build_chain(mdp, table).sum(axis=1)
-    for states in find_recurrent_classes(mdp, table):
-        if reward[states].any() and row_sums[states].min() > 1 - ENDING_MIN_DEFICIT:
+    for states in find_endless_classes(mdp.dynamics.policy_matrix(table)):
+        if reward[states].any():
             subject = "this policy" if evaluates_policy else "the best policy found so far"
             raise ModelError(
                 "the total reward needs policies that end",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, FileError, counted, is_number
+from tessella.errors import ArgumentError, FileError, NotConverged, counted, is_number
 from tessella.files import atomic_write, read_errors
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.events import average_unit
@@ -53,27 +53,51 @@ class Status(Enum):
     """How a run ended; the value of a member is the sentence that says so."""
 
     CONVERGED = "bound {bound} is within the tolerance {target}"
+    SOLVED_BY_PERIODS = "every period was solved once; rounding leaves {bound}"
+    SOLVED_DIRECTLY = "float64 leaves a bound of {bound}"
     TOO_WIDE = "float64 leaves a bound of {bound}, too wide to be of use"
     ROUNDING_LIMIT = (
         "float64 cannot certify tol={target} for this model: rounding leaves a bound of {bound}; "
         "ask for more than that, or for tol=None"
     )
     STOPPED = "stopped by the callback after {sweeps} at bound {bound}"
+    STOPPED_EARLY = (
+        "stopped by the callback after {count} of {periods} periods, counted from the last; "
+        "earlier times have the value 0"
+    )
     NO_PROGRESS = "no further progress after {sweeps}, at bound {bound}, short of {target}"
     LIMIT = "{limit} at bound {bound}, short of {target}"
     BROKE_DOWN = "the run broke down after {sweeps}: its numbers are not finite"
 
-    def describe(self, bound: float, target: float, sweeps: int, limit: str) -> str:
-        """The sentence; ``limit`` says what it means that no sweep is left."""
-        figures = {"bound": round_up(bound), "target": f"{target:.3g}"}
-        return self.value.format(**figures, sweeps=counted(sweeps, "sweep"), limit=limit)
+    @property
+    def is_converged(self) -> bool:
+        return self in (Status.CONVERGED, Status.SOLVED_BY_PERIODS, Status.SOLVED_DIRECTLY)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self in (Status.STOPPED, Status.STOPPED_EARLY)
+
+
+def find_status(
+    bound: float, target: float, *, at_floor: bool, is_stopped: bool, is_at_limit: bool = True
+) -> Status:
+    """How a run with this bound ended; ``at_floor`` where rounding leaves no smaller one."""
+    if np.isnan(bound):
+        return Status.BROKE_DOWN
+    if bound <= target:
+        return Status.CONVERGED
+    if at_floor:
+        return Status.ROUNDING_LIMIT
+    if is_stopped:
+        return Status.STOPPED
+    return Status.LIMIT if is_at_limit else Status.NO_PROGRESS
 
 
 class Precision(NamedTuple):
     """How well values and their comparisons are known."""
 
     error: float  # on |V - V*|, or on |h - h*|, both 0 in the first state; inf: nothing is known
-    tie: float  # action values nearer than this are not told apart
+    tie: float  # action values nearer than this are not distinguished
 
 
 @with_host_arrays("value")
@@ -87,7 +111,7 @@ class Result:
         gain: reward per period, where that is the criterion. Then ``error_bound`` is that of the
             gain, and the values are relative: 0 in the first state.
         converged: whether the tolerance was met; ``reason`` says why the iteration ended.
-        table: (grid) the policy, where elimination found it: rounded values do not tell it.
+        table: (grid) the policy, where elimination computed it: rounded values do not show it.
     """
 
     value: NDArray[np.float64]
@@ -127,6 +151,38 @@ class Result:
         return "converged" if self.converged else f"not converged ({self.reason})"
 
 
+def end_run(
+    status: Status,
+    value: Any,
+    bound: float,
+    target: float | None,
+    history: History,
+    *,
+    may_raise: bool,
+    gain: float | None = None,
+    table: NDArray[np.int32] | None = None,
+    **figures: object,
+) -> Result:
+    """The result of a run that ended so; raises NotConverged for a failure, if it ``may_raise``.
+
+    ``target`` is the bound that was to be reached, and ``figures`` are what else the sentence of
+    the status mentions. A run that broke down has no result.
+    """
+    reason = status.value.format(
+        bound=round_up(bound),
+        target="none" if target is None else f"{target:.3g}",
+        count=len(history),
+        sweeps=counted(len(history), "sweep"),
+        **figures,
+    )
+    if status is Status.BROKE_DOWN:
+        raise NotConverged(reason)
+    result = Result(value, bound, status.is_converged, reason, history, gain=gain, table=table)
+    if may_raise and not (status.is_converged or status.is_stopped):
+        raise NotConverged(reason, result)
+    return result
+
+
 def write_average(mdp: MDP, result: Result) -> str:
     """``32.77 per unit of time, off by at most 4e-12``: a gain per period, in its model's terms.
 
@@ -162,19 +218,6 @@ class Checkpoint:
             raise ArgumentError(requirement, value=f"got {self.every!r}")
 
 
-def as_checkpoint(source: str | Path | Checkpoint | None) -> Checkpoint | None:
-    """A checkpoint as it is; a path as a checkpoint of every minute."""
-    return source if source is None or isinstance(source, Checkpoint) else Checkpoint(source)
-
-
-@dataclass(frozen=True, eq=False)
-class SavedRun:
-    """What a file holds of a run."""
-
-    value: NDArray[np.float64]
-    history: History
-
-
 class CheckpointWriter:
     """Keeps one run of a model: reads what there is, and writes when it is time."""
 
@@ -186,8 +229,8 @@ class CheckpointWriter:
         self.rounds_per_check = 1  # rounds between two readings of the clock
         self._last_write = time.monotonic()
 
-    def load_run(self) -> SavedRun | None:
-        """What the file holds; None where there is none. One of another model is refused."""
+    def load_run(self) -> tuple[NDArray[np.float64], History] | None:
+        """(value, history) of the file; None where there is none. Refuses that of another model."""
         if not self.path.exists():
             return None
         with read_errors(self.path, "a checkpoint"), np.load(self.path, allow_pickle=False) as file:
@@ -205,11 +248,10 @@ class CheckpointWriter:
             value = file["value"].reshape(self.shape)
             if value.dtype != np.float64 or not np.isfinite(value).all():
                 raise FileError("the value of a checkpoint must be finite")
-            return SavedRun(value, history)
+            return value, history
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to write; also finds how many rounds fit before the next check."""
+    def check_clock(self) -> bool:
+        """Whether it is time to write; also sets how many rounds come before the next check."""
         elapsed = time.monotonic() - self._last_write
         self.rounds_per_check = (
             min(2 * self.rounds_per_check, 1 << 20) if elapsed < self.interval_seconds / 2 else 1

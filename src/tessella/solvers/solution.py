@@ -43,7 +43,7 @@ def _load_model(path: str | Path, fingerprint: str) -> MDP:
 
 
 def make_optimal_policy(mdp: MDP, table: Any) -> Policy:
-    """The optimal policy of ``mdp``, from its table, which may stand on the device."""
+    """The optimal policy of ``mdp``, from its table, which may be on the device."""
     name = mdp.action_name
     if isinstance(table, np.ndarray):
         return Policy.from_table(mdp.grid, mdp.actions, table, name="optimal", action_name=name)
@@ -67,11 +67,15 @@ def _refuse_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
         raise FileError(requirement, value=f"it differs in {wrong[0][0]!r}" if wrong else "")
 
 
-def _solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solution:
-    """The solution that a file holds, once all of it is checked."""
+def _refuse_other_numbers(data: dict[str, NDArray]) -> None:
     for name in ("value", "q", "margin", "history_bound", "history_seconds"):
         if data[name].dtype != np.float64 or np.isnan(data[name]).any():
             raise FileError(f"{name!r} must hold floats, none of them NaN")
+
+
+def _make_loaded_solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solution:
+    """The solution that a file holds, once all of it is checked."""
+    _refuse_other_numbers(data)
     bounds = [float(about[n]) for n in ("error_bound", "value_error", "tie_tolerance")]
     gain = float(about["gain"]) if "gain" in about else None
     if not (np.isfinite(data["value"]).all() and all(bound >= 0 for bound in bounds)):
@@ -137,7 +141,7 @@ class Solution(Result):
     """The optimum of a model: a ``Result`` whose value is V, near V*.
 
     Attributes:
-        policy: the greedy policy. Where actions cannot be told apart, the lowest index among them.
+        policy: the greedy policy. Among tied actions, the lowest index.
             So an action of it loses at most ``2 tie_tolerance`` where it is taken.
         margin: (grid) best minus second-best action value; inf where only one action is feasible.
         method: the name of the method that found it.
@@ -165,11 +169,11 @@ class Solution(Result):
     def _precision(self) -> Precision:
         if self.precision is not None:
             return self.precision
-        from tessella.solvers.engine import Engine
         from tessella.solvers.hitting_times import bound_relative_error
+        from tessella.solvers.prepared_model import PreparedModel
 
-        engine = Engine(self.policy_plan)
-        return bound_relative_error(engine, self.value, self.policy.table, self.error_bound)
+        prepared = PreparedModel(self.policy_plan)
+        return bound_relative_error(prepared, self.value, self.policy.table, self.error_bound)
 
     @property
     def value_error(self) -> float:
@@ -190,7 +194,7 @@ class Solution(Result):
         return self.margin > self.tie_tolerance
 
     def ties(self, table: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """(grid) whether the actions of a (grid) table cannot be told from the best ones."""
+        """(grid) whether the actions of a (grid) table tie with the best ones."""
         lost = self.q.max(axis=-1) - np.take_along_axis(self.q, table[..., None], axis=-1)[..., 0]
         known = self.tie_tolerance if np.isfinite(self.tie_tolerance) else 0.0
         return (lost <= known) | (table == self.policy.table)
@@ -211,9 +215,10 @@ class Solution(Result):
 
         They lie within half of ``tie_tolerance`` of the optimal ones.
         """
-        from tessella.solvers.engine import Engine, compute_q_values
+        from tessella.solvers.bounds import compute_q_values
+        from tessella.solvers.prepared_model import PreparedModel
 
-        return compute_q_values(Engine(self.policy_plan), self.value)
+        return compute_q_values(PreparedModel(self.policy_plan), self.value)
 
     def _coordinates(self) -> Variables:
         """The values along each dimension: the grid's axes, and the action with its components."""
@@ -316,7 +321,7 @@ class Solution(Result):
             _refuse_shapes(file.variables, mdp)
             data = read_variable(file.variables, os.path.getsize(path))
             refuse_altered(metadata, data)
-            return _solution(mdp, metadata, data)
+            return _make_loaded_solution(mdp, metadata, data)
 
     @property
     def _accuracy_text(self) -> str:

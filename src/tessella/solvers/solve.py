@@ -12,13 +12,12 @@ from tessella.errors import ArgumentError, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.average_reward import solve_average_reward
-from tessella.solvers.backward_induction import BackwardInduction, run_backward_pass
-from tessella.solvers.engine import Engine, decide
+from tessella.solvers.bounds import Decision, decide
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
-from tessella.solvers.in_place import InPlace, iterate_in_place
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
-from tessella.solvers.result import Checkpoint, CheckpointWriter, Precision, Result, as_checkpoint
+from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.result import Checkpoint, CheckpointWriter, Precision, Result
 from tessella.solvers.solution import Solution, make_optimal_policy
 
 
@@ -63,84 +62,57 @@ def solve(
                 value=f"got plan and {' and '.join(given)}",
             )
     method = plan.method
-    engine = Engine(plan, method.tolerance(mdp))
-    checkpoint_writer = _make_checkpoint_writer(engine, method, checkpoint)
-    if isinstance(method, BackwardInduction):
-        return _solve_by_periods(engine, method, callback, partial)
-    if isinstance(method, InPlace):
-        return _solve_in_place(engine, method, callback, partial)
+    prepared = PreparedModel(plan, method.tolerance(mdp))
+    checkpoint_writer = _make_checkpoint_writer(prepared, method, checkpoint)
+    if method.has_own_loop:
+        result, decision = method.run(prepared, callback, partial)
+        return _make_solution(prepared, result, decision)
     if mdp.criterion.requires_absorption:
-        engine, result = solve_total_reward(engine, method, callback=callback, partial=partial)
-    elif method.solves_linear_systems and engine.needs_coarse_correction:
-        result = solve_average_reward(engine, method, callback=callback, partial=partial)
+        prepared, result = solve_total_reward(prepared, method, callback=callback, partial=partial)
+    elif method.solves_linear_systems and prepared.needs_coarse_correction:
+        result = solve_average_reward(prepared, method, callback=callback, partial=partial)
     else:
         options = {"callback": callback, "partial": partial, "checkpoint_writer": checkpoint_writer}
-        result = iterate(engine, method, guess=method.begin(mdp), **options)
-    return _make_solution(engine, result, method.name)
-
-
-def _make_checkpoint_writer(
-    engine: Engine, method: Method, source: str | Path | Checkpoint | None
-) -> CheckpointWriter | None:
-    checkpoint = as_checkpoint(source)
-    if checkpoint is None:
-        return None
-    has_phases = engine.mdp.criterion.requires_absorption or (
-        method.solves_linear_systems and engine.needs_coarse_correction
-    )
-    if has_phases or isinstance(method, BackwardInduction | InPlace):
-        raise ArgumentError(
-            "checkpoints are supported for discounted models and for averages of at most "
-            f"{engine.plan.thresholds.coarse_min_states:,} states, "
-            "but not by BackwardInduction and InPlace",
-            value=f"this is {method.name}, {engine.mdp.criterion}, {engine.mdp.n_states:,} states",
-        )
-    if len({device.process_index for device in engine.plan.devices}) > 1:
-        requirement = "a checkpoint is kept by one process, whose devices have the whole model"
-        raise ArgumentError(requirement, value=f"got {checkpoint.path}")
-    return CheckpointWriter(checkpoint, engine.mdp)
-
-
-def _solve_by_periods(
-    engine: Engine, method: BackwardInduction, callback: Callback | None, partial: bool
-) -> Solution:
-    result, periods = run_backward_pass(engine, method, callback, partial)
-    return Solution(
-        **vars(result),
-        mdp=engine.mdp,
-        policy=make_optimal_policy(engine.mdp, periods.policy),
-        margin=periods.margin,
-        method=method.name,
-        precision=Precision(result.error_bound, float(periods.tie.max())),
-        plan=engine.plan,
+        result = iterate(prepared, method, guess=method.init(mdp), **options)
+    return _make_solution(
+        prepared, result, decide(prepared, result.get_raw("value"), result.error_bound)
     )
 
 
-def _solve_in_place(
-    engine: Engine, method: InPlace, callback: Callback | None, partial: bool
-) -> Solution:
-    in_place = iterate_in_place(engine, method, callback, partial)
-    return Solution(
-        **vars(in_place.result),
-        mdp=engine.mdp,
-        policy=make_optimal_policy(engine.mdp, in_place.policy),
-        margin=in_place.margin,  # type: ignore[arg-type]
-        method=method.name,
-        precision=Precision(in_place.result.error_bound, in_place.tie),
-        plan=engine.plan,
-    )
-
-
-def _make_solution(engine: Engine, result: Result, method: str) -> Solution:
-    mdp = engine.mdp
+def _make_solution(prepared: PreparedModel, result: Result, decision: Decision) -> Solution:
+    mdp = prepared.mdp
+    table = decision.policy if result.table is None else result.table
+    # The relative values of an average are bounded when first asked for.
     has_gain = result.gain is not None
-    decision = decide(engine, result.get_raw("value"), result.error_bound)
     return Solution(
         **vars(result),
         mdp=mdp,
-        policy=make_optimal_policy(mdp, decision.policy if result.table is None else result.table),
-        margin=decision.margin,  # type: ignore[arg-type]
-        method=method,
-        precision=None if has_gain else Precision(result.error_bound, float(decision.tie)),
-        plan=engine.plan,
+        policy=make_optimal_policy(mdp, table),
+        margin=decision.margin,
+        method=prepared.plan.method.name,
+        precision=None if has_gain else Precision(result.error_bound, decision.tie),
+        plan=prepared.plan,
     )
+
+
+def _make_checkpoint_writer(
+    prepared: PreparedModel, method: Method, source: str | Path | Checkpoint | None
+) -> CheckpointWriter | None:
+    mdp = prepared.mdp
+    if source is None:
+        return None
+    checkpoint = source if isinstance(source, Checkpoint) else Checkpoint(source)
+    has_phases = prepared.mdp.criterion.requires_absorption or (
+        method.solves_linear_systems and prepared.needs_coarse_correction
+    )
+    if has_phases or method.has_own_loop:
+        raise ArgumentError(
+            "checkpoints are supported for discounted models and for averages of at most "
+            f"{prepared.plan.thresholds.coarse_min_states:,} states, "
+            "but not by BackwardInduction and InPlace",
+            value=f"this is {method.name}, {mdp.criterion}, {mdp.n_states:,} states",
+        )
+    if len({device.process_index for device in prepared.plan.devices}) > 1:
+        requirement = "a checkpoint is kept by one process, whose devices have the whole model"
+        raise ArgumentError(requirement, value=f"got {checkpoint.path}")
+    return CheckpointWriter(checkpoint, prepared.mdp)

@@ -84,20 +84,17 @@ class Thresholds:
     long_row_entries: int = 10  # entries of a row, on average: linear systems are then iterated
     iterations_max_steps: int = 40  # steps of these iterations, of two products each
     dense_solve_max_states: int = 90  # states up to which a linear system is solved as a dense one
-    cheap_sweep_max_entries: int = (
-        1 << 18
-    )  # entries whose product takes little longer than its calls
+    # Entries whose product takes little longer than its calls.
+    cheap_sweep_max_entries: int = 1 << 18
     short_row_entries: int = 4  # entries for each pair: policies of such models settle late
     all_actions_max_pairs: int = 1 << 20  # pairs whose action values are held at once
     # Precision and method (benchmarks/methods.py).
     mixed_min_states: int = 10_000  # states from which on MixedPrecision is the method ...
-    mixed_max_discount: float = (
-        0.99  # ... up to this discount: beyond, linear solvers are quicker ...
-    )
+    # ... up to this discount: beyond, linear solvers are quicker ...
+    mixed_max_discount: float = 0.99
     mixed_max_sweep_ratio: int = 8  # ... where a sweep over all actions costs so many of one policy
-    single_min_states: int = (
-        10_000  # states from which on evaluations correct in single precision ...
-    )
+    # states from which on evaluations correct in single precision ...
+    single_min_states: int = 10_000
     single_max_discount: float = 0.999  # ... which loses 1 / (1 - discount) of its seven digits
     small_max_states: int = 10_000  # states of a small model, where better rounds pay
     small_forcing: float = 1e-2  # share of the residual that an evaluation may leave there ...
@@ -110,9 +107,8 @@ class Thresholds:
     accelerator_min_states: int = 1 << 22  # states from which on an accelerator is used in full
     tiled_min_states: int = 1 << 22  # states from which on kernels cut the grid into tiles
     # Certificates (benchmarks/certify.py) and rules (benchmarks/rules.py).
-    fine_occupancy_max_states: int = (
-        10_000  # states, up to which the finest tolerance costs nothing
-    )
+    # states, up to which the finest tolerance costs nothing
+    fine_occupancy_max_states: int = 10_000
     blocks_min_states: int = 1_000_000  # states from which on a certificate is computed in blocks
     dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows ...
     dense_rules_max_entries: int = 60_000_000  # ... of so many entries in all

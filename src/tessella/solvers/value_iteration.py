@@ -1,7 +1,7 @@
 """Value iteration and modified policy iteration: sweeps, without solving a linear system.
 
 Value iteration is v <- T v, damped where the criterion needs it. The two-sided bounds of
-``kernels`` shrink with the *span* of T v - v, which usually falls much faster than discount^k, so
+``rounds`` shrink with the *span* of T v - v, which usually falls much faster than discount^k, so
 the loop stops long before the classical test would.
 
 Modified policy iteration is v <- T_pi^m T v, with pi greedy at v. Sweeps of one policy cost less
@@ -17,8 +17,8 @@ from tessella.numerics import array_namespace
 from tessella.solvers.method import Method, require_whole_number
 
 if TYPE_CHECKING:
-    from tessella.solvers.kernels import IterationState
     from tessella.solvers.operators import Operators
+    from tessella.solvers.rounds import IterationState
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ValueIteration(Method):
 
     requires_jax = False
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         return operators.criterion.step(state.value, state.backup)
 
 
@@ -43,7 +43,7 @@ class ModifiedPolicyIteration(Method):
         super().__post_init__()
         require_whole_number(self, "partial_sweeps", 0)
 
-    def refine(self, operators: Operators, state: IterationState):
+    def step(self, operators: Operators, state: IterationState):
         def sweep(value):
             return operators.policy_step(state.policy, value)
 

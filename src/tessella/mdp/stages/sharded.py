@@ -59,15 +59,20 @@ class ShardedBackend(Backend):
             check_vma=False,
         )
 
-    def shared_backup(self, arrays, w_S, pay):
+    def shard_layout(self, shape: tuple[int, ...]) -> ShardLayout:
+        return ShardLayout(self, shape)
+
+    def shared_backup(self, arrays, w_S, with_reward):
         def work(arrays, w):
-            return self.block_backend.shared_backup(_local_arrays(arrays), self._with_halo(w), pay)
+            return self.block_backend.shared_backup(
+                _local_arrays(arrays), self._with_halo(w), with_reward
+            )
 
         return self._on_every_device(work, self.partition_spec)(arrays, w_S)
 
-    def action_backup(self, arrays, w, action, pay):
+    def action_backup(self, arrays, w, action, with_reward):
         def work(arrays, w, action):
-            backup = self.block_backend.action_backup(_local_arrays(arrays), w, action, pay)
+            backup = self.block_backend.action_backup(_local_arrays(arrays), w, action, with_reward)
             return self.partition.without_halo(backup)
 
         return self._on_every_device(work, self.partition_spec, P())(arrays, w, jnp.asarray(action))
@@ -78,7 +83,7 @@ class ShardedBackend(Backend):
 
         return self.block_backend.supports_policy_arrays(jax.tree.map(without_first, arrays))
 
-    def finish_policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, with_reward):
         # The policy of a place matters to that place alone: around them any action will do.
         around = [(0, 0)] * policy.ndim
         around[self.partition.axis] = self.partition.halo_below, self.partition.halo_above
@@ -86,7 +91,7 @@ class ShardedBackend(Backend):
         def work(arrays, w, policy):
             wide = jnp.pad(policy, around)
             local = _local_arrays(arrays)
-            backup = self.block_backend.finish_policy_backup(local, w, wide, pay)
+            backup = self.block_backend.finish_policy_backup(local, w, wide, with_reward)
             return self.partition.without_halo(backup)
 
         specs = self.partition_spec, self.partition_spec
@@ -170,6 +175,9 @@ class ShardLayout:
 
     def to_result(self, array: jax.Array) -> ShardedArray:
         return ShardedArray(array, self.partition)
+
+    def from_result(self, array: ShardedArray) -> jax.Array:
+        return array.array
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,6 +61,9 @@ class Staged(Dynamics):
     context: EvaluationContext
     stages: tuple[CompiledStage, ...]
 
+    has_stages = True
+    offers_rows = True
+
     @staticmethod
     def build(
         context: EvaluationContext,
@@ -321,7 +324,7 @@ class StageBackend(Backend):
     """The compiled side: operations in the order of events.
 
     The backward pass runs through them from the last. All of it is linear apart from what is paid,
-    so ``jax.linear_transpose`` of a pass with ``pay=False`` is the forward (occupancy) pass.
+    so ``jax.linear_transpose`` of a pass without reward is the forward (occupancy) pass.
     """
 
     operations: tuple[CompiledOperation, ...]
@@ -332,7 +335,7 @@ class StageBackend(Backend):
         """Operations from here to the end depend on no action."""
         return _count_to_last([operation.depends_on_action for operation in self.operations])
 
-    def _backward(self, arrays, w, action, pay, indices):
+    def _backward(self, arrays, w, action, with_reward, indices):
         """Through some operations; in between w is an open mesh where that is enough."""
         import jax.numpy as jnp
 
@@ -342,18 +345,20 @@ class StageBackend(Backend):
             if jnp.ndim(action) or not operation.kind.accepts_broadcast_input:
                 w = jnp.broadcast_to(w, shape)
             chosen = _match_rank(action, w)
-            if pay and "reward" in arrays[i]:
+            if with_reward and "reward" in arrays[i]:
                 w = operation.apply_with_reward(arrays[i], w, chosen)
             else:
                 w = operation.apply(arrays[i], w, chosen)
             shape = operation.input_shape(shape)
         return jnp.broadcast_to(w, shape)
 
-    def shared_backup(self, arrays, w_S, pay):
-        return self._backward(arrays, w_S, 0, pay, range(self.first_shared, len(self.operations)))
+    def shared_backup(self, arrays, w_S, with_reward):
+        return self._backward(
+            arrays, w_S, 0, with_reward, range(self.first_shared, len(self.operations))
+        )
 
-    def action_backup(self, arrays, w, action, pay):
-        return self._backward(arrays, w, action, pay, range(self.first_shared))
+    def action_backup(self, arrays, w, action, with_reward):
+        return self._backward(arrays, w, action, with_reward, range(self.first_shared))
 
     def supports_policy_arrays(self, arrays) -> bool:
         # A policy speaks of the state at the start, which the first move leaves behind.
@@ -363,8 +368,8 @@ class StageBackend(Backend):
         still = all(self.operations[i].kind.keeps_state for i in before)
         return still and self.operations[last].supports_policy_arrays(arrays[last])
 
-    def finish_policy_backup(self, arrays, w, policy, pay):
-        return self.action_backup(arrays, w, policy, pay)
+    def finish_policy_backup(self, arrays, w, policy, with_reward):
+        return self.action_backup(arrays, w, policy, with_reward)
 
 
 def build_stage_backend(

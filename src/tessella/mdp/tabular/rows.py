@@ -330,14 +330,14 @@ class RowBackend(Backend):
     has_direct_solve: ClassVar[bool] = True
     has_separate_reward: ClassVar[bool] = True
 
-    def shared_backup(self, arrays: RowArrays, w_S, pay):
+    def shared_backup(self, arrays: RowArrays, w_S, with_reward):
         if not w_S.any():
             return np.zeros(arrays.rows.shape[0])
         return arrays.rows @ w_S.ravel()
 
-    def action_backup(self, arrays: RowArrays, w, action, pay):
+    def action_backup(self, arrays: RowArrays, w, action, with_reward):
         q_S = arrays.action_entries(w, action)
-        return (q_S + arrays.reward[action] if pay else q_S).reshape(self.shape)
+        return (q_S + arrays.reward[action] if with_reward else q_S).reshape(self.shape)
 
     def sweeps_are_cheap(self, arrays: RowArrays) -> bool:
         return arrays.layout.sweeps_are_cheap
@@ -361,10 +361,10 @@ class RowBackend(Backend):
             v += net_reward
         return v.reshape(self.shape)
 
-    def policy_backup(self, arrays: RowArrays, w_S, policy, pay):
+    def policy_backup(self, arrays: RowArrays, w_S, policy, with_reward):
         policy_rows = arrays.policy_rows(policy)
         expected = policy_rows.expect(w_S.ravel())
-        return (expected + policy_rows.reward if pay else expected).reshape(self.shape)
+        return (expected + policy_rows.reward if with_reward else expected).reshape(self.shape)
 
     def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount, tol=0.0):
         return (
@@ -410,17 +410,23 @@ class PeriodBackend(Backend):
         """The arrays of one period."""
         return arrays.periods[time]
 
-    def shared_backup(self, arrays: PeriodRows, w_S, pay):
-        periods = zip(arrays.periods, self._next_values(arrays, w_S, pay), strict=True)
-        return [self.period.shared_backup(table, w, pay) for table, w in periods]
+    def shared_backup(self, arrays: PeriodRows, w_S, with_reward):
+        periods = zip(arrays.periods, self._next_values(arrays, w_S, with_reward), strict=True)
+        return [self.period.shared_backup(table, w, with_reward) for table, w in periods]
 
-    def action_backup(self, arrays: PeriodRows, w, action, pay):
+    def action_backup(self, arrays: PeriodRows, w, action, with_reward):
         periods = zip(arrays.periods, w, strict=True)
-        return np.stack([self.period.action_backup(table, v, action, pay) for table, v in periods])
+        return np.stack(
+            [self.period.action_backup(table, v, action, with_reward) for table, v in periods]
+        )
 
-    def policy_backup(self, arrays: PeriodRows, w_S, policy, pay):
-        periods = zip(arrays.policy_rows(policy), self._next_values(arrays, w_S, pay), strict=True)
-        values = [rows.expect(w.ravel()) + (rows.reward if pay else 0.0) for rows, w in periods]
+    def policy_backup(self, arrays: PeriodRows, w_S, policy, with_reward):
+        periods = zip(
+            arrays.policy_rows(policy), self._next_values(arrays, w_S, with_reward), strict=True
+        )
+        values = [
+            rows.expect(w.ravel()) + (rows.reward if with_reward else 0.0) for rows, w in periods
+        ]
         return np.stack(values).reshape(w_S.shape)
 
     def solve_policy_system(self, arrays: PeriodRows, rhs, policy, discount, tol=0.0):
@@ -439,6 +445,6 @@ class PeriodBackend(Backend):
 
         return move
 
-    def _next_values(self, arrays: PeriodRows, w_S, pay) -> list[NDArray]:
+    def _next_values(self, arrays: PeriodRows, w_S, with_reward) -> list[NDArray]:
         """What each period leads to: the next, or the end."""
-        return [*w_S[1:], arrays.final if pay else np.zeros_like(w_S[0])]
+        return [*w_S[1:], arrays.final if with_reward else np.zeros_like(w_S[0])]

@@ -126,6 +126,8 @@ class Tabular(Dynamics):
     outcomes: Outcomes | None = None
     given_rounding: ModelRounding = NO_ROUNDING  # what building it cost
 
+    offers_rows = True
+
     @staticmethod
     def build(
         context: EvaluationContext,
@@ -181,6 +183,17 @@ class Tabular(Dynamics):
     def reward_scale(self) -> float:  # type: ignore[override]
         return float(np.abs(self.reward).max())
 
+    @property
+    def is_table(self) -> bool:
+        return True
+
+    @property
+    def max_row_entries(self) -> int:
+        return self.rows.nnz
+
+    def count_row_entries(self) -> int:
+        return self.rows.nnz
+
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
         return self if self.rows.nnz <= max_entries else None
 
@@ -207,12 +220,14 @@ class Tabular(Dynamics):
         from scipy.sparse import csc_array, eye_array
         from scipy.sparse.linalg import splu
 
-        n = len(self.row_of)
-        rows = self.rows[self.row_of[np.arange(n), policy.ravel()]]
-        return splu(csc_array(eye_array(n, format="csr") - discount * rows))
+        identity = eye_array(len(self.row_of), format="csr")
+        return splu(csc_array(identity - discount * self.policy_matrix(policy)))
 
     def to_sparse(self) -> list[sp.csr_array]:
         return [self.rows[self.row_of[:, a]] for a in range(self.n_actions)]
+
+    def policy_matrix(self, policy: NDArray) -> sp.csr_array:
+        return self.rows[self.row_of[np.arange(len(self.row_of)), policy.ravel()]]
 
     def action_reward(self, action: int) -> NDArray[np.float64]:
         return self.reward[:, action].copy()
@@ -243,28 +258,28 @@ class CompiledRowBackend(Backend):
     n_actions: int
     shape: tuple[int, ...]
 
-    def shared_backup(self, arrays, w_S, pay):
+    def shared_backup(self, arrays, w_S, with_reward):
         return self.rows.product(arrays, w_S.ravel())
 
-    def action_backup(self, arrays, w, action, pay):
+    def action_backup(self, arrays, w, action, with_reward):
         import jax.numpy as jnp
         from jax import lax
 
         row = lax.dynamic_index_in_dim(arrays["row_of"], action, 0, keepdims=False)
         q_S = jnp.take(w, row, mode="clip")
-        if pay:
+        if with_reward:
             q_S = q_S + lax.dynamic_index_in_dim(arrays["reward"], action, 0, keepdims=False)
         return q_S.reshape(self.shape)
 
     def supports_policy_arrays(self, arrays) -> bool:
         return True
 
-    def finish_policy_backup(self, arrays, w, policy, pay):
+    def finish_policy_backup(self, arrays, w, policy, with_reward):
         import jax.numpy as jnp
 
         own = policy.ravel()[None]
         row = jnp.take_along_axis(arrays["row_of"], own, 0, mode="clip")[0]
         q_S = jnp.take(w, row, mode="clip")
-        if pay:
+        if with_reward:
             q_S = q_S + jnp.take_along_axis(arrays["reward"], own, 0, mode="clip")[0]
         return q_S.reshape(self.shape)

@@ -1,0 +1,261 @@
+"""What is proven at one point v of a model: residual bounds, ties, and the best two actions.
+
+*Residual.* The exact backup T v lies within eta of the computed one (``Operators.rounding``), so
+the residual d = T v - v is known within eta, and the criterion turns it into a bound on the error:
+
+    |v - V*| <= bound_error(max|d| + eta),      max|d| / (1 - c) when rewards are discounted.
+
+*Ties.* Let |v - V*| <= e, and c the contraction factor (discount times the largest row sum). An
+action value is one backup of v without the maximum, so
+
+    |q(s, a) - Q*(s, a)| <= c e + eta,      tie = 2 (c e + eta),
+
+and an action that leads by more than ``tie`` is better for certain (``compute_tie``). Two actions
+that are equally good differ by at most ``tie``. Where several are within a width of the best, the
+lowest index is taken, so that policies do not depend on the method; such an action loses at most
+tie + width where it is taken. A loose bound leaves much undecided, yet the best guess is still the
+greedy action, so the width is limited (``compute_tie_width``):
+
+    width = max(min(tie, 1e-9 scale of values), 2 eta).
+
+*Best two.* The margin of a state is its best action value minus the second best. Both come from one
+pass over the actions, which stores no states x actions (``rank_actions``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.compilation import compile_per_shape, in_float64
+from tessella.mdp.dynamics import fold_actions
+from tessella.numerics import array_namespace, read_only
+from tessella.rounding import EPS
+from tessella.solvers.operators import ModelData, Operators, max_abs
+from tessella.solvers.rounds import back_up, evaluate_first_point, make_initial_state
+
+if TYPE_CHECKING:
+    from tessella.solvers.prepared_model import PreparedModel
+
+# Actions further apart than this, on the scale of values, never count as tied.
+TIE_RELATIVE_WIDTH = 1e-9
+
+
+def compute_tie(carried_error, *backup_errors):
+    """2 (c e + eta): by how much an action value must lead to be better for certain.
+
+    ``carried_error`` is c e, what the error of the values does to an action value; the others are
+    errors of the backup itself.
+    """
+    error = carried_error
+    for backup_error in backup_errors:
+        error = error + backup_error
+    return 2 * error
+
+
+def compute_tie_width(data: ModelData, tie, eta):
+    """How far below the best an action's value may be for its index to count: at most ``tie``."""
+    xp = array_namespace(eta)
+    scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
+    return xp.maximum(xp.minimum(tie, TIE_RELATIVE_WIDTH * scale), 2 * eta)
+
+
+def find_best_two(backend, q_of, template):
+    """(grid) values of the best action and of the second best; arrays are like ``template``."""
+    xp = array_namespace(template)
+
+    def rank(action, carry):
+        best, second = carry
+        q_S = q_of(action)
+        return xp.maximum(best, q_S), xp.maximum(second, xp.minimum(best, q_S))
+
+    lowest = xp.full(template.shape, -xp.inf)
+    return fold_actions(backend, rank, (lowest, lowest))
+
+
+class RankedActions(NamedTuple):
+    """(grid) what the action values of each state say."""
+
+    best: Any
+    margin: Any  # best minus second best; inf where only one action is feasible
+    policy: Any  # the lowest action index among those that tie with the best
+
+
+def rank_actions(backend, q_of, template, tie_width) -> RankedActions:
+    """Rank the actions of every state, where ``q_of(action)`` has their values."""
+    best, second = find_best_two(backend, q_of, template)
+    xp = array_namespace(best)
+
+    def choose(action, chosen):
+        is_tied = (chosen < 0) & (q_of(action) >= best - tie_width)
+        return xp.where(is_tied, xp.asarray(action, xp.int32), chosen)
+
+    policy = fold_actions(backend, choose, xp.full(best.shape, -1, xp.int32))
+    return RankedActions(best, best - second, policy)
+
+
+def _rank_stored_actions(q_A, tie_width) -> RankedActions:
+    """The same from (A, grid) values of all actions."""
+    best = q_A.max(axis=0)
+    policy = (q_A >= best - tie_width).argmax(axis=0).astype(np.int32)
+    if len(q_A) == 1:
+        return RankedActions(best, np.full(best.shape, np.inf), policy)
+    return RankedActions(best, best - np.partition(q_A, -2, axis=0)[-2], policy)
+
+
+def compute_margin_and_loss(backend, q_of, policy, template):
+    """(grid) (best action value, best minus second best, best minus that of ``policy``)."""
+    xp = array_namespace(template)
+    best, second = find_best_two(backend, q_of, template)
+
+    def pick(action, picked):
+        return xp.where(policy == action, q_of(action), picked)
+
+    # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
+    chosen = fold_actions(backend, pick, xp.zeros(template.shape))
+    return best, best - second, best - chosen
+
+
+class Decision(NamedTuple):
+    """What the action values at a point say, without storing them."""
+
+    margin: Any  # best minus second best; inf where only one action is feasible
+    policy: Any  # the lowest action index among those that tie with the best
+    tie: Any  # what the error of the value and rounding could overturn
+
+
+@in_float64
+def decide(prepared: PreparedModel, value: Any, bound: float) -> Decision:
+    """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
+    point = prepared.from_result(value)
+    decision = _decide(prepared.backend, prepared.data, point, np.float64(bound))
+    margin = prepared.to_result(decision.margin)
+    return Decision(margin, prepared.to_result(decision.policy), float(decision.tie))
+
+
+@compile_per_shape("backend")
+def _decide(backend, data: ModelData, value, bound) -> Decision:
+    operators, v, shift = _center_values(backend, data, value)
+    eta = operators.rounding(v, shift)
+    tie = compute_tie(operators.criterion.contraction_factor * bound, eta)
+    tie_width = compute_tie_width(data, tie, eta)
+    q_A = operators.compute_all_q(v)
+    if q_A is not None:
+        ranked = _rank_stored_actions(q_A, tie_width)
+    else:
+        ranked = rank_actions(backend, operators.q(v), v, tie_width)
+    return Decision(ranked.margin, ranked.policy, tie)
+
+
+class PolicyComparison(NamedTuple):
+    """How a policy's actions compare with the best ones at a point."""
+
+    margin: Any  # best minus second best
+    local_loss: Any  # best minus the policy's
+    tie: Any  # what the error of the value, rounding and ``extra`` could overturn
+
+
+@in_float64
+def compare_policy(
+    prepared: PreparedModel, value: NDArray, bound: float, policy: NDArray, extra: float = 0.0
+) -> PolicyComparison:
+    """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*.
+
+    ``extra`` is a further error that a backup may have, such as that of a file's arrays.
+    """
+    arguments = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
+    comparison = _compare_policy(prepared.backend, prepared.data, *arguments, np.float64(extra))
+    return PolicyComparison(*(np.asarray(array) for array in comparison))  # type: ignore[arg-type]
+
+
+@compile_per_shape("backend")
+def _compare_policy(backend, data: ModelData, value, bound, policy, extra) -> PolicyComparison:
+    operators, v, shift = _center_values(backend, data, value)
+    _, margin, loss = compute_margin_and_loss(backend, operators.q(v), policy, v)
+    eta = operators.rounding(v, shift)
+    carried_error = operators.criterion.contraction_factor * bound
+    return PolicyComparison(margin, loss, compute_tie(carried_error, eta, extra))
+
+
+@in_float64
+def compute_q_values(prepared: PreparedModel, value: NDArray) -> NDArray[np.float64]:
+    """(grid, A) action values at ``value``."""
+    q_A = _compute_q_values(prepared.backend, prepared.data, np.asarray(value))
+    return read_only(np.moveaxis(np.asarray(q_A), 0, -1))
+
+
+@compile_per_shape("backend")
+def _compute_q_values(backend, data: ModelData, value):
+    """(A, *grid)"""
+    operators, v, shift = _center_values(backend, data, value)
+    q_of = operators.q(v)
+    # One action at a time: stacking ready arrays would hold all of them twice.
+    xp = array_namespace(v)
+    return xp.map_items(lambda action: q_of(action) + shift, xp.arange(backend.n_actions))
+
+
+@in_float64
+def bound_error(
+    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+) -> float:
+    """Bound on |value - V*|, or on |value - V_pi|, from nothing but the value's residual.
+
+    ``extra`` is a further error that a backup may have, such as that of a file's arrays.
+    """
+    return float(_at_point(_bound_error, prepared, value, policy, extra))
+
+
+@compile_per_shape("backend", "evaluates_policy")
+def _bound_error(backend, evaluates_policy: bool, data: ModelData, value, policy, extra):
+    residual, eta = _compute_residual(backend, evaluates_policy, data, value, policy, extra)
+    return data.criterion.bound_error((1 + EPS) * max_abs(residual) + eta)
+
+
+@in_float64
+def compute_bellman_residual(
+    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+) -> tuple[NDArray[np.float64], float]:
+    """((grid) T v - v, how far that may be off), or with T_pi; ``extra`` as for ``bound_error``."""
+    residual, error = _at_point(_compute_residual, prepared, value, policy, extra)
+    return np.asarray(residual), float(error)
+
+
+@compile_per_shape("backend", "evaluates_policy")
+def _compute_residual(backend, evaluates_policy: bool, data: ModelData, value, policy, extra):
+    operators, v, shift = _center_values(backend, data, value)
+    backup, _ = back_up(operators, evaluates_policy, v, policy)
+    # v itself is off by half a unit of its last digit, and so is the difference.
+    return backup - v, operators.rounding(v, shift, backup) + extra + EPS * max_abs(v)
+
+
+def _at_point(
+    compiled, prepared: PreparedModel, value: NDArray, policy: NDArray | None, extra: float
+):
+    table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
+    point = np.asarray(value, dtype=float), table, np.float64(extra)
+    return compiled(prepared.backend, policy is not None, prepared.data, *point)
+
+
+@in_float64
+def enclose_gain(
+    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+) -> tuple[float, float]:
+    """(gain, by how much it may be off): of the best policy, or of ``policy``, from every state.
+
+    From nothing but the residual of the relative values ``value``, and ``extra``: see
+    ``bound_error``.
+    """
+    state = make_initial_state(prepared, value, policy)
+    evaluated = evaluate_first_point(prepared.backend, policy is not None, prepared.data, state)
+    # The middle that is taken out of the values is itself off by half a unit of its last digit.
+    error = float(evaluated.bound) + extra + 4 * EPS * float(np.ptp(value))
+    return float(evaluated.center), error * (1 + 8 * EPS)
+
+
+def _center_values(backend, data: ModelData, value):
+    """(operators, value - shift, shift)."""
+    operators = Operators(backend, data)
+    v, shift = operators.criterion.split_shift(value)
+    return operators.for_shift(shift), v, shift

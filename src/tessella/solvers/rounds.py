@@ -1,0 +1,225 @@
+"""The rounds that every method shares, by NumPy or compiled; ``loop`` runs them in batches.
+
+A round takes the method's next point v, computed from (v, b, greedy policy) of the last one, and
+evaluates it: a backup b = T v (or T_pi v, when a policy is evaluated) and what the criterion's
+kernel makes of the residual b - v.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ArgumentError
+from tessella.mdp.compilation import compile_per_shape, in_float64
+from tessella.numerics import NUMPY, array_namespace
+from tessella.solvers.method import Method
+from tessella.solvers.operators import (
+    TARGET_FLOOR_MULTIPLE,
+    ModelData,
+    Operators,
+    compute_rounding_floor,
+    compute_target,
+    max_abs,
+    target_above,
+)
+
+if TYPE_CHECKING:
+    from tessella.solvers.prepared_model import PreparedModel
+
+SAFEGUARD_GROWTH_FACTOR = 1000.0  # a bound that widens by more than this calls for a plain sweep
+FLOOR_REACHED_FACTOR = 1.1  # a bound this close to its floor will not get better
+
+
+class IterationState(NamedTuple):
+    """The state of a run: a point, its backup, and what they say about the optimum.
+
+    A run starts from a point that takes the place of its own backup, with an infinite bound.
+    """
+
+    value: Any  # v, (grid)
+    backup: Any  # b = T v, (grid)
+    policy: Any  # greedy at v, (grid)
+    shift: Any  # values are v + shift
+    center: Any  # the optimum lies within b + center + shift, off by bound
+    bound: Any
+    floor: Any  # what rounding alone contributes to the bound
+    changed: Any  # states whose greedy action changed in this sweep
+
+
+def evaluate_point(
+    operators: Operators, evaluates_policy: bool, value, shift, policy
+) -> IterationState:
+    """Back up ``value`` and enclose the optimum (the policy's value if ``evaluates_policy``)."""
+    value, extra_shift = operators.criterion.split_shift(value)
+    shift = shift + extra_shift
+    operators = operators.for_shift(shift)
+    backup, greedy = back_up(operators, evaluates_policy, value, policy)
+    eta = operators.rounding(value, shift, backup)
+    residual = backup - value
+    max_size = max_abs(backup) + abs(shift)
+    enclosure = operators.criterion.enclose(residual.min(), residual.max(), eta, max_size)
+    return IterationState(value, backup, greedy, shift, *enclosure, (greedy != policy).sum())
+
+
+def back_up(operators: Operators, evaluates_policy: bool, value, policy):
+    """(T v, greedy policy), or (T_pi v, pi)."""
+    if evaluates_policy:
+        return operators.policy_bellman(policy, value), policy
+    return operators.bellman(value)
+
+
+def is_finished(data: ModelData, state: IterationState):
+    rounding_floor = compute_rounding_floor(data, state.floor)
+    is_done = (state.bound <= target_above(data, rounding_floor)) | (
+        state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
+    )
+    return is_done | array_namespace(state.bound).isnan(state.bound)
+
+
+class IterationBatch(NamedTuple):
+    """What a compiled batch of rounds reports."""
+
+    state: IterationState
+    n_rounds: Any  # done in this batch
+    bounds: Any  # (chunk,) bound after each
+    changes: Any  # (chunk,) states whose greedy action changed in each
+    target: Any  # the bound to be reached
+    finished: Any
+
+
+def compute_next_point(method: Method, operators: Operators, state: IterationState):
+    """The method's next point, which must be one."""
+    point = method.step(operators, state)
+    if array_namespace(state.value) is NUMPY and not isinstance(point, np.ndarray):
+        point = np.asarray(point)
+    if getattr(point, "shape", None) != state.value.shape:
+        actual = getattr(point, "shape", None) or type(point).__name__
+        raise ArgumentError(
+            f"step must return one array of the grid's shape {state.value.shape}, made with "
+            "jax.numpy",
+            location=method.name,
+            value=f"gives {actual}",
+        )
+    return point
+
+
+def evaluate_safeguarded(
+    operators: Operators, evaluates_policy: bool, state: IterationState, point
+) -> IterationState:
+    """Evaluate ``point``; where that widens the bound by far, a plain step instead.
+
+    The value of a policy may well have a wider bound than the point it was greedy at, while values
+    propagate through the states. But if the rounding of a total alone exceeds the known bound, the
+    policy does not end and its linear system is singular.
+
+    A loop of one round or two, so that the evaluation is compiled once.
+    """
+    plain_step = operators.criterion.step(state.value, state.backup)
+
+    def should_retry(carry):
+        n_tries, _, new = carry
+        is_worse = ~(new.bound < SAFEGUARD_GROWTH_FACTOR * state.bound)
+        if operators.criterion.requires_absorption:
+            is_worse = is_worse | (new.floor > TARGET_FLOOR_MULTIPLE * state.bound)
+        return (n_tries == 0) | ((n_tries == 1) & is_worse)
+
+    def try_next(carry):
+        n_tries, point, _ = carry
+        return (
+            n_tries + 1,
+            plain_step,
+            evaluate_point(operators, evaluates_policy, point, state.shift, state.policy),
+        )
+
+    return array_namespace(point).while_loop(should_retry, try_next, (0, point, state))[2]
+
+
+@compile_per_shape("backend", "method", "evaluates_policy", "chunk")
+def run_rounds(
+    backend,
+    method: Method,
+    evaluates_policy: bool,
+    chunk: int,
+    data: ModelData,
+    state: IterationState,
+    limit,
+) -> IterationBatch:
+    """Up to ``limit <= chunk`` rounds, each of which refines and evaluates a point."""
+    operators = Operators(backend, data, evaluates_policy=evaluates_policy)
+    xp = array_namespace(state.value)
+
+    def should_continue(carry):
+        state, k, *_ = carry
+        return (k < limit) & ~is_finished(data, state)
+
+    def run_round(carry):
+        state, k, bounds, changes = carry
+        point = compute_next_point(method, operators.for_shift(state.shift), state)
+        if method.safeguarded:
+            new = evaluate_safeguarded(operators, evaluates_policy, state, point)
+        else:
+            new = evaluate_point(operators, evaluates_policy, point, state.shift, state.policy)
+        return new, k + 1, xp.put(bounds, k, new.bound), xp.put(changes, k, new.changed)
+
+    initial = state, 0, xp.zeros(chunk), xp.zeros(chunk, state.changed.dtype)
+    state, n_rounds, bounds, changes = xp.while_loop(should_continue, run_round, initial)
+    status = compute_target(data, state.floor), is_finished(data, state)
+    return IterationBatch(state, n_rounds, bounds, changes, *status)
+
+
+@compile_per_shape("backend")
+def _run_plain_sweeps(backend, data: ModelData, value, count):
+    """T^count v."""
+    return Operators(backend, data).iterate_bellman(value, count)
+
+
+@compile_per_shape("backend", "evaluates_policy")
+def evaluate_first_point(
+    backend, evaluates_policy: bool, data: ModelData, state: IterationState
+) -> IterationState:
+    """A run's first point, evaluated before a method refines it."""
+    return evaluate_point(
+        Operators(backend, data), evaluates_policy, state.value, state.shift, state.policy
+    )
+
+
+def make_initial_state(
+    prepared: PreparedModel, value: NDArray | None, policy: NDArray | None
+) -> IterationState:
+    """Where a run begins: at ``value`` and ``policy``, or at zeros."""
+    shape = prepared.mdp.grid.shape
+    if value is None and policy is None:
+        return _make_state(*prepared.make_zeros())
+    point = np.zeros(shape) if value is None else _check_guess(value, shape)
+    if prepared.mdp.dynamics.reward_scale == 0:
+        point = np.zeros(shape)  # all values are 0; a distant guess would decay slowly
+    actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
+    return _make_state(*(prepared.to_device(array.reshape(shape)) for array in (point, actions)))
+
+
+def _check_guess(value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    point = np.asarray(value, dtype=float)
+    if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
+        requirement = f"a guess must hold finite values of shape {shape}"
+        raise ArgumentError(requirement, value=f"got {point.shape}")
+    return point
+
+
+def _make_state(v, pi) -> IterationState:
+    zero = np.float64(0)
+    infinite = np.float64(np.inf)
+    return IterationState(v, v, pi, zero, zero, infinite, zero, np.int64(0))
+
+
+@in_float64
+def run_sweeps(prepared: PreparedModel, count: int) -> None:
+    """So many plain sweeps from zero, in double precision: for timing them."""
+    import jax
+
+    value, _ = prepared.make_zeros()
+    jax.block_until_ready(
+        _run_plain_sweeps(prepared.backend, prepared.data, value, np.int64(count))
+    )
