@@ -102,13 +102,13 @@ def exceeds_float(value: Real) -> bool:
 def require_type(verb: str, value: object, kind: type, name: str = "") -> None:
     """Refuse what is not of ``kind``: ``solve needs an MDP; got a Solution``."""
     if not isinstance(value, kind):
-        got = _with_article(type(value).__name__)
+        got = with_article(type(value).__name__)
         if isinstance(value, type):
             got = f"the class {value.__name__}, not an instance of it"
         elif kind.__name__ == "MDP" and hasattr(value, "build"):
             got += "; its method build() returns the model"
         raise ArgumentError(
-            f"{verb} needs {_with_article(name or kind.__name__)}", value=f"got {got}"
+            f"{verb} needs {with_article(name or kind.__name__)}", value=f"got {got}"
         )
 
 
@@ -141,5 +141,5 @@ def require_extra(feature: str, extra: str) -> Iterator[None]:
         raise MissingExtra(requirement, value=f"{error.name} is missing") from error
 
 
-def _with_article(name: str) -> str:
+def with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOaeiou' or name.startswith('MDP') else 'a'} {name}"

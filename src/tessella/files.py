@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import secrets
 import shutil
 import stat
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -70,6 +69,16 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
                 part.unlink(missing_ok=True)
 
 
+def write_json(path: str | Path, content: Mapping[str, Any], indent: int | None = None) -> None:
+    """Write an object of finite numbers, text, lists and objects, for ``read_json``."""
+    try:
+        text = json.dumps(content, indent=indent, allow_nan=False)
+    except ValueError as error:
+        raise FileError(f"{path} cannot be written", value=str(error)) from error
+    with atomic_write(path) as part:
+        part.write_text(text + "\n", encoding="utf-8")
+
+
 def _replace(part: Path, target: Path) -> None:
     """Give the file ``part`` the name of ``target``, once the disk has it."""
     file = os.open(part, os.O_RDWR | getattr(os, "O_BINARY", 0))
@@ -105,36 +114,6 @@ def require_writable(path: str | Path) -> None:
         raise FileError(requirement, value="it is there and may only be read")
     if whole and not os.access(folder, os.W_OK | os.X_OK):
         raise FileError(requirement, location=f"the folder {folder}", value="may not be written to")
-
-
-def to_json_value(value: Any) -> Any:
-    """``value`` as JSON holds it: a number that is not finite is None, other objects are text."""
-    if isinstance(value, Mapping):
-        return {str(key): to_json_value(part) for key, part in value.items()}
-    if isinstance(value, str | bool | None):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if hasattr(value, "tolist"):
-        return _array_to_json(value)
-    if isinstance(value, Sequence | set):
-        return [to_json_value(part) for part in value]
-    return str(value)
-
-
-def _array_to_json(array: Any) -> Any:
-    """A NumPy array or number as lists, numbers and text."""
-    import numpy as np
-
-    if array.dtype.kind == "O":
-        return to_json_value(array.tolist())
-    if array.dtype.kind != "f" or np.isfinite(array).all():
-        return array.tolist()
-    parts = np.asarray(array, dtype=object)
-    parts[~np.isfinite(array)] = None
-    return parts.tolist()
 
 
 @contextmanager

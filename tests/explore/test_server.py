@@ -24,8 +24,8 @@ from tessella.explore.panels import GridSection, compare_policies
 from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
 from tessella.explore.worker import ExplorerWorker, RequestLimits, RequestRefused
-from tessella.files import to_json_value
 from tessella.learn import LEARNERS
+from tessella.support.json_values import to_json_value
 
 RULE = {"kind": "rule", "loss": 0.99, "seconds": 5}
 MOST_SENT = 64 << 20  # bytes, far above what lies in buffers on the way

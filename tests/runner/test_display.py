@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
+from contextlib import closing
 
 import pytest
 
-from tessella.runner.progress import (
+from tessella.support.progress import (
     PlainProgress,
+    TerminalProgress,
     Throughput,
-    format_duration,
     format_task,
-    open_display,
-    show_bars,
+    open_progress,
 )
+from tessella.support.text import format_duration
 
 
 def test_the_time_left_is_the_work_left_at_the_pace_so_far():
@@ -62,7 +63,7 @@ def test_a_long_study_has_its_estimate_after_a_minute_with_some_runs():
 
 def test_bars_say_that_the_time_left_is_being_estimated_of_what_has_begun():
     stream = io.StringIO()
-    with show_bars(stream) as shown:
+    with closing(TerminalProgress(stream)) as shown:
         shown.add_task("All", 100, 100.0)
         shown.add_task("Later", 50, 50.0)
         shown.advance("All", 1, 1.0)
@@ -86,7 +87,7 @@ def test_clock(seconds, text):
 
 def test_lines_say_when_a_stage_ends():
     stream = io.StringIO()
-    with open_display(stream) as shown:
+    with open_progress(stream) as shown:
         assert isinstance(shown, PlainProgress)
         shown.add_task("All", 4, 4.0)
         shown.add_task("Linear", 2, 2.0)
@@ -107,7 +108,7 @@ def test_the_first_arrival_starts_the_clock_of_a_stage_and_is_not_part_of_its_pa
 
 def test_a_title_is_shown_as_it_is_whatever_it_looks_like():
     stream = io.StringIO()
-    with show_bars(stream) as shown:
+    with closing(TerminalProgress(stream)) as shown:
         shown.add_task("Odd [/b] [red]one", 1, 1.0)
         shown.advance("Odd [/b] [red]one", 1, 1.0)
     assert "Odd [/b] [red]one" in stream.getvalue()

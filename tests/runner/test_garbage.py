@@ -14,12 +14,12 @@ import pytest
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
 from tessella.runner.methods.method import Fit, get_instance
-from tessella.runner.progress import PlainProgress
 from tessella.runner.record import InformationBudget
 from tessella.runner.run import BatchError, run_batch, run_batch_safely, score
 from tessella.runner.run_study import run_study
 from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches
+from tessella.support.progress import PlainProgress
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -29,7 +29,6 @@ only one feasible action is null.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -60,16 +59,18 @@ from tessella.files import (
     KINDS,
     NATURAL_NUMBER,
     NOT_NEGATIVE,
-    atomic_write,
     is_finite,
     read_errors,
     read_field,
     read_json,
+    write_json,
 )
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, check_actions, read_grid
+from tessella.support.json_values import to_json_value
+from tessella.support.sense import Sense, sense_of
 
 WHAT = "a certificate"
 PLAIN = {str: "text", bool: "true or false", int: NATURAL_NUMBER, float: NOT_NEGATIVE}
@@ -142,6 +143,10 @@ class Certificate(ABC):
     def __getstate__(self) -> dict[str, Any]:
         # A staged model's functions do not travel between processes; its hash does.
         return {**self.__dict__, "mdp": None, "content": self.content}
+
+    @property
+    def sense(self) -> Sense:
+        return sense_of(self.minimise)
 
     @property
     def grid(self) -> StateGrid:
@@ -365,23 +370,17 @@ def save(certificate: Certificate, path: str | Path) -> None:
     name, version = certificate.FORMAT
     metadata = {"format": name, "version": version, "content": certificate.content}
     stated = {
-        certificate.FILE_NAMES.get(item.name, item.name): _to_json(getattr(certificate, item.name))
+        certificate.FILE_NAMES.get(item.name, item.name): to_json_value(
+            getattr(certificate, item.name), FILE_CONVERTERS
+        )
         for item in fields(certificate)
         if item.name != "mdp"
     }
-    text = json.dumps(metadata | stated, allow_nan=False) + "\n"
-    with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")
+    write_json(path, metadata | stated)
 
 
 def save_figures(certificate: BlockCertificate, path: str | Path) -> None:
     """Write the figures of a certificate in blocks, each with its interval."""
-
-    def to_json(value: Any) -> Any:
-        if isinstance(value, Interval):
-            return {"value": float(value), "lower": value.lower, "upper": value.upper}
-        return value
-
     name, version = certificate.FORMAT
     about = {
         "format": name,
@@ -391,10 +390,8 @@ def save_figures(certificate: BlockCertificate, path: str | Path) -> None:
         "fingerprint": certificate.fingerprint,
         "policy": certificate.policy.name,
     }
-    figures = {name: to_json(getattr(certificate, name)) for name in FIGURES.split()}
-    text = json.dumps(about | figures, indent=1)
-    with atomic_write(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
+    figures = {name: getattr(certificate, name) for name in FIGURES.split()}
+    write_json(path, about | to_json_value(figures, {Interval: Interval.record}), indent=1)
 
 
 def load(path: str | Path, kinds: Sequence[type[Certificate]]) -> Certificate:
@@ -416,29 +413,21 @@ def load(path: str | Path, kinds: Sequence[type[Certificate]]) -> Certificate:
         return certificate
 
 
-def _to_json(value: Any) -> Any:
-    if isinstance(value, Interval):
-        return [float(value), value.lower, value.upper]
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            return np.where(np.isfinite(value), value, None).tolist()  # type: ignore[arg-type]
-        return value.tolist()
-    if isinstance(value, Policy):
-        return _policy_to_json(value)
-    if is_dataclass(value):
-        return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
-    return value
-
-
 def _policy_to_json(policy: Policy) -> dict[str, Any]:
     grid = policy.grid
     return {
         "name": policy.name,
         "size": policy.size,
         "actions": actions_to_json(policy.actions),
-        "grid": dict(zip(grid.axes, (v.tolist() for v in grid.values), strict=True)),
-        "table": policy.table.tolist(),
+        "grid": dict(zip(grid.axes, grid.values, strict=True)),
+        "table": policy.table,
     }
+
+
+FILE_CONVERTERS = {
+    Interval: lambda figure: [float(figure), figure.lower, figure.upper],
+    Policy: _policy_to_json,
+}
 
 
 def _policy(content: dict[str, Any]) -> Policy:

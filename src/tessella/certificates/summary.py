@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tessella.errors import with_article
 from tessella.mdp.stages.events import average_unit
 from tessella.rounding import EPS, round_down, round_up, write_enclosed
+from tessella.support.text import format_money, format_percent
 
 if TYPE_CHECKING:
     from tessella.certificates.certificate import (
@@ -54,22 +55,6 @@ def _wrap_line(line: str) -> str:
     return line if line.startswith(" ") else wrap(line)
 
 
-def format_money(amount: float) -> str:
-    """Four digits, written out: 8.189, 12,340, 0.0004321."""
-    if amount == 0:
-        return "0"
-    exponent = math.floor(math.log10(abs(amount)))
-    return f"{amount:.2e}" if exponent < -6 else f"{amount:,.{max(3 - exponent, 0)}f}"
-
-
-def format_percent(share: float) -> str:
-    if share == 0:
-        return "0 %"
-    if abs(share) < 1e-5:
-        return "less than 0.001 %"
-    return f"{100 * share:.3g} %" if abs(share) < 1 else f"{100 * share:,.0f} %"
-
-
 def certain(figure: Interval) -> str:
     """``8.18912345678 and at most 3e-11``: a figure, and how far that text is off."""
     off = max(figure.upper - figure, figure - figure.lower)
@@ -96,28 +81,19 @@ def _describe_start(c: ValueCertificate) -> str:
     return "On average over the states it is started in"
 
 
-def choose_value_word(c: Certificate) -> str:
-    """What a value is called: a model stated in costs has costs."""
-    return "cost" if c.minimise else "value"
-
-
-def choose_loss_word(c: Certificate) -> str:
-    return "extra cost" if c.minimise else "loss"
-
-
 def format_by_sense(c: Certificate, value: float) -> str:
-    return format_money(-value if c.minimise else value)
+    return format_money(c.sense.display(value))
 
 
 def _format_relative(c: Certificate, share: Interval | None, where: str = "") -> str:
     """`` (3.1 % of the best value)``; nothing where the share is not known."""
     if share is None:
         return ""
-    return f" ({format_percent(share)} of the best {choose_value_word(c)}{where})"
+    return f" ({format_percent(share)} of the best {c.sense.value}{where})"
 
 
 def _name_value(c: ValueCertificate) -> str:
-    subject = choose_value_word(c)
+    subject = c.sense.value
     return f"long-run {subject}" if c.periods is None else f"{subject} of {c.periods} periods"
 
 
@@ -131,19 +107,18 @@ def _describe_cost(c: ValueCertificate) -> str:
     reached_text = format_by_sense(c, c.policy_mean)
     text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {_name_value(c)} is "
     text += f"{format_by_sense(c, c.optimal_mean)} and this policy "
-    text += f"costs {reached_text}. " if c.minimise else f"reaches {reached_text}. "
+    text += f"{c.sense.earns} {reached_text}. "
     if c.mean_loss.lower > 0:
         relative_text = _format_relative(c, c.relative_loss)
         clock = None if c.mdp is None else c.mdp.clock
         times, unit = (1.0, "every period") if clock is None else average_unit(clock)
         per_period = format_money(times * c.criterion.equivalent_constant_reward(c.mean_loss))
         loss_text = f"{format_money(c.mean_loss)}{relative_text}, as much as {per_period} {unit}. "
-        text += (
-            f"Its mean extra cost is {loss_text}" if c.minimise else f"It gives away {loss_text}"
-        )
+        verb = "Its mean extra cost is" if c.sense.is_cost else "It gives away"
+        text += f"{verb} {loss_text}"
     else:
         limit = round_up(c.mean_loss.upper, 4)
-        text += f"No {choose_loss_word(c)} can be seen; it is at most {limit}. "
+        text += f"No {c.sense.loss} can be seen; it is at most {limit}. "
     return text + _describe_worst(c)
 
 
@@ -152,7 +127,7 @@ def _describe_worst(c: ValueCertificate) -> str:
         return ""
     location = c.grid.describe(c.worst_state)
     relative_text = _format_relative(c, c.worst_relative_loss, " there")
-    noun = "an extra cost" if c.minimise else "a loss"
+    noun = with_article(c.sense.loss)
     loss_text = f"{noun} of {format_money(c.worst_loss)}{relative_text}"
     return f"The worst state to start from is {location}, with {loss_text}."
 
@@ -182,7 +157,7 @@ def _describe_causes(c: ValueCertificate) -> str:
     total = float(pair.sum())
     subject = c.action_name
     lines = [
-        f"Causes: where the {format_money(c.mean_loss)} is {'spent' if c.minimise else 'lost'}"
+        f"Causes: where the {format_money(c.mean_loss)} is {'spent' if c.sense.is_cost else 'lost'}"
     ]
     for location in _find_largest(pair):
         best, taken = (c.actions[i] for i in np.unravel_index(location, pair.shape))
@@ -207,11 +182,9 @@ def _find_largest(parts: np.ndarray) -> list[int]:
 def _describe_certainty(c: ValueCertificate) -> str:
     loss = c.mean_loss
     if c.worst_loss.upper == 0:
-        text = (
-            f"that the {choose_loss_word(c)} is 0 is certain for this model, all rounding included"
-        )
+        text = f"that the {c.sense.loss} is 0 is certain for this model, all rounding included"
     else:
-        text = f"the average {choose_loss_word(c)} is {certain(loss)} off, all rounding "
+        text = f"the average {c.sense.loss} is {certain(loss)} off, all rounding "
         text += "included; it is computed from the model, not estimated from runs"
     return f"Certainty: {text}. Whether the model fits the business is another question."
 
@@ -221,16 +194,14 @@ def _describe_theory(c: ValueCertificate) -> str:
     text = "Theory: "
     if bounds.error_share.upper == 0:
         return text + "without differences, every bound of the theory is 0 too."
-    text += (
-        f"from the time spent in differing states alone, the {choose_loss_word(c)} could be up to "
-    )
+    text += f"from the time spent in differing states alone, the {c.sense.loss} could be up to "
     text += f"{round_up(bounds.policy_error.upper, 4)}. "
     localisation = bounds.localisation
     if localisation.bound is not None:
         loss_bound = round_up(localisation.bound.upper, 4)
         text += "All differences lie where the best two actions are within "
         text += f"{format_money(localisation.eps)} of each other, "
-        text += f"which bounds the {choose_loss_word(c)} by {loss_bound}. "
+        text += f"which bounds the {c.sense.loss} by {loss_bound}. "
     elif localisation.holds is None:
         text += "Whether all differences lie where the best two actions are within "
         text += f"{format_money(localisation.eps)} of each other is too close to tell. "
@@ -256,20 +227,20 @@ def write_average_paragraphs(certificate: AverageCertificate) -> list[str]:
 
 def _describe_average_cost(c: AverageCertificate) -> str:
     text = "Cost: in the long run, from every state, "
-    text += f"the best possible {choose_value_word(c)} per period "
+    text += f"the best possible {c.sense.value} per period "
     text += f"is {_format_gain(c, c.optimal_gain)} and this policy "
-    text += f"{'costs' if c.minimise else 'reaches'} {_format_gain(c, c.policy_gain)}. "
+    text += f"{c.sense.earns} {_format_gain(c, c.policy_gain)}. "
     if _is_wide(c, c.mean_loss):
         ends = f"{round_down(c.mean_loss.lower, 4)} and {round_up(c.mean_loss.upper, 4)}"
-        text += f"Its {choose_loss_word(c)} is between {ends} per period; "
+        text += f"Its {c.sense.loss} is between {ends} per period; "
         return text + "this certificate proves no more."
     if c.mean_loss.lower <= 0:
         limit = round_up(c.mean_loss.upper, 4)
-        text += f"No {choose_loss_word(c)} can be seen; it is at most {limit} per period."
+        text += f"No {c.sense.loss} can be seen; it is at most {limit} per period."
         return text + _describe_rate_of_time(c)
     relative_text = _format_relative(c, c.relative_loss)
     loss_text = f"{format_money(c.mean_loss)} per period{relative_text}."
-    text += f"Its extra cost is {loss_text}" if c.minimise else f"It gives away {loss_text}"
+    text += f"Its extra cost is {loss_text}" if c.sense.is_cost else f"It gives away {loss_text}"
     return text + _describe_rate_of_time(c)
 
 
@@ -282,10 +253,10 @@ def _describe_rate_of_time(c: AverageCertificate) -> str:
         format_by_sense(c, clock.per_time(gain)) for gain in (c.optimal_gain, c.policy_gain)
     )
     most = round_up(clock.per_time(c.mean_loss.upper) * (1 + 2 * EPS), 4)
-    verb = "costs" if c.minimise else "reaches"
+    verb = c.sense.earns
     return (
-        f" With {clock}, the best possible {choose_value_word(c)} per unit of time is {best}, "
-        f"this policy {verb} {reached}, and its {choose_loss_word(c)} is at most {most}."
+        f" With {clock}, the best possible {c.sense.value} per unit of time is {best}, "
+        f"this policy {verb} {reached}, and its {c.sense.loss} is at most {most}."
     )
 
 
@@ -300,7 +271,7 @@ def _is_wide(c: AverageCertificate, figure: Interval) -> bool:
 def _format_gain(c: AverageCertificate, gain: Interval) -> str:
     if not _is_wide(c, gain):
         return format_by_sense(c, gain)
-    low, high = (-gain.upper, -gain.lower) if c.minimise else (gain.lower, gain.upper)
+    low, high = c.sense.display_interval(gain.lower, gain.upper)
     return f"between {round_down(low, 6)} and {round_up(high, 6)}"
 
 
@@ -310,7 +281,7 @@ def _describe_average_certainty(c: AverageCertificate) -> str:
         least = round_down(c.mean_loss.lower, 12)
         known = f"is at least {least} and at most {round_up(c.mean_loss.upper, 12)}"
     return (
-        f"Certainty: the {choose_loss_word(c)} per period {known}, all "
+        f"Certainty: the {c.sense.loss} per period {known}, all "
         "rounding included; it is computed from the model, not estimated from runs. Whether the "
         "model fits the business is another question."
     )
@@ -326,22 +297,20 @@ def write_total_paragraphs(certificate: TotalCertificate) -> list[str]:
 
 
 def _describe_total_cost(c: TotalCertificate) -> str:
-    text = f"Cost: until the end, the best possible {choose_value_word(c)} from the start is "
+    text = f"Cost: until the end, the best possible {c.sense.value} from the start is "
     text += f"{format_by_sense(c, c.optimal_mean)} and this policy "
-    text += f"{'costs' if c.minimise else 'reaches'} {format_by_sense(c, c.policy_mean)}. "
+    text += f"{c.sense.earns} {format_by_sense(c, c.policy_mean)}. "
     if c.mean_loss.lower <= 0:
-        text += (
-            f"No {choose_loss_word(c)} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
-        )
+        text += f"No {c.sense.loss} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
     else:
         relative_text = _format_relative(c, c.relative_loss)
-        text += f"The {choose_loss_word(c)} is {format_money(c.mean_loss)}{relative_text}"
+        text += f"The {c.sense.loss} is {format_money(c.mean_loss)}{relative_text}"
     return f"{text}, and from the worst state at most {round_up(c.worst_loss.upper, 4)}."
 
 
 def _describe_total_certainty(c: TotalCertificate) -> str:
     return (
-        f"Certainty: the {choose_loss_word(c)} is {certain(c.mean_loss)} off, all rounding "
+        f"Certainty: the {c.sense.loss} is {certain(c.mean_loss)} off, all rounding "
         "included; it is computed from the model, not estimated from runs. Whether the model fits "
         "the business is another question."
     )
@@ -352,7 +321,7 @@ def write_block_paragraph(c: BlockCertificate) -> str:
     name = f'"{c.policy.name}"' if c.policy.name else "the policy"
     relative_text = "" if c.relative_loss is None else f" ({format_percent(c.relative_loss)})"
     return (
-        f"{c.model or 'MDP'}, {c.grid.size:,} states: the mean {choose_loss_word(c)} of {name} is "
+        f"{c.model or 'MDP'}, {c.grid.size:,} states: the mean {c.sense.loss} of {name} is "
         f"{certain(c.mean_loss)} off{relative_text}, and at most "
         f"{round_up(c.worst_loss.upper, 4)} from any state. It does not take the optimal "
         f"action in {format_percent(c.policy_error)} of the states. "

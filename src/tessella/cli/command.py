@@ -17,7 +17,7 @@ import click
 
 from tessella.cli.cache import enable_jax_cache
 from tessella.errors import NotConverged, TessellaError
-from tessella.files import to_json_value
+from tessella.support.json_values import to_json_value
 
 
 @dataclass(frozen=True)

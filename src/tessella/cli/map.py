@@ -125,8 +125,7 @@ def _take_section(tessellation: Tessellation, fixed_values: dict[str, Any]) -> T
 def _shown_values(solution: Solution, colour: str, fixed_values: dict[str, Any]) -> NDArray:
     """Values or margins on the axes that are shown; costs where the model is stated in costs."""
     grid = solution.mdp.grid
-    sign = -1 if solution.mdp.minimise else 1
-    shown = sign * solution.value if colour == "value" else solution.margin
+    shown = solution.mdp.sense.display(solution.value) if colour == "value" else solution.margin
     index = [
         grid.values[k].tolist().index(fixed_values[name]) if name in fixed_values else slice(None)
         for k, name in enumerate(grid.axes)

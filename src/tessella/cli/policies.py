@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +19,11 @@ from tessella.cli.arguments import (
     parse_start,
     start_option,
 )
-from tessella.cli.cache import status_line
 from tessella.cli.command import Answer, as_command
 from tessella.errors import ArgumentError
 from tessella.files import read_json, require_writable
+from tessella.support.json_values import to_json_value
+from tessella.support.progress import open_progress
 
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
@@ -70,19 +70,16 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
 
     Certificates of averages and of totals hold no figures of single decisions or a worst state.
     """
-
-    def interval_json(figure: Any) -> dict[str, float] | None:
-        if figure is None:
-            return None
-        return {"value": float(figure), "lower": figure.lower, "upper": figure.upper}
+    from tessella.certificates.interval import Interval
 
     state = certificate.worst_state
+    losses = {
+        name: getattr(certificate, name) for name in ("mean_loss", "relative_loss", "worst_loss")
+    }
     return {
         "policy_error": certificate.policy_error,
         "costly_error": certificate.costly_error,
-        "mean_loss": interval_json(certificate.mean_loss),
-        "relative_loss": interval_json(certificate.relative_loss),
-        "worst_loss": interval_json(certificate.worst_loss),
+        **to_json_value(losses, {Interval: Interval.record}),
         "worst_state": None if state is None else certificate.grid.describe(state),
     }
 
@@ -203,7 +200,7 @@ def compress_command(
     require_writable_targets(out)
     solution = load_solution(model, given)
     amount, relative = loss
-    with status_line(sys.stderr) as show_status:
+    with open_progress() as progress:
         rule = compress(
             solution,
             amount,
@@ -211,7 +208,7 @@ def compress_command(
             worst=worst,
             relative=relative,
             time_limit=time_limit,
-            progress=show_status,
+            progress=progress.status,
         )
     messages = [write_policy(rule, path) for path in out]
     if certificate is not None and rule.certificate is not None:

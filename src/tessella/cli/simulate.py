@@ -60,7 +60,7 @@ def simulate_command(
         mdp = load_model(model, given)
         chosen = mdp.policy(policy)
     simulated = simulate(mdp, chosen, periods, seed, paths=paths, start=parse_start(mdp, start))
-    returns = simulated.returns * (-1 if mdp.minimise else 1)
+    returns = mdp.sense.display(simulated.returns)
     if out is not None:
         _write_csv(simulated, out)
     data = {
@@ -86,11 +86,9 @@ def _format_first_path(simulated: Paths) -> str:
     points = mdp.grid.coordinates(simulated.states[0, :n_shown])
     columns = [[str(v) for v in points[name].tolist()] for name in mdp.grid.axes]
     actions = [str(mdp.actions[a]) for a in simulated.actions[0, :n_shown]]
-    sign = -1 if mdp.minimise else 1
-    rewards = [f"{sign * r:.4g}" for r in simulated.rewards[0, :n_shown]]
+    rewards = [f"{r:.4g}" for r in mdp.sense.display(simulated.rewards[0, :n_shown])]
     rows = list(zip(map(str, range(n_shown)), *columns, actions, rewards, strict=True))
-    earned = "cost" if mdp.minimise else "reward"
-    heads = ["period", *mdp.grid.axes, mdp.action_name, earned]
+    heads = ["period", *mdp.grid.axes, mdp.action_name, mdp.sense.unit]
     return format_table(rows, heads, alignment="r" * len(heads))
 
 
@@ -101,7 +99,6 @@ def _write_csv(simulated: Paths, out: Path) -> None:
     is_live = simulated.actions.ravel() >= 0
     states = simulated.states[:, :-1].ravel()[is_live]
     names = np.array([str(action) for action in mdp.actions])
-    sign, earned = (-1, "cost") if mdp.minimise else (1, "reward")
     reserved = {*mdp.grid.axes, mdp.action_name}
 
     def free_name(name: str) -> str:
@@ -114,7 +111,7 @@ def _write_csv(simulated: Paths, out: Path) -> None:
             free_name("period"): np.tile(np.arange(periods), paths)[is_live],
             **mdp.grid.coordinates(states),
             mdp.action_name: names[simulated.actions.ravel()[is_live]],
-            free_name(earned): sign * simulated.rewards.ravel()[is_live],
+            free_name(mdp.sense.unit): mdp.sense.display(simulated.rewards.ravel()[is_live]),
         }
     )
     with atomic_write(out) as temporary:

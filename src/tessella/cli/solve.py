@@ -82,13 +82,13 @@ def _count_states_by_action(solution: Solution) -> list[tuple[str, int]]:
 
 
 def _solution_data(solution: Solution) -> dict[str, Any]:
-    value = _signed_value(solution)
+    value = solution.mdp.sense.display(solution.value)
     actions = [{"action": name, "states": n} for name, n in _count_states_by_action(solution)]
     return {
         "model": describe_model(solution.mdp),
         "from_start": _start_value(solution),
         "value": {"mean": value.mean(), "least": value.min(), "most": value.max()},
-        "gain": None if solution.gain is None else _reward_sign(solution) * solution.gain,
+        "gain": None if solution.gain is None else solution.mdp.sense.display(solution.gain),
         "error_bound": solution.error_bound,
         "converged": solution.converged,
         "method": solution.method,
@@ -109,15 +109,7 @@ def _start_value(solution: Solution) -> float | None:
     if solution.gain is not None or (mdp.start is None and not horizon):
         return None
     start = start_distribution(mdp, {} if horizon and mdp.start is None else None)
-    return float(start @ _signed_value(solution).ravel())
-
-
-def _reward_sign(solution: Solution) -> int:
-    return -1 if solution.mdp.minimise else 1
-
-
-def _signed_value(solution: Solution) -> np.ndarray:
-    return _reward_sign(solution) * solution.value
+    return float(mdp.sense.display(start @ solution.value.ravel()))
 
 
 def _describe_solution(solution: Solution, is_cached: bool) -> str:
@@ -140,14 +132,14 @@ def _describe_value(solution: Solution) -> list[tuple[str, str]]:
     from tessella.solvers.result import write_average
 
     mdp = solution.mdp
-    subject = "cost" if mdp.minimise else "value"
+    subject = mdp.sense.value
     if solution.gain is not None:
         rows = [(subject, write_average(mdp, solution))]
         if mdp.clock is not None:
-            gain = _reward_sign(solution) * solution.gain
+            gain = solution.mdp.sense.display(solution.gain)
             rows.append(("", f"{gain:,.8g} per period ({mdp.clock})"))
         return rows
-    value = _signed_value(solution)
+    value = solution.mdp.sense.display(solution.value)
     range_text = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
     bound = ("bound", f"no {subject} is off by more than {round_up(solution.error_bound, 2)}")
     start_value = _start_value(solution)

@@ -55,13 +55,13 @@ def study_command(
 
     With --out a study may be stopped at any time; the same command goes on where it was.
     """
-    from tessella.runner.progress import open_display
     from tessella.runner.run_study import run_study
     from tessella.runner.study import Study
+    from tessella.support.progress import open_progress
 
     problems = tuple(map(_as_problem, models))
     study = Study(problems, methods, sizes, seeds, measures)
-    with open_display(sys.stderr) as progress:
+    with open_progress() as progress:
         results = run_study(study, out, workers=workers, retry=retry, display=progress)
     columns = [name for name in (*SHOWN_METRICS, *study.measures) if name in results.frame.columns]
     keys = ["problem", "method", "n", *columns]
@@ -173,12 +173,12 @@ def _run(
     from tessella.paper.published import paper_study
     from tessella.paper.reproduce import reproduce
     from tessella.runner.methods.method import UnknownNameError
-    from tessella.runner.progress import open_display
     from tessella.runner.run_study import StudyInterrupted
+    from tessella.support.progress import open_progress
 
     study = paper_study(**settings)
     try:
-        with open_display(sys.stderr) as shown:
+        with open_progress() as shown:
             return reproduce(study, out, shown, cluster, retry=retry, report=report)
     except UnknownNameError:
         raise

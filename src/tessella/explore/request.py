@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tessella.errors import ArgumentError, NotConverged, TessellaError
-from tessella.files import to_json_value
+from tessella.support.json_values import to_json_value
 
 JSON_MEDIA_TYPE = "application/json"
 BINARY_MEDIA_TYPE = "application/octet-stream"

@@ -4,8 +4,8 @@ attributes   format, version, name, axes, action_name, actions (JSON; those of s
              as objects with a value for each) and parameters (JSON), discount,
              kind (of dynamics), fingerprint (of the model saved), row_error and reward_error (how
              far rows and rewards may be off, relative and absolute), observation_noise (JSON, when
-             there is some), clock (JSON, rate and interest of a model made from rates), told ("in
-             costs", where rewards are costs less a sign), downward_axis (the axis that pictures
+             there is some), clock (JSON, rate and interest of a model made from rates), stated_in
+             ("costs", where rewards are costs less a sign), downward_axis (the axis that pictures
              draw from the top down, when there is one), criterion (JSON, where it is no
              discount), period_row_error and period_reward_error (of a single period, when there is
              a horizon), content (hash of all else)
@@ -64,6 +64,8 @@ from tessella.mdp.stages.events import Clock
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import ModelRounding
+from tessella.support.json_values import to_plain
+from tessella.support.sense import COSTS
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -346,6 +348,9 @@ def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) ->
             raise FileError(
                 f"the attribute {name!r} must be text", value=f"got {attributes.get(name)}"
             )
+    if "told" in attributes:  # it would be read as a model of rewards
+        requirement = "a model stated in costs has the attribute 'stated_in'"
+        raise FileError(requirement, value="this file is of an earlier version; save it again")
     criterion = read_criterion(attributes.get("criterion"), attributes["discount"])
     if float(attributes["discount"]) != criterion.discount:
         requirement = f"the discount of {criterion} is {criterion.discount:g}"
@@ -361,7 +366,7 @@ def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) ->
         attributes["fingerprint"] if attributes["kind"].endswith("tabular") else None,
         json.loads(attributes.get("observation_noise", "0.0")),
         _clock(json.loads(attributes["clock"]), criterion) if "clock" in attributes else None,
-        "told" in attributes,
+        attributes.get("stated_in") == COSTS.units,
     )
 
 
@@ -445,7 +450,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
     if mdp.clock is not None:
         optional["clock"] = json.dumps(asdict(mdp.clock))
     if mdp.minimise:
-        optional["told"] = "in costs"
+        optional["stated_in"] = mdp.sense.units
     if mdp.grid.downward_axis:
         optional["downward_axis"] = mdp.grid.downward_axis
     return optional | {
@@ -455,7 +460,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "axes": json.dumps(mdp.grid.axes),
         "action_name": mdp.action_name,
         "actions": json.dumps(actions_to_json(mdp.actions)),
-        "parameters": json.dumps(dict(mdp.parameters), default=_to_json),
+        "parameters": json.dumps(dict(mdp.parameters), default=to_plain),
         "discount": mdp.discount,
         "kind": _kind(mdp.dynamics),
         "fingerprint": mdp.fingerprint,
@@ -468,10 +473,3 @@ def _kind(dynamics: Dynamics) -> str:
     if isinstance(dynamics, FiniteHorizonDynamics):
         return f"{dynamics.kind} {_kind(dynamics.periods[0])}"
     return dynamics.kind
-
-
-def _to_json(value: Any) -> Any:
-    """NumPy numbers and arrays, and ranges, as JSON can hold them."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return list(value) if isinstance(value, range | set) else str(value)

@@ -21,12 +21,12 @@ from tessella.errors import StudyError, counted, require_type
 from tessella.runner.dispatch import RESTART_TIMEOUT_SECONDS, Dispatcher, connect, run_in_process
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import get_instance
-from tessella.runner.progress import ProgressDisplay
 from tessella.runner.record import METRICS, RECORD_COLUMNS, Record, Spec
 from tessella.runner.run import BatchResult
 from tessella.runner.store import Store
 from tessella.runner.study import Batch, Study, estimate_seconds, make_batches, pack_objects
 from tessella.solvers.solution import Solution
+from tessella.support.progress import ProgressDisplay
 
 LISTED_MAX_FAILURES = 5  # failures that are listed in full
 FRAME_EXCLUDED_COLUMNS = {"actions", "dtype", "spec", "reason", "measures"}
@@ -124,7 +124,7 @@ def run_study(
         workers: processes on this machine; 0 for the current one, None for one on each core.
         scheduler: address of a dask scheduler whose workers run it instead.
         retry: run again what failed before.
-        display: shows the progress; see ``tessella.runner.progress``.
+        display: shows the progress; see ``tessella.support.progress``.
     """
     require_type("run_study", study, Study)
     if folder is None:

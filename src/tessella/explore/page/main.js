@@ -299,7 +299,7 @@ function showReadout() {
     [`best ${model.action_name}`, model.actions[drawn.table[i][j]], "strong"],
     ["runner-up", second < 0 ? "none" : model.actions[second]],
     ["margin", drawn.fields.margin[i][j] === null ? "one action" : drawn.decided[i][j] ? number(drawn.fields.margin[i][j], 4) : "0, a tie"],
-    [model.told_in === "costs" ? "cost" : "value", number(drawn.fields.value[i][j])],
+    [model.stated_in === "costs" ? "cost" : "value", number(drawn.fields.value[i][j])],
   ];
   if (drawn.overlay && overlaid()) pairs.splice(2, 0, [view.overlay === "rule" ? "the rule" : "learned", model.actions[drawn.overlay[i][j]]]);
   if (view.pin && kept?.table[i]?.[j] !== undefined) pairs.splice(2, 0, ["kept", kept.model.actions[shownTable(kept, view.pin.overlay)[i][j]]]);

@@ -34,7 +34,8 @@ from tessella.learn.local import LocalBoundary
 from tessella.learn.neural import MarginBoundary, NeuralBoundary
 from tessella.learn.sample import Sample, draw
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
-from tessella.runner.record import InformationBudget, Spec, setting_from_json, setting_to_json
+from tessella.runner.record import InformationBudget, Spec
+from tessella.support.json_values import setting_from_json, setting_to_json
 
 OPTION_CLASSES = (ConstantStep, DecayingStep, Trajectory, UniformPairs)
 

@@ -19,7 +19,8 @@ from tessella.learn.learner import fit_batch
 from tessella.learn.sample import draw
 from tessella.mdp.model import MDP
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup
-from tessella.runner.record import InformationBudget, Spec, setting_to_json
+from tessella.runner.record import InformationBudget, Spec
+from tessella.support.json_values import setting_to_json
 
 
 class SingleRunMethod(FullGridMethod, ABC):
