@@ -328,6 +328,9 @@ def load(path: str | Path) -> SavedModel:
         if attributes.get("format") != FORMAT or attributes.get("version") != VERSION:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
+        if "told" in attributes:  # it would be read as a model of rewards
+            requirement = "a model stated in costs has the attribute 'stated_in'"
+            raise FileError(requirement, value="this file is of an earlier version; save it again")
         arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
         return _read_saved_model(attributes, arrays)
@@ -348,9 +351,6 @@ def _read_saved_model(attributes: dict[str, Any], arrays: dict[str, NDArray]) ->
             raise FileError(
                 f"the attribute {name!r} must be text", value=f"got {attributes.get(name)}"
             )
-    if "told" in attributes:  # it would be read as a model of rewards
-        requirement = "a model stated in costs has the attribute 'stated_in'"
-        raise FileError(requirement, value="this file is of an earlier version; save it again")
     criterion = read_criterion(attributes.get("criterion"), attributes["discount"])
     if float(attributes["discount"]) != criterion.discount:
         requirement = f"the discount of {criterion} is {criterion.discount:g}"
