@@ -13,6 +13,9 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
+BRIEF_MAX_CHARACTERS = 80  # of a value that a message repeats
+HUGE_INTEGER = 10**18  # whole numbers from here on are not written out
+
 
 class TessellaError(ValueError):
     """A requirement is not met; the parts of the message are attributes."""
@@ -85,6 +88,16 @@ def format_value(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
+def format_brief(value: object) -> str:
+    """A value as messages repeat it, on one line and not too long."""
+    if isinstance(value, int) and abs(value) >= HUGE_INTEGER:
+        return "a huge number"
+    text = repr(value[:BRIEF_MAX_CHARACTERS] if isinstance(value, str) else value)
+    if len(text) < BRIEF_MAX_CHARACTERS:
+        return text
+    return f"{text[: BRIEF_MAX_CHARACTERS - 3]}..."
+
+
 def counted(count: int, noun: str) -> str:
     """``1 number``, ``1,200 numbers``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -112,9 +125,31 @@ def require_type(verb: str, value: object, kind: type, name: str = "") -> None:
         )
 
 
+def is_whole(value: object, minimum: int = 0, maximum: float = math.inf) -> bool:
+    """Whether ``value`` is a whole number in ``minimum..maximum``."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        return False
+    return minimum <= int(value) <= maximum
+
+
 def is_count(value: object) -> bool:
     """Whether ``value`` is a whole number, at least 1."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+    return is_whole(value, 1)
+
+
+def require_whole(
+    subject: str,
+    value: object,
+    minimum: int = 0,
+    maximum: int | None = None,
+    error: type[TessellaError] | None = None,
+) -> int:
+    """``value`` as an int, or an error: ``k must be a whole number, at least 1; got 0``."""
+    if is_whole(value, minimum, math.inf if maximum is None else maximum):
+        return int(value)  # type: ignore[call-overload]
+    bounds = f", at least {minimum}" if maximum is None else f" from {minimum:,} to {maximum:,}"
+    kind = ArgumentError if error is None else error
+    raise kind(f"{subject} must be a whole number{bounds}", value=f"got {format_brief(value)}")
 
 
 def is_number(value: object) -> bool:

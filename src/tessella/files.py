@@ -18,10 +18,11 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tessella.errors import FileError
+from tessella.errors import FileError, is_whole
 
 TEXT_MAX_BYTES = 1 << 30  # of a file that is read as JSON
 JSON_MAX_INTEGER = 2**63 - 1
@@ -162,11 +163,6 @@ def read_field(content: Mapping[str, Any], name: str, kind: str) -> Any:
     return value
 
 
-def is_whole(value: object, most: float = JSON_MAX_INTEGER) -> bool:
-    """Whether ``value``, from JSON, is a whole number in 0..``most``."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
-
-
 def is_finite(value: object) -> bool:
     """Whether ``value``, from JSON, is a finite number that an array can hold."""
     if not isinstance(value, int | float) or isinstance(value, bool):
@@ -177,7 +173,7 @@ def is_finite(value: object) -> bool:
 KINDS: dict[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "true or false": lambda value: isinstance(value, bool),
-    NATURAL_NUMBER: is_whole,
+    NATURAL_NUMBER: partial(is_whole, maximum=JSON_MAX_INTEGER),
     "a number": is_finite,
     NOT_NEGATIVE: lambda value: is_finite(value) and value >= 0,
     "a number or null": lambda value: value is None or is_finite(value),

@@ -181,9 +181,9 @@ def test_loss_is_by_evaluation_and_local_loss_by_the_action_here(explorer, lake)
 
 
 def test_the_methods_are_those_of_the_command_line():
-    from tessella.cli.policies import LEARNER_NAMES
+    from tessella.cli.policies import LearnerParam
 
-    assert tuple(LEARNERS) == LEARNER_NAMES
+    assert LearnerParam().choices == tuple(LEARNERS)
 
 
 def test_a_comparison_says_what_the_package_says(explorer, lake):

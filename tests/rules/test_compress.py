@@ -385,7 +385,9 @@ def test_what_cannot_be_asked_is_refused(small, arguments, said):
 
 @pytest.mark.parametrize("most", [2.5, "a", -3, 0, True])
 def test_a_frontier_of_no_whole_number_of_numbers_is_refused(small, most):
-    with pytest.raises(ts.ArgumentError, match=f"most is a whole number, at least 1; got {most!r}"):
+    with pytest.raises(
+        ts.ArgumentError, match=f"most must be a whole number, at least 1; got {most!r}"
+    ):
         ts.frontier(small, most)
 
 

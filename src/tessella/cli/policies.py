@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from tessella.mdp.policy import Policy
     from tessella.rules.rule import Rule
 
-LEARNER_NAMES = ("linear", "neural", "margin", "local")  # of tessella.learn, which loads slowly
 OUTPUT_PATH = click.Path(path_type=Path)
 OPTIMAL_WORD = "optimal"
 
@@ -84,9 +84,22 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
     }
 
 
+class LearnerParam(click.Choice):
+    """The name of a learner; they load slowly, and so only when a name is read or listed."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        from tessella.learn import LEARNERS
+
+        return tuple(LEARNERS)
+
+
 @as_command("fit", example="tessella fit INV-Mix --learner margin --samples 1600 -o policy.json")
 @model_argument
-@click.option("--learner", type=click.Choice(LEARNER_NAMES), default="margin", show_default=True)
+@click.option("--learner", type=LearnerParam(), default="margin", show_default=True)
 @click.option("--samples", type=click.IntRange(1), default=1600, show_default=True)
 @click.option(
     "--noise",

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.criterion import Criterion, Enclosure, X
-from tessella.errors import ModelError, format_value, is_count
+from tessella.errors import ModelError, format_value, is_whole
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
@@ -43,7 +43,7 @@ class FiniteHorizon(Criterion):
     final: float | ArrayLike | Callable[..., ArrayLike] = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
-        if not (is_count(self.periods) and self.periods <= HORIZON_MAX_PERIODS):
+        if not is_whole(self.periods, 1, HORIZON_MAX_PERIODS):
             requirement = (
                 "a horizon is a whole number of periods, "
                 f"at least 1 and at most {HORIZON_MAX_PERIODS:,}"

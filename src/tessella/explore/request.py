@@ -7,14 +7,20 @@ sentence that states why it is neither.
 from __future__ import annotations
 
 import json
-import math
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tessella.errors import ArgumentError, NotConverged, TessellaError
+from tessella.errors import (
+    ArgumentError,
+    NotConverged,
+    TessellaError,
+    format_brief,
+    is_number,
+    is_whole,
+)
 from tessella.support.json_values import to_json_value
 
 JSON_MEDIA_TYPE = "application/json"
@@ -31,9 +37,7 @@ class RequestFields:
 
     def __init__(self, fields: object, location: str = "a request") -> None:
         if not isinstance(fields, Mapping):
-            raise ArgumentError(
-                f"{location} is a JSON object", value=f"got {_format_brief(fields)}"
-            )
+            raise ArgumentError(f"{location} is a JSON object", value=f"got {format_brief(fields)}")
         self.fields = fields
         self.owner = location
 
@@ -51,14 +55,13 @@ class RequestFields:
 
     def integer(self, name: str, default: int, low: int, high: int) -> int:
         value = self.fields.get(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        if not is_whole(value, low, high):
             self._refuse(name, f"a whole number from {low} to {high}", value)
         return value
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
         value = self.fields.get(name, default)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or not low <= value <= high:
+        if not is_number(value) or not low <= value <= high:
             self._refuse(name, f"a number from {low:g} to {high:g}", value)
         return float(value)
 
@@ -99,14 +102,7 @@ class RequestFields:
 
     def _refuse(self, name: str, expected: str, value: object) -> Any:
         requirement = f"{name!r} of {self.owner} is {expected}"
-        raise ArgumentError(requirement, value=f"got {_format_brief(value)}")
-
-
-def _format_brief(value: object) -> str:
-    if isinstance(value, Mapping | list):
-        return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
-    text = repr(value) if not isinstance(value, int) or abs(value) < 1e18 else "a huge number"
-    return text if len(text) <= 40 else f"{text[:37]}..."
+        raise ArgumentError(requirement, value=f"got {format_brief(value)}")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import ArgumentError, counted, is_count, is_positive, require_type
+from tessella.errors import (
+    ArgumentError,
+    counted,
+    is_positive,
+    require_type,
+    require_whole,
+)
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.candidates import shorten_numbers
@@ -120,7 +126,7 @@ def frontier(
 
 def find_frontier(search: Search, most: int) -> Frontier:
     """Size against loss for the classes of a search."""
-    _require_count(most)
+    require_whole("most", most, 1)
     search.want_frontier = True
     try:
         for rule_class in search.rule_classes:
@@ -150,7 +156,7 @@ def least_size(
     what was tried and what may help.
     """
     search = prepare_search(solution, loss, start, worst, relative, relative_to, [kind], time_limit)
-    _require_count(most)
+    require_whole("most", most, 1)
     why_not = explain_inapplicable(search, kind)
     if why_not:
         return ClassOutcome(kind.name, None, 0, why_not)
@@ -168,11 +174,6 @@ def least_size(
         remarks += ["nothing is proven", describe_effort(search, "rules")]
     remarks.append(describe_ending(search, best is not None, "a larger loss or `most`"))
     return ClassOutcome(kind.name, size, size_needed, "; ".join(filter(None, remarks)))
-
-
-def _require_count(most: object) -> None:
-    if not is_count(most):
-        raise ArgumentError("most is a whole number, at least 1", value=f"got {most!r}")
 
 
 def _refuse_equal_numbers(grid: StateGrid) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessella.criteria.average import Average
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, is_count, require_type
+from tessella.errors import ArgumentError, require_type, require_whole
 from tessella.mdp.dynamics import (
     TILED_MIN_LAST_AXIS,
     BackendModel,
@@ -593,8 +593,7 @@ def choose_devices(mdp: MDP, count: int | None, t: Thresholds) -> tuple[tuple[An
         if mdp.n_states < t.accelerator_min_states:
             return (), f"{mdp.n_states:,} states: one device is enough"
         return _find_accelerators(mdp)
-    if not is_count(count):
-        raise ArgumentError("devices must be a whole number, at least 1", value=f"got {count!r}")
+    require_whole("devices", count, 1)
     if count == 1:
         return (), "as asked"
     if not _supports_sharding(mdp):

@@ -26,7 +26,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, NotConverged
+from tessella.errors import ArgumentError, NotConverged, require_whole
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64, to_device
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import take_range, with_length
@@ -43,7 +43,7 @@ from tessella.solvers.kernels import (
     tie_window,
 )
 from tessella.solvers.loop import Callback, Progress
-from tessella.solvers.method import Method, require_whole_number
+from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.result import History, Result, Status
 
@@ -65,7 +65,7 @@ class InPlace(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "states", 1)
+        require_whole("states", self.states, 1)
         if self.tol is None:
             raise ArgumentError("value iteration in place needs a tolerance", value="got None")
 

@@ -27,8 +27,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tessella.errors import require_whole
 from tessella.numerics import JAX
-from tessella.solvers.method import Method, require_whole_number
+from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 
@@ -50,8 +51,8 @@ class MixedPrecision(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "first", 1)
-        require_whole_number(self, "terms", 1)
+        require_whole("first", self.first, 1)
+        require_whole("terms", self.terms, 1)
 
     def refine(self, operators: Operators, state: IterationState):
         single = to_single_precision(operators)

@@ -1,25 +1,10 @@
-"""Text for people: tables, money, percentages, durations, and values in messages."""
+"""Text for people: tables, money, percentages and durations."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
-
-BRIEF_MAX_CHARACTERS = 40  # of a value that a message repeats
-HUGE_INTEGER = 10**18  # whole numbers from here on are not written out
-
-
-def format_brief(value: object, max_characters: int = BRIEF_MAX_CHARACTERS) -> str:
-    """A value as messages repeat it, on one line and not too long."""
-    if isinstance(value, Mapping | list):
-        text = repr(value)
-        kind = "an object" if isinstance(value, Mapping) else "a list"
-        return text if len(text) <= max_characters else f"{kind} of {len(value)}"
-    if isinstance(value, int) and abs(value) >= HUGE_INTEGER:
-        return "a huge number"
-    text = repr(value[: max_characters + 1]) if isinstance(value, str) else repr(value)
-    return text if len(text) <= max_characters else f"{text[: max_characters - 3]}..."
 
 
 def format_money(amount: float) -> str:

@@ -11,7 +11,7 @@ import { fresh, read, written } from "./state.js";
 
 const PROMISES = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const SAMPLES = [25, 50, 100, 200, 400, 800, 1600, 3200, 6400];
-const VALUES = ["tabular", "double", "fitted"]; // methods that are told transitions, not labels: there is no noise
+const VALUES = ["tabular_q", "double_q", "fitted_q"]; // methods that are told transitions, not labels: there is no noise
 const TABS = ["facts", "rule", "learn", "compare", "path"];
 
 let view = read(location.hash || location.search);
