@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from typing import Any
 
 BRIEF_MAX_CHARACTERS = 80  # of a value that a message repeats
-HUGE_INTEGER = 10**18  # whole numbers from here on are not written out
+HUGE_INTEGER = 10**60  # whole numbers from here on are not written out
 
 
 class TessellaError(ValueError):
@@ -84,14 +84,18 @@ class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
 def format_value(value: object) -> str:
     """A value as messages write it: ``3``, ``0.3``, ``nan``, ``high``; ``about 10^400``."""
     if isinstance(value, Integral) and exceeds_float(value):
-        return f"about {'-' if value < 0 else ''}10^{math.log10(abs(int(value))):.0f}"
+        return _format_magnitude(int(value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _format_magnitude(value: int) -> str:
+    return f"about {'-' if value < 0 else ''}10^{math.log10(abs(value)):.0f}"
 
 
 def format_brief(value: object) -> str:
     """A value as messages repeat it, on one line and not too long."""
     if isinstance(value, int) and abs(value) >= HUGE_INTEGER:
-        return "a huge number"
+        return _format_magnitude(value)
     text = repr(value[:BRIEF_MAX_CHARACTERS] if isinstance(value, str) else value)
     if len(text) < BRIEF_MAX_CHARACTERS:
         return text
@@ -147,7 +151,9 @@ def require_whole(
     """``value`` as an int, or an error: ``k must be a whole number, at least 1; got 0``."""
     if is_whole(value, minimum, math.inf if maximum is None else maximum):
         return int(value)  # type: ignore[call-overload]
-    bounds = f", at least {minimum}" if maximum is None else f" from {minimum:,} to {maximum:,}"
+    bounds = f", at least {minimum}"
+    if maximum is not None:
+        bounds = f" from {minimum:,} to {_format_limit(maximum)}"
     kind = ArgumentError if error is None else error
     raise kind(f"{subject} must be a whole number{bounds}", value=f"got {format_brief(value)}")
 
@@ -164,6 +170,12 @@ def is_positive(value: object) -> bool:
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     return bool(value > 0)  # type: ignore[operator]
+
+
+def _format_limit(limit: int) -> str:
+    """``1,000``, or ``2^63 - 1`` for the largest number of a type."""
+    is_largest_of_type = limit >= 2**31 - 1 and (limit & (limit + 1)) == 0
+    return f"2^{limit.bit_length()} - 1" if is_largest_of_type else f"{limit:,}"
 
 
 @contextmanager
