@@ -301,12 +301,7 @@ def describe_structure(session: Session, request: RequestFields) -> dict[str, An
     if tessellation.grid.size > STRUCTURE_MAX_STATES:
         limit = f"Structure is tested up to {STRUCTURE_MAX_STATES:,} states here"
         return panel | {"remark": f"{limit}; the command `tessella measure` has no limit."}
-    evidence = examine(tessellation).evidence
-    panel["structures"] = [
-        {"name": name, "holds": bool(test), "says": test.describe()}
-        for name, test in evidence.items()
-    ]
-    return panel
+    return panel | {"structures": examine(tessellation).records()}
 
 
 def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
