@@ -1,14 +1,17 @@
-"""How far a study is, and how long it still takes."""
+"""How far a study, a solve or a search is, and how long it still takes."""
 
 from __future__ import annotations
 
 import io
+import re
 from contextlib import closing
 
 import pytest
 
+import tessella as ts
 from tessella.support.progress import (
     PlainProgress,
+    ProgressDisplay,
     TerminalProgress,
     Throughput,
     format_task,
@@ -112,3 +115,38 @@ def test_a_title_is_shown_as_it_is_whatever_it_looks_like():
         shown.add_task("Odd [/b] [red]one", 1, 1.0)
         shown.advance("Odd [/b] [red]one", 1, 1.0)
     assert "Odd [/b] [red]one" in stream.getvalue()
+
+
+class Recorder(ProgressDisplay):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def status(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_one_display_shows_a_solve_and_the_search_for_a_rule():
+    shown = Recorder()
+    solution = ts.solve(ts.benchmark("QUE-Lin"), callback=shown.sweep)
+    assert solution.converged
+    assert re.fullmatch(r"sweep \d+: bound \S+, \d+ s(, about \d+ s left)?", shown.lines[-1])
+    n_sweeps = len(shown.lines)
+    ts.compress(solution, 0.05, progress=shown.status)
+    assert len(shown.lines) > n_sweeps
+
+
+def test_nothing_stays_of_a_status_in_a_terminal_and_no_line_is_longer_than_it():
+    stream = io.StringIO()
+    with closing(TerminalProgress(stream)) as shown:
+        shown.status("x" * 500)
+    assert stream.getvalue().startswith("\r\x1b[Kx")
+    assert stream.getvalue().endswith("x\r\x1b[K")
+    assert stream.getvalue().count("x") < 500
+
+
+def test_a_pipe_gets_a_status_now_and_then_and_notes_always():
+    stream = io.StringIO()
+    with open_progress(stream) as shown:
+        shown.status("solving")
+        shown.note("done")
+    assert stream.getvalue() == "done\n"

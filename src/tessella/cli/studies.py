@@ -62,7 +62,7 @@ def study_command(
     problems = tuple(map(_as_problem, models))
     study = Study(problems, methods, sizes, seeds, measures)
     with open_progress() as progress:
-        results = run_study(study, out, workers=workers, retry=retry, display=progress)
+        results = run_study(study, out, workers=workers, retry=retry, progress=progress)
     columns = [name for name in (*SHOWN_METRICS, *study.measures) if name in results.frame.columns]
     keys = ["problem", "method", "n", *columns]
     means = results.table(*columns).reset_index()[keys].to_dict("records")

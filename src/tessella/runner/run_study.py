@@ -114,7 +114,7 @@ def run_study(
     workers: int | None = 0,
     scheduler: str | None = None,
     retry: bool = False,
-    display: ProgressDisplay | None = None,
+    progress: ProgressDisplay | None = None,
 ) -> StudyResults:
     """Run ``study`` and return its records.
 
@@ -124,18 +124,18 @@ def run_study(
         workers: processes on this machine; 0 for the current one, None for one on each core.
         scheduler: address of a dask scheduler whose workers run it instead.
         retry: run again what failed before.
-        display: shows the progress; see ``tessella.support.progress``.
+        progress: shows how far it is: ``with ts.open_progress() as progress``.
     """
     require_type("run_study", study, Study)
     if folder is None:
         with TemporaryDirectory(prefix="study-") as temporary:
-            settings = {"workers": workers, "scheduler": scheduler, "display": display}
+            settings = {"workers": workers, "scheduler": scheduler, "progress": progress}
             return run_study(study, temporary, **settings)
     in_process = workers == 0 and scheduler is None
     cluster = None if in_process else ClusterOptions(workers, scheduler)
     space = STORE_BYTES_PER_RUN * len(study.specs) + (0 if in_process else COMPILED_CODE_BYTES)
     with Store.writer(folder, space=space) as store:
-        run_missing(store, study, display or ProgressDisplay(), cluster, retry=retry)
+        run_missing(store, study, progress or ProgressDisplay(), cluster, retry=retry)
         return StudyResults(study, *load_stored(store, study))
 
 

@@ -5,7 +5,7 @@ One object shows the progress of every verb, in Python as on the command line:
     with open_progress() as progress:
         solution = solve(mdp, callback=progress.sweep)
         rule = compress(solution, 0.01, progress=progress.status)
-        results = run_study(study, display=progress)
+        results = run_study(study, progress=progress)
 
 The time left of a task is the expected work that remains, in seconds, at the rate so far. The first
 runs also pay for compiling: no estimate is given before a tenth of the work is done or a minute has
