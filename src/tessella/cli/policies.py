@@ -28,7 +28,6 @@ from tessella.support.progress import open_progress
 
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
-    from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
     from tessella.rules.rule import Rule
 
@@ -326,7 +325,7 @@ def diff_command(model: str, given: tuple[str, ...], a: str, b: str, start: str 
     optimal_policy = load_solution(model, given).policy if OPTIMAL_WORD in (a, b) else None
     difference = diff(
         mdp,
-        *(_read_side(mdp, word, optimal_policy) for word in (a, b)),
+        *(optimal_policy if word == OPTIMAL_WORD else mdp.policy(Path(word)) for word in (a, b)),
         start=parse_start(mdp, start),
     )
     data = {
@@ -343,7 +342,3 @@ def diff_command(model: str, given: tuple[str, ...], a: str, b: str, start: str 
         ],
     }
     return Answer(str(difference), data)
-
-
-def _read_side(mdp: MDP, word: str, optimal_policy: Any) -> Any:
-    return optimal_policy if word == OPTIMAL_WORD else mdp.policy(Path(word))

@@ -74,7 +74,10 @@ def study_command(
 
 
 def _format_means(means: list[dict[str, Any]], columns: list[str]) -> str:
-    rows = [[_format_cell(value) for value in row.values()] for row in means]
+    rows = [
+        [f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()]
+        for row in means
+    ]
     headings = ["model", "method", "n", *columns]
     return format_table(rows, headings, alignment="  r" + "r" * len(columns))
 
@@ -98,10 +101,6 @@ def _as_problem(word: str) -> str | Problem:
         parameters=(identity,),
         observation_noise=noise,
     )
-
-
-def _format_cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @as_command(

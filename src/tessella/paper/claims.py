@@ -204,8 +204,8 @@ def _compare_groups(
     """
     sign = 1 if lower_is_better else -1
     costs = {m: sign * value for m, value in values.items() if not np.isnan(value)}
-    boundary = [m for m in results.planned_methods("boundary") if m in costs]
-    baselines = [m for m in results.planned_methods("value") if m in costs]
+    boundary = _select_methods(results, "boundary", costs)
+    baselines = _select_methods(results, "value", costs)
     if not boundary or not baselines:
         return _make_undecided(claim, caveat)
     worst = max(boundary, key=costs.__getitem__)
@@ -219,11 +219,22 @@ def _compare_groups(
         our_title=method_title(worst),
         their_title=method_title(rival),
     )
-    undefined = [m for m in _compared_methods(results) if m in values and np.isnan(values[m])]
-    if undefined:
-        text += f"; {if_undefined}: {', '.join(map(method_title, undefined))}"
+    text += _list_undefined(if_undefined, results, values)
     holds = costs[worst] < costs[rival] and values[worst] >= at_least
     return _make_finding(claim, holds, text, caveat)
+
+
+def _list_undefined(reason: str, results: PaperResults, values: Mapping[str, float]) -> str:
+    """``; reason: titles`` of the methods whose value is nan; empty where there are none."""
+    titles = [
+        method_title(m) for m in _compared_methods(results) if m in values and np.isnan(values[m])
+    ]
+    return f"; {reason}: {', '.join(titles)}" if titles else ""
+
+
+def _select_methods(results: PaperResults, group: str, values: Mapping[str, float]) -> list[str]:
+    """The methods of a group that have a value, in the study's order."""
+    return [m for m in results.planned_methods(group) if m in values]
 
 
 def _family_caveat(results: PaperResults, family: str) -> Caveat:

@@ -33,13 +33,17 @@ def to_json_value(value: Any, converters: Converters | None = None) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): to_json_value(part, converters) for key, part in value.items()}
     if hasattr(value, "tolist"):
         return _array_to_json(value)
+    return _container_to_json(value, converters)
+
+
+def _container_to_json(value: Any, converters: Converters | None) -> Any:
+    """A mapping or a record as an object, other collections as lists, anything else as text."""
     if is_dataclass(value) and not isinstance(value, type):
-        content = {item.name: getattr(value, item.name) for item in fields(value)}
-        return to_json_value(content, converters)
+        value = {item.name: getattr(value, item.name) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json_value(part, converters) for key, part in value.items()}
     if isinstance(value, Sequence | set):
         return [to_json_value(part, converters) for part in value]
     return str(value)
