@@ -42,6 +42,7 @@ OPTIONAL_FIELDS = ("visits", "loss", "local")  # computed only when they are sho
 MAP_MAX_STATES = 500_000  # states on the two axes that are shown
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here
 PATH_MAX_PERIODS = 1000  # periods
+RULE_FACTS = ("promised", "mean_loss", "worst_loss", "relative_loss")
 RULE_SUFFIXES = (".c", ".py", ".sql", ".xlsx", ".json", ".csv", ".txt")
 MODEL_FILE = "model.toml"
 CERTIFICATE_FILE = "certificate.json"
@@ -317,10 +318,7 @@ def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
         "promise": rule.loss_target,
         "says": rule.explain(),
         "seconds": rule.seconds,
-        "promised": rule.facts["promised"],
-        "mean_loss": rule.facts["mean_loss"],
-        "worst_loss": rule.facts["worst_loss"],
-        "relative_loss": rule.facts["relative_loss"],
+        **{name: rule.facts[name] for name in RULE_FACTS},
         "loses": _format_loss(rule.facts["mean_loss"], rule.facts["relative_loss"]),
         "certified": certificate is not None,
         "summary": "" if certificate is None else certificate.summary(),

@@ -29,8 +29,8 @@ from tessella.paper.published import COLUMN_TITLES, FAMILY_TITLES, LOWEST_METHOD
 from tessella.paper.results import PaperResults
 from tessella.rounding import round_down, round_up
 
-# Percent of errors in the low-margin quarter: twice those under independence.
-CONCENTRATED_MIN_PERCENT = 50.0
+# Share of errors in the low-margin quarter: twice the share under independence.
+CONCENTRATED_MIN_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,16 @@ def _check_lower(results: PaperResults, family: str, column: str) -> Finding:
         for m in _compared_methods(results)
     }
     means = {m: float(values.mean()) for m, values in values_by_method.items() if values.size}
-    evidence = (
-        "highest boundary {our_value:.4f} ({our_title}), "
-        "lowest baseline {their_value:.4f} ({their_title})"
-    )
     caveat = _family_caveat(results, family)
-    return _compare_groups(results, claim, means, caveat, evidence, lower_is_better=True)
+    closest = _closest_pair(results, means, lower_is_better=True)
+    if closest is None:
+        return _make_undecided(claim, caveat)
+    highest_boundary, lowest_baseline = closest
+    evidence = (
+        f"highest boundary {means[highest_boundary]:.4f} ({method_title(highest_boundary)}), "
+        f"lowest baseline {means[lowest_baseline]:.4f} ({method_title(lowest_baseline)})"
+    )
+    return _make_finding(claim, means[highest_boundary] < means[lowest_baseline], evidence, caveat)
 
 
 def _check_lowest(results: PaperResults, family: str, column: str, method: str) -> Finding:
@@ -131,20 +135,21 @@ def _check_concentrated(results: PaperResults, family: str) -> Finding:
         f"{FAMILY_TITLES[family]}: errors of boundary methods concentrate at low margins, "
         "those of baselines less so"
     )
-    percents = {m: 100 * s for (f, m), s in low_margin_shares(results).items() if f == family}
+    shares = {m: s for (f, m), s in low_margin_shares(results).items() if f == family}
+    caveat = _family_caveat(results, family)
+    closest = _closest_pair(results, shares, lower_is_better=False)
+    if closest is None:
+        return _make_undecided(claim, caveat)
+    lowest_boundary, highest_baseline = (shares[method] for method in closest)
     evidence = (
-        "of their errors, boundary methods make at least {ours}% and baselines at most {theirs}% "
+        f"of their errors, boundary methods make at least {round_down(100 * lowest_boundary, 2)}% "
+        f"and baselines at most {round_up(100 * highest_baseline, 2)}% "
         f"on the {LOW_MARGIN_SHARE:.0%} of states with the smallest margins"
+        + _list_undefined("no errors at all", results, shares)
     )
-    return _compare_groups(
-        results,
-        claim,
-        percents,
-        _family_caveat(results, family),
-        evidence,
-        lower_is_better=False,
-        if_undefined="no errors at all",
-        at_least=CONCENTRATED_MIN_PERCENT,
+    is_concentrated = lowest_boundary >= CONCENTRATED_MIN_SHARE
+    return _make_finding(
+        claim, is_concentrated and lowest_boundary > highest_baseline, evidence, caveat
     )
 
 
@@ -154,18 +159,20 @@ def _check_faster(results: PaperResults) -> Finding:
         "that of every baseline"
     )
     powers = error_decays(results)
+    caveat = _problem_caveat(results, powers)
+    closest = _closest_pair(results, powers, lower_is_better=False)
+    if closest is None:
+        return _make_undecided(claim, caveat)
+    slowest_boundary, fastest_baseline = closest
     evidence = (
-        "error ~ n^-p with p at least {ours} for boundary methods ({our_title}), "
-        "at most {theirs} for baselines ({their_title})"
+        f"error ~ n^-p with p at least {round_down(powers[slowest_boundary], 2)} "
+        f"for boundary methods ({method_title(slowest_boundary)}), "
+        f"at most {round_up(powers[fastest_baseline], 2)} "
+        f"for baselines ({method_title(fastest_baseline)})"
+        + _list_undefined("errors at fewer than two sizes", results, powers)
     )
-    return _compare_groups(
-        results,
-        claim,
-        powers,
-        _problem_caveat(results, powers),
-        evidence,
-        lower_is_better=False,
-        if_undefined="errors at fewer than two sizes",
+    return _make_finding(
+        claim, powers[slowest_boundary] > powers[fastest_baseline], evidence, caveat
     )
 
 
@@ -176,52 +183,32 @@ def _check_steadier(results: PaperResults) -> Finding:
     )
     spread = spread_over_seeds(results)
     caveat = _problem_caveat(results, spread) if results.study.seeds > 1 else Caveat()
+    closest = _closest_pair(results, spread, lower_is_better=True)
+    if closest is None:
+        return _make_undecided(claim, caveat)
+    widest_boundary, narrowest_baseline = closest
     evidence = (
-        "standard deviation at most {ours} for boundary methods ({our_title}), "
-        "at least {theirs} for baselines ({their_title})"
+        f"standard deviation at most {round_up(spread[widest_boundary], 2)} "
+        f"for boundary methods ({method_title(widest_boundary)}), "
+        f"at least {round_down(spread[narrowest_baseline], 2)} "
+        f"for baselines ({method_title(narrowest_baseline)})"
     )
-    return _compare_groups(results, claim, spread, caveat, evidence, lower_is_better=True)
+    return _make_finding(
+        claim, spread[widest_boundary] < spread[narrowest_baseline], evidence, caveat
+    )
 
 
-def _compare_groups(
-    results: PaperResults,
-    claim: str,
-    values: Mapping[str, float],
-    caveat: Caveat,
-    evidence: str,
-    *,
-    lower_is_better: bool,
-    if_undefined: str = "",
-    at_least: float = -np.inf,
-) -> Finding:
-    """Whether the worst boundary method is better than the best baseline.
-
-    Args:
-        evidence: a template with the values of both (``ours`` and ``theirs`` are rounded outward)
-            and their titles.
-        if_undefined: what it means that the value of a method is nan.
-        at_least: what the value of the boundary method must reach in addition.
-    """
+def _closest_pair(
+    results: PaperResults, values: Mapping[str, float], *, lower_is_better: bool
+) -> tuple[str, str] | None:
+    """The worst boundary method and the best baseline; None where a group has no value."""
     sign = 1 if lower_is_better else -1
     costs = {m: sign * value for m, value in values.items() if not np.isnan(value)}
-    boundary = _select_methods(results, "boundary", costs)
-    baselines = _select_methods(results, "value", costs)
-    if not boundary or not baselines:
-        return _make_undecided(claim, caveat)
-    worst = max(boundary, key=costs.__getitem__)
-    rival = min(baselines, key=costs.__getitem__)
-    outward = (round_up, round_down) if lower_is_better else (round_down, round_up)
-    text = evidence.format(
-        ours=outward[0](values[worst], 2),
-        theirs=outward[1](values[rival], 2),
-        our_value=values[worst],
-        their_value=values[rival],
-        our_title=method_title(worst),
-        their_title=method_title(rival),
-    )
-    text += _list_undefined(if_undefined, results, values)
-    holds = costs[worst] < costs[rival] and values[worst] >= at_least
-    return _make_finding(claim, holds, text, caveat)
+    ours = [m for m in results.planned_methods("boundary") if m in costs]
+    theirs = [m for m in results.planned_methods("value") if m in costs]
+    if not ours or not theirs:
+        return None
+    return max(ours, key=costs.__getitem__), min(theirs, key=costs.__getitem__)
 
 
 def _list_undefined(reason: str, results: PaperResults, values: Mapping[str, float]) -> str:
@@ -230,11 +217,6 @@ def _list_undefined(reason: str, results: PaperResults, values: Mapping[str, flo
         method_title(m) for m in _compared_methods(results) if m in values and np.isnan(values[m])
     ]
     return f"; {reason}: {', '.join(titles)}" if titles else ""
-
-
-def _select_methods(results: PaperResults, group: str, values: Mapping[str, float]) -> list[str]:
-    """The methods of a group that have a value, in the study's order."""
-    return [m for m in results.planned_methods(group) if m in values]
 
 
 def _family_caveat(results: PaperResults, family: str) -> Caveat:

@@ -27,13 +27,14 @@ class SingleRunMethod(FullGridMethod, ABC):
     """A method that makes its policies one at a time, for every n and seed."""
 
     name: str
+    about: Mapping[str, Any]
 
     @property
     def title(self) -> str:
         return self.name
 
-    @abstractmethod
-    def settings(self) -> dict[str, Any]: ...
+    def settings(self) -> dict[str, Any]:
+        return dict(self.about)
 
     @abstractmethod
     def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
@@ -43,12 +44,12 @@ class SingleRunMethod(FullGridMethod, ABC):
         return 0.01 + 1e-5 * spec.n
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        return [self._fit_one(instance, spec) for spec in specs]
-
-    def _fit_one(self, instance: Instance, spec: Spec) -> Fit:
-        began = time.perf_counter()
-        policy, information = self.make_policy(instance, spec)
-        return Fit(policy, information, time.perf_counter() - began)
+        fits = []
+        for spec in specs:
+            began = time.perf_counter()
+            policy, information = self.make_policy(instance, spec)
+            fits.append(Fit(policy, information, time.perf_counter() - began))
+        return fits
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,6 @@ class BaselineMethod(SingleRunMethod):
     edition: int = 1
     group: MethodGroup = "value"
 
-    def settings(self) -> dict[str, Any]:
-        return dict(self.about)
-
     def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
         policy = self.train(instance.mdp, spec.n, spec.generator("transitions"))
         return policy, InformationBudget(simulator_calls=getattr(policy, "simulator_calls", spec.n))
@@ -123,9 +121,6 @@ class FunctionMethod(SingleRunMethod):
     about: Mapping[str, Any] = field(default_factory=dict)
     edition: int = 1
     group: MethodGroup = "reference"
-
-    def settings(self) -> dict[str, Any]:
-        return dict(self.about)
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(0, 0)] if self.once else super().runs(sizes, seeds)
