@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from tessella.support.text import format_duration
 
@@ -30,19 +30,6 @@ STATUS_LINE_INTERVAL_SECONDS = 5.0  # between plain lines of status
 ESTIMATE_MIN_WORK_SHARE = 0.1
 ESTIMATE_MIN_SECONDS = 60.0  # since the clock began
 ESTIMATE_MIN_ARRIVALS = 5  # batches of runs that ended in that time
-
-
-class SweepReport(Protocol):
-    """What a solve reports after a sweep."""
-
-    @property
-    def sweep(self) -> int: ...
-    @property
-    def bound(self) -> float: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def left(self) -> float | None: ...
 
 
 class ProgressDisplay:
@@ -60,8 +47,8 @@ class ProgressDisplay:
     def status(self, text: str) -> None:
         pass
 
-    def sweep(self, report: SweepReport) -> None:
-        """Show how far a solve is; a callback of ``solve``, which goes on."""
+    def sweep(self, report: Any) -> None:
+        """Show how far a solve is: a callback of ``solve``, which goes on."""
         from tessella.rounding import round_up
 
         time_left = "" if report.left is None else f", about {report.left:.0f} s left"
