@@ -146,7 +146,7 @@ def require_whole(
     value: object,
     minimum: int = 0,
     maximum: int | None = None,
-    error: type[TessellaError] | None = None,
+    error: type[TessellaError] = ArgumentError,
 ) -> int:
     """``value`` as an int, or an error: ``k must be a whole number, at least 1; got 0``."""
     if is_whole(value, minimum, math.inf if maximum is None else maximum):
@@ -154,8 +154,7 @@ def require_whole(
     bounds = f", at least {minimum}"
     if maximum is not None:
         bounds = f" from {minimum:,} to {_format_limit(maximum)}"
-    kind = ArgumentError if error is None else error
-    raise kind(f"{subject} must be a whole number{bounds}", value=f"got {format_brief(value)}")
+    raise error(f"{subject} must be a whole number{bounds}", value=f"got {format_brief(value)}")
 
 
 def is_number(value: object) -> bool:
