@@ -43,10 +43,10 @@ from tessella.paper.reproduce import ClusterOptions, reproduce
 from tessella.runner.dispatch import count_cores
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import Instance, get_instance
-from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record, Spec
 from tessella.runner.store import Store
 from tessella.runner.study import Study
+from tessella.support.progress import PlainProgress
 
 STEP = 0.1
 

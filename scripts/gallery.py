@@ -146,7 +146,7 @@ def lost(rule: ts.Rule) -> str:
     if share < NOTHING:
         return "it loses nothing"
     most = "less than 0.01%" if share < LITTLE else round_up_percent(share)
-    if rule.facts.get("told_in") == "costs":
+    if rule.facts.get("stated_in") == "costs":
         return f"it costs {most} more than the least possible"
     return f"it loses {most} of the optimal value"
 

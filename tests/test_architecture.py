@@ -25,6 +25,7 @@ LAYERS = (
     "errors",
     "files",
     "rounding",
+    "support",
     "numerics",
     "grid",
     "criteria",

@@ -16,7 +16,7 @@ import pytest
 from support.disks import NO_MOUNT, files_of_at_most, mounted
 
 import tessella as ts
-from tessella.cli.simulate import _write_csv as save_paths
+from tessella.cli.solve import _write_csv as save_paths
 from tessella.files import atomic_write
 from tessella.paper.report import write_file
 from tessella.solvers.result import CheckpointWriter

@@ -47,7 +47,7 @@ def test_no_name_is_archaic_or_private():
 def test_settings_become_json_and_come_back_in_one_place():
     """Six functions called ``_plain`` did that once, each in its own way."""
     assert "_plain" not in names()
-    assert names()["setting_to_json"] == names()["setting_from_json"] == {"runner/record.py"}
+    assert names()["setting_to_json"] == names()["setting_from_json"] == {"support/json_values.py"}
 
 
 def test_every_way_of_giving_a_name_is_seen():

@@ -89,6 +89,7 @@ _HOME = {
     "solvers.solve": "solve",
     "solvers.thresholds": "Thresholds",
     "solvers.value_iteration": "ModifiedPolicyIteration ValueIteration",
+    "support.progress": "open_progress",
     "tessellation": (
         "Comparison Geometry Structure Tessellation compare examine measure switching_curves "
         "tessellate"

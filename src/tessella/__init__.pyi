@@ -119,6 +119,7 @@ from tessella.solvers.solve import solve as solve
 from tessella.solvers.thresholds import Thresholds as Thresholds
 from tessella.solvers.value_iteration import ModifiedPolicyIteration as ModifiedPolicyIteration
 from tessella.solvers.value_iteration import ValueIteration as ValueIteration
+from tessella.support.progress import open_progress as open_progress
 from tessella.tessellation import Comparison as Comparison
 from tessella.tessellation import Geometry as Geometry
 from tessella.tessellation import Structure as Structure

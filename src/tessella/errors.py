@@ -14,6 +14,9 @@ from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any
 
+BRIEF_MAX_CHARACTERS = 80  # of a value that a message repeats
+HUGE_INTEGER = 10**60  # whole numbers from here on are not written out
+
 
 class TessellaError(ValueError):
     """A requirement is not met; the parts of the message are attributes."""
@@ -82,8 +85,22 @@ class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
 def format_value(value: object) -> str:
     """A value as messages write it: ``3``, ``0.3``, ``nan``, ``high``; ``about 10^400``."""
     if isinstance(value, Integral) and exceeds_float(value):
-        return f"about {'-' if value < 0 else ''}10^{math.log10(abs(int(value))):.0f}"
+        return _format_magnitude(int(value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _format_magnitude(value: int) -> str:
+    return f"about {'-' if value < 0 else ''}10^{math.log10(abs(value)):.0f}"
+
+
+def format_brief(value: object) -> str:
+    """A value as messages repeat it, on one line and not too long."""
+    if isinstance(value, int) and abs(value) >= HUGE_INTEGER:
+        return _format_magnitude(value)
+    text = repr(value[:BRIEF_MAX_CHARACTERS] if isinstance(value, str) else value)
+    if len(text) < BRIEF_MAX_CHARACTERS:
+        return text
+    return f"{text[: BRIEF_MAX_CHARACTERS - 3]}..."
 
 
 def counted(count: int, noun: str) -> str:
@@ -103,19 +120,42 @@ def exceeds_float(value: Real) -> bool:
 def require_type(verb: str, value: object, kind: type, name: str = "") -> None:
     """Refuse what is not of ``kind``: ``solve needs an MDP; got a Solution``."""
     if not isinstance(value, kind):
-        got = _with_article(type(value).__name__)
+        got = with_article(type(value).__name__)
         if isinstance(value, type):
             got = f"the class {value.__name__}, not an instance of it"
         elif kind.__name__ == "MDP" and hasattr(value, "build"):
             got += "; its method build() returns the model"
         raise ArgumentError(
-            f"{verb} needs {_with_article(name or kind.__name__)}", value=f"got {got}"
+            f"{verb} needs {with_article(name or kind.__name__)}", value=f"got {got}"
         )
+
+
+def is_whole(value: object, minimum: int = 0, maximum: float = math.inf) -> bool:
+    """Whether ``value`` is a whole number in ``minimum..maximum``."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        return False
+    return minimum <= int(value) <= maximum
 
 
 def is_count(value: object) -> bool:
     """Whether ``value`` is a whole number, at least 1."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+    return is_whole(value, 1)
+
+
+def require_whole(
+    subject: str,
+    value: object,
+    minimum: int = 0,
+    maximum: int | None = None,
+    error: type[TessellaError] = ArgumentError,
+) -> int:
+    """``value`` as an int, or an error: ``k must be a whole number, at least 1; got 0``."""
+    if is_whole(value, minimum, math.inf if maximum is None else maximum):
+        return int(value)  # type: ignore[call-overload]
+    bounds = f", at least {minimum}"
+    if maximum is not None:
+        bounds = f" from {minimum:,} to {_format_limit(maximum)}"
+    raise error(f"{subject} must be a whole number{bounds}", value=f"got {format_brief(value)}")
 
 
 def is_number(value: object) -> bool:
@@ -130,6 +170,12 @@ def is_positive(value: object) -> bool:
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     return bool(value > 0)  # type: ignore[operator]
+
+
+def _format_limit(limit: int) -> str:
+    """``1,000``, or ``2^63 - 1`` for the largest number of a type."""
+    is_largest_of_type = limit >= 2**31 - 1 and (limit & (limit + 1)) == 0
+    return f"2^{limit.bit_length()} - 1" if is_largest_of_type else f"{limit:,}"
 
 
 @contextmanager
@@ -150,5 +196,5 @@ def require_packages(feature: str, extra: str, packages: Iterable[str]) -> None:
                 raise ModuleNotFoundError(name=name)
 
 
-def _with_article(name: str) -> str:
+def with_article(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOaeiou' or name.startswith('MDP') else 'a'} {name}"

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
 import secrets
 import shutil
 import stat
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tessella.errors import FileError
+from tessella.errors import FileError, is_whole
 
 TEXT_MAX_BYTES = 1 << 30  # of a file that is read as JSON
 JSON_MAX_INTEGER = 2**63 - 1
@@ -70,6 +70,16 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
                 part.unlink(missing_ok=True)
 
 
+def write_json(path: str | Path, content: Mapping[str, Any], indent: int | None = None) -> None:
+    """Write an object of finite numbers, text, lists and objects, for ``read_json``."""
+    try:
+        text = json.dumps(content, indent=indent, allow_nan=False)
+    except ValueError as error:
+        raise FileError(f"{path} cannot be written", value=str(error)) from error
+    with atomic_write(path) as part:
+        part.write_text(text + "\n", encoding="utf-8")
+
+
 def _replace(part: Path, target: Path) -> None:
     """Give the file ``part`` the name of ``target``, once the disk has it."""
     file = os.open(part, os.O_RDWR | getattr(os, "O_BINARY", 0))
@@ -105,36 +115,6 @@ def require_writable(path: str | Path) -> None:
         raise FileError(requirement, value="it is there and may only be read")
     if whole and not os.access(folder, os.W_OK | os.X_OK):
         raise FileError(requirement, location=f"the folder {folder}", value="may not be written to")
-
-
-def to_json_value(value: Any) -> Any:
-    """``value`` as JSON holds it: a number that is not finite is None, other objects are text."""
-    if isinstance(value, Mapping):
-        return {str(key): to_json_value(part) for key, part in value.items()}
-    if isinstance(value, str | bool | None):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if hasattr(value, "tolist"):
-        return _array_to_json(value)
-    if isinstance(value, Sequence | set):
-        return [to_json_value(part) for part in value]
-    return str(value)
-
-
-def _array_to_json(array: Any) -> Any:
-    """A NumPy array or number as lists, numbers and text."""
-    import numpy as np
-
-    if array.dtype.kind == "O":
-        return to_json_value(array.tolist())
-    if array.dtype.kind != "f" or np.isfinite(array).all():
-        return array.tolist()
-    parts = np.asarray(array, dtype=object)
-    parts[~np.isfinite(array)] = None
-    return parts.tolist()
 
 
 @contextmanager
@@ -183,11 +163,6 @@ def read_field(content: Mapping[str, Any], name: str, kind: str) -> Any:
     return value
 
 
-def is_whole(value: object, most: float = JSON_MAX_INTEGER) -> bool:
-    """Whether ``value``, from JSON, is a whole number in 0..``most``."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
-
-
 def is_finite(value: object) -> bool:
     """Whether ``value``, from JSON, is a finite number that an array can hold."""
     if not isinstance(value, int | float) or isinstance(value, bool):
@@ -198,7 +173,7 @@ def is_finite(value: object) -> bool:
 KINDS: dict[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "true or false": lambda value: isinstance(value, bool),
-    NATURAL_NUMBER: is_whole,
+    NATURAL_NUMBER: partial(is_whole, maximum=JSON_MAX_INTEGER),
     "a number": is_finite,
     NOT_NEGATIVE: lambda value: is_finite(value) and value >= 0,
     "a number or null": lambda value: value is None or is_finite(value),

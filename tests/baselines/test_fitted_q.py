@@ -153,7 +153,7 @@ def test_size_name_and_curve(small):
 
 @pytest.mark.parametrize("wrong", [{"trees": 0}, {"leaf": 0}, {"iterations": 0}])
 def test_options_out_of_range_are_refused(wrong):
-    with pytest.raises(ts.ArgumentError, match="must be at least 1"):
+    with pytest.raises(ts.ArgumentError, match="must be a whole number, at least 1"):
         FittedQ(**wrong)
 
 

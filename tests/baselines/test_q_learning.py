@@ -187,7 +187,7 @@ def test_no_budget_is_refused_and_no_seed_is_no_work(small):
         (lambda: ConstantStep(1.5), "step size must lie in"),
         (lambda: DecayingStep(0.5), "power must lie in"),
         (lambda: Trajectory(epsilon=-0.1), "epsilon must lie in"),
-        (lambda: Trajectory(horizon=0), "horizon must be at least 1"),
+        (lambda: Trajectory(horizon=0), "horizon must be a whole number, at least 1"),
     ],
 )
 def test_options_out_of_range_are_refused(make, says):

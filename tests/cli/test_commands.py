@@ -15,7 +15,7 @@ from support.schemas import faults
 
 import tessella as ts
 from tessella.cli.group import COMMAND_NAMES, main
-from tessella.cli.map import format_blocks
+from tessella.cli.maps import format_blocks
 
 AVERAGE = ("machine_replacement", "--set", "worst=3")
 SMALL = ("frozen_lake",)  # 16 states: solved once, remembered by all that follow

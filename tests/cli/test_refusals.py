@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import dask
+import distributed  # noqa: F401 (loads its defaults, before a test changes one)
 import pytest
 from click.testing import CliRunner
 from support import warm

@@ -241,7 +241,7 @@ def test_a_learned_policy_lies_over_the_map_with_its_errors_and_its_loss(visit, 
 
 def test_a_method_that_is_told_transitions_has_no_noise(visit):
     page = visit(f"{LAKE}&tab=learn&learn.samples=25")
-    page.select_option("#learner", "tabular")
+    page.select_option("#learner", "tabular_q")
     expect(page.locator("#noise")).to_be_disabled()
     redrawn(page, lambda: page.click("#learn"))
     expect(page.locator("#learned")).to_contain_text("of 16")

@@ -68,5 +68,5 @@ def test_the_numbers_are_those_of_the_definition_to_the_last_bit():
 def test_unknown_scalings_and_degrees_are_refused():
     with pytest.raises(ArgumentError, match="standard, range or none; got 'log'"):
         Features("log").fit(POINTS)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="degree must be at least 1"):
+    with pytest.raises(ArgumentError, match="degree must be a whole number, at least 1"):
         Features(degree=0).fit(POINTS)

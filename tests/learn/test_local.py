@@ -104,7 +104,7 @@ def test_its_size_is_its_sample(stock):
 
 
 def test_k_must_be_positive(stock):
-    with pytest.raises(ts.ArgumentError, match="k must be at least 1, a whole number; got 0"):
+    with pytest.raises(ts.ArgumentError, match="k must be a whole number, at least 1; got 0"):
         fit(LocalBoundary(k=0), draw(stock, 10))
 
 

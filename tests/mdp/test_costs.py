@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import netCDF4
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.certificates.summary import format_money
 from tessella.checker import check
+from tessella.support.text import format_money
 
 ROWS = np.array([[[0.5, 0.5], [0.25, 0.75]], [[1.0, 0.0], [1.0, 0.0]]])
 COSTS = np.array([[1.0, 4.0], [6.0, 3.0]])
@@ -151,10 +152,19 @@ def test_a_certificate_that_hides_that_it_is_about_costs_is_rejected(tmp_path, c
     assert "minimise is True, not False as stated" in capsys.readouterr().out
 
 
-def test_files_keep_that_a_model_was_told_in_costs(tmp_path):
+def test_files_keep_that_a_model_is_stated_in_costs(tmp_path):
     for mdp in (shop(costs=kept), shop(pays=kept)):
         mdp.save(tmp_path / "m.nc")
         assert ts.MDP.load(tmp_path / "m.nc").minimise == mdp.minimise
+
+
+def test_a_file_that_states_costs_in_the_former_way_is_refused_and_not_read_as_rewards(tmp_path):
+    shop(costs=kept).save(tmp_path / "m.nc")
+    with netCDF4.Dataset(tmp_path / "m.nc", "a") as file:
+        file.delncattr("stated_in")
+        file.told = "in costs"
+    with pytest.raises(ts.FileError, match="of an earlier version; save it again"):
+        ts.MDP.load(tmp_path / "m.nc")
 
 
 def test_a_stage_that_neither_pays_nor_costs_is_no_pay_stage():

@@ -12,11 +12,11 @@ from tessella.errors import StudyError
 from tessella.paper import report
 from tessella.paper.published import paper_study
 from tessella.paper.reproduce import reproduce
-from tessella.runner.progress import PlainProgress
 from tessella.runner.record import read_parquet
 from tessella.runner.run import run_batch
 from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches
+from tessella.support.progress import PlainProgress
 
 ONE = paper_study(("QUE-Lin",), ("exact_table",))
 TWO = paper_study(("QUE-Lin", "QUE-Mix"), ("exact_table",))

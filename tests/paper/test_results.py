@@ -21,11 +21,11 @@ from tessella.paper.published import MAIN_TABLE, PAPER_METHODS, paper_study
 from tessella.paper.report import write_outputs
 from tessella.paper.results import PaperResults
 from tessella.paper.table import make_rows, to_csv, to_latex, to_markdown
-from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record
 from tessella.runner.run import run_batch
 from tessella.runner.store import Store
 from tessella.runner.study import make_batches
+from tessella.support.progress import PlainProgress
 
 SIZES = (100, 6400)
 SHOWN = (*PAPER_METHODS, "value_iteration_2", "value_iteration_4", "exact_table")

@@ -385,7 +385,7 @@ def test_what_cannot_be_asked_is_refused(small, arguments, said):
 
 @pytest.mark.parametrize("max_size", [2.5, "a", -3, 0, True])
 def test_a_frontier_of_no_whole_number_of_numbers_is_refused(small, max_size):
-    said = f"max_size is a whole number, at least 1; got {max_size!r}"
+    said = f"max_size must be a whole number, at least 1; got {max_size!r}"
     with pytest.raises(ts.ArgumentError, match=said):
         ts.frontier(small, max_size)
 

@@ -21,11 +21,11 @@ from tessella.runner.dispatch import (
     Dispatcher,
     connect,
 )
-from tessella.runner.progress import PlainProgress
 from tessella.runner.record import Record
 from tessella.runner.run import BatchResult
 from tessella.runner.run_study import _WorkerMonitor
 from tessella.runner.study import Batch, Study
+from tessella.support.progress import PlainProgress
 
 WORKERS = 2
 PATIENCE = 60  # seconds

@@ -1,19 +1,23 @@
-"""How far a study is, and how long it still takes."""
+"""How far a study, a solve or a search is, and how long it still takes."""
 
 from __future__ import annotations
 
 import io
+import re
+from contextlib import closing
 
 import pytest
 
-from tessella.runner.progress import (
+import tessella as ts
+from tessella.support.progress import (
     PlainProgress,
+    ProgressDisplay,
+    TerminalProgress,
     Throughput,
-    format_duration,
     format_task,
-    open_display,
-    show_bars,
+    open_progress,
 )
+from tessella.support.text import format_duration
 
 
 def test_the_time_left_is_the_work_left_at_the_pace_so_far():
@@ -62,7 +66,7 @@ def test_a_long_study_has_its_estimate_after_a_minute_with_some_runs():
 
 def test_bars_say_that_the_time_left_is_being_estimated_of_what_has_begun():
     stream = io.StringIO()
-    with show_bars(stream) as shown:
+    with closing(TerminalProgress(stream)) as shown:
         shown.add_task("All", 100, 100.0)
         shown.add_task("Later", 50, 50.0)
         shown.advance("All", 1, 1.0)
@@ -86,7 +90,7 @@ def test_clock(seconds, text):
 
 def test_lines_say_when_a_stage_ends():
     stream = io.StringIO()
-    with open_display(stream) as shown:
+    with open_progress(stream) as shown:
         assert isinstance(shown, PlainProgress)
         shown.add_task("All", 4, 4.0)
         shown.add_task("Linear", 2, 2.0)
@@ -107,7 +111,42 @@ def test_the_first_arrival_starts_the_clock_of_a_stage_and_is_not_part_of_its_pa
 
 def test_a_title_is_shown_as_it_is_whatever_it_looks_like():
     stream = io.StringIO()
-    with show_bars(stream) as shown:
+    with closing(TerminalProgress(stream)) as shown:
         shown.add_task("Odd [/b] [red]one", 1, 1.0)
         shown.advance("Odd [/b] [red]one", 1, 1.0)
     assert "Odd [/b] [red]one" in stream.getvalue()
+
+
+class Recorder(ProgressDisplay):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def status(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_one_display_shows_a_solve_and_the_search_for_a_rule():
+    shown = Recorder()
+    solution = ts.solve(ts.benchmark("QUE-Lin"), callback=shown.sweep)
+    assert solution.converged
+    assert re.fullmatch(r"sweep \d+: bound \S+, \d+ s(, about \d+ s left)?", shown.lines[-1])
+    n_sweeps = len(shown.lines)
+    ts.compress(solution, 0.05, progress=shown.status)
+    assert len(shown.lines) > n_sweeps
+
+
+def test_nothing_stays_of_a_status_in_a_terminal_and_no_line_is_longer_than_it():
+    stream = io.StringIO()
+    with closing(TerminalProgress(stream)) as shown:
+        shown.status("x" * 500)
+    assert stream.getvalue().startswith("\r\x1b[Kx")
+    assert stream.getvalue().endswith("x\r\x1b[K")
+    assert stream.getvalue().count("x") < 500
+
+
+def test_a_pipe_gets_a_status_now_and_then_and_notes_always():
+    stream = io.StringIO()
+    with open_progress(stream) as shown:
+        shown.status("solving")
+        shown.note("done")
+    assert stream.getvalue() == "done\n"

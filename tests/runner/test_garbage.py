@@ -14,12 +14,12 @@ import pytest
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
 from tessella.runner.methods.method import Fit, get_instance
-from tessella.runner.progress import PlainProgress
 from tessella.runner.record import InformationBudget
 from tessella.runner.run import BatchError, run_batch, run_batch_safely, score
 from tessella.runner.run_study import run_study
 from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches
+from tessella.support.progress import PlainProgress
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -154,7 +154,7 @@ def test_a_study_of_careless_and_wild_methods_comes_to_its_end(tmp_path, compile
 
     asked = Study(("QUE-Lin",), ("toy:careless", "toy:wild", "toy:fewer"), (100,), len(toy.WILD))
     said = io.StringIO()
-    done = run_study(asked, tmp_path, workers=2, display=PlainProgress(said))
+    done = run_study(asked, tmp_path, workers=2, progress=PlainProgress(said))
     failed = {(r.spec.method, r.spec.seed): r.reason for r in done.failed}
     for method in ("toy:careless", "toy:wild"):
         assert [seed for m, seed in failed if m == method] == list(range(1, len(toy.WILD)))

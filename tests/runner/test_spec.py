@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tessella.errors import StudyError
-from tessella.runner.record import Spec, setting_from_json, setting_to_json, to_canonical_json
+from tessella.runner.record import Spec
+from tessella.support.json_values import setting_from_json, setting_to_json, to_canonical_json
 
 SPEC = Spec(
     "INV-Mix", "inventory", {"max_stock": 32, "orders": [0, 4]}, "linear", {"C": 1.0}, 1, 100, 0

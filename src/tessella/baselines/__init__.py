@@ -12,7 +12,7 @@ from tessella.baselines.tabular_q import (
 from tessella.baselines.train import train, train_batch
 from tessella.baselines.training import TrainedPolicy, TrainingCurve
 
-BASELINES = {"tabular": TabularQ, "double": DoubleQ, "fitted": FittedQ}
+BASELINES = {"double_q": DoubleQ, "fitted_q": FittedQ, "tabular_q": TabularQ}
 
 __all__ = [
     "BASELINES",

@@ -30,7 +30,7 @@ from tessella.baselines.training import (
     draw_uniform_transitions,
     select_greedy,
 )
-from tessella.errors import ArgumentError, is_count
+from tessella.errors import require_whole
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
@@ -94,10 +94,8 @@ class FittedQ:
     title: ClassVar[str] = "Fitted Q iteration"
 
     def __post_init__(self) -> None:
-        if not all(map(is_count, (self.trees, self.leaf, self.iterations))):
-            raise ArgumentError(
-                "trees, leaf and iterations must be at least 1, whole numbers", value=f"got {self}"
-            )
+        for name in ("trees", "leaf", "iterations"):
+            require_whole(name, getattr(self, name), 1)
 
     def size(self, mdp: MDP) -> int:
         """As the paper counts: trees."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from tessella.errors import ArgumentError, is_count, is_positive
+from tessella.errors import ArgumentError, is_positive, require_whole
 from tessella.mdp.model import MDP
 
 
@@ -38,8 +38,7 @@ class Trajectory:
     def __post_init__(self) -> None:
         if not (self.epsilon == 0 or (is_positive(self.epsilon) and self.epsilon <= 1)):
             raise ArgumentError("epsilon must lie in [0, 1]", value=f"got {self.epsilon!r}")
-        if not is_count(self.horizon):
-            raise ArgumentError("horizon must be at least 1", value=f"got {self.horizon!r}")
+        require_whole("horizon", self.horizon, 1)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tessella.baselines.tabular_q import TabularQ, Trajectory
 from tessella.baselines.training import TrainedPolicy, TrainingCurve, select_greedy
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, is_count, require_type
+from tessella.errors import ArgumentError, is_count, require_type, require_whole
 from tessella.mdp.dynamics import generator
 from tessella.mdp.model import MDP
 
@@ -29,7 +29,7 @@ def train(
     _check_arguments("train", baseline, mdp)
     budget = _require_budgets([updates])[0]
     is_seed = isinstance(rng, int | np.integer)
-    seed = _require_seed(rng) if is_seed else int(generator(rng).integers(2**63))
+    seed = require_whole("a seed", rng) if is_seed else int(generator(rng).integers(2**63))
     if isinstance(baseline, FittedQ):
         return train_forests(baseline, mdp, [budget], [seed], watch=True)[seed, budget]
     return _train_tables(baseline, mdp, _halve_budget(budget), [seed])[seed, budget]
@@ -41,7 +41,8 @@ def train_batch(
     """``{(seed, budget): policy}``: each the same as ``train`` alone gives for that seed."""
     _check_arguments("train_batch", baseline, mdp)
     ascending = _require_budgets(_as_list("budgets", budgets))
-    seeds = list(map(_require_seed, dict.fromkeys(_as_list("seeds", seeds))))
+    distinct_seeds = dict.fromkeys(_as_list("seeds", seeds))
+    seeds = [require_whole("a seed", seed) for seed in distinct_seeds]
     if not seeds:
         return {}
     method = train_forests if isinstance(baseline, FittedQ) else _train_tables
@@ -60,13 +61,6 @@ def _as_list(name: str, numbers: object) -> Sequence:
     if not isinstance(numbers, Iterable) or isinstance(numbers, str):
         raise ArgumentError(f"{name} must be a list of whole numbers", value=f"got {numbers!r}")
     return list(numbers)
-
-
-def _require_seed(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        requirement = "a seed must be a whole number that is not negative"
-        raise ArgumentError(requirement, value=f"got {seed!r}")
-    return int(seed)
 
 
 def _require_budgets(budgets: Sequence[int]) -> list[int]:

@@ -17,7 +17,6 @@ only one feasible action is null.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -48,17 +47,18 @@ from tessella.files import (
     KINDS,
     NATURAL_NUMBER,
     NOT_NEGATIVE,
-    atomic_write,
     is_finite,
     read_errors,
     read_field,
     read_json,
-    to_json_value,
+    write_json,
 )
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, check_actions, read_grid
+from tessella.support.json_values import to_json_value
+from tessella.support.sense import Sense, sense_of
 
 WHAT = "a certificate"
 PLAIN = {str: "text", bool: "true or false", int: NATURAL_NUMBER, float: NOT_NEGATIVE}
@@ -129,6 +129,10 @@ class Certificate(ABC):
         return {**self.__dict__, "mdp": None, "content": self.content}
 
     @property
+    def sense(self) -> Sense:
+        return sense_of(self.minimise)
+
+    @property
     def grid(self) -> StateGrid:
         return self.policy.grid
 
@@ -144,15 +148,6 @@ class Certificate(ABC):
         """The findings in words, for a reader who knows the business and not the mathematics."""
         return write_summary(self)
 
-    @property
-    def value_word(self) -> str:
-        """What a value is called: a model stated in costs has costs."""
-        return "cost" if self.minimise else "value"
-
-    @property
-    def loss_word(self) -> str:
-        return "extra cost" if self.minimise else "loss"
-
     def __str__(self) -> str:
         """Title and cost: the first two paragraphs of the summary."""
         return "\n".join(self.summary().split("\n\n")[:2])
@@ -162,12 +157,11 @@ class Certificate(ABC):
         name, version = self.FORMAT
         document = {"format": name, "version": version} | self._describe_source()
         document |= {
-            self.FILE_NAMES.get(item.name, item.name): _to_json(getattr(self, item.name))
+            self.FILE_NAMES.get(item.name, item.name): getattr(self, item.name)
             for item in fields(self)
             if item.name not in ("mdp", "policy")
         }
-        with atomic_write(path) as part:
-            part.write_text(json.dumps(document, allow_nan=False) + "\n", encoding="utf-8")
+        write_json(path, to_json_value(document, FILE_CONVERTERS))
 
     def _describe_source(self) -> dict[str, Any]:
         """What a file states of the model and the policy, besides the other attributes."""
@@ -377,23 +371,28 @@ LOADED_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate)
 CERTIFICATE_CLASSES = (*LOADED_CLASSES, BlockCertificate)
 
 
-def _to_json(value: Any) -> Any:
-    if isinstance(value, Interval):
-        return [float(value), value.lower, value.upper]
-    if is_dataclass(value):
-        return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
-    return to_json_value(value)
-
-
 def _policy_to_json(policy: Policy) -> dict[str, Any]:
     grid = policy.grid
     return {
         "name": policy.name,
         "size": policy.size,
         "actions": actions_to_json(policy.actions),
-        "grid": dict(zip(grid.axes, (v.tolist() for v in grid.values), strict=True)),
-        "table": policy.table.tolist(),
+        "grid": dict(zip(grid.axes, grid.values, strict=True)),
+        "table": policy.table,
     }
+
+
+def _require_finite(figure: float) -> float:
+    if not np.isfinite(figure):
+        raise FileError("every figure of a saved certificate is finite", value=f"got {figure}")
+    return float(figure)
+
+
+def _interval_to_json(interval: Interval) -> list[float]:
+    return [*map(_require_finite, (float(interval), interval.lower, interval.upper))]
+
+
+FILE_CONVERTERS = {Interval: _interval_to_json, float: _require_finite}
 
 
 def _policy(content: dict[str, Any]) -> Policy:

@@ -42,6 +42,10 @@ class Interval(float):
         """``value`` known within ``error``."""
         return Interval(value, next_down(value - error), next_up(value + error))
 
+    def record(self) -> dict[str, float]:
+        """The number and its ends by name, as replies to programs hold them."""
+        return {"value": float(self), "lower": self.lower, "upper": self.upper}
+
     @property
     def width(self) -> float:
         return self.upper - self.lower

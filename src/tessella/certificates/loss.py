@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.summary import format_money, format_percent, wrap
+from tessella.certificates.summary import wrap
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
@@ -38,6 +38,8 @@ from tessella.solvers.evaluate import Evaluation, evaluate, evaluate_with
 from tessella.solvers.execution_plan import plan_for_policies
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
+from tessella.support.sense import sense_of
+from tessella.support.text import format_money, format_percent
 
 PATHS_PER_BATCH = 10_000  # paths that walk at once, to keep memory small
 TRUNCATION_RELATIVE_TOLERANCE = 1e-6  # of R / (1 - discount): what the default horizon leaves out
@@ -172,13 +174,14 @@ class Estimate:
     def summary(self) -> str:
         """The finding in words, clearly called an estimate."""
         name, *other = (f'"{n}"' if n else "the policy" for n in self.names)
-        subject = f"long-run {'cost' if self.minimise else 'value'} of {name}"
-        figures = self.mean, self.lower, self.upper
+        sense = sense_of(self.minimise)
+        subject = f"long-run {sense.value} of {name}"
+        mean, lower, upper = self.mean, self.lower, self.upper
         if other:
-            subject = f"{'extra cost' if self.minimise else 'loss'} of {name} against {other[0]}"
-        elif self.minimise:
-            figures = -self.mean, -self.upper, -self.lower
-        mean, lower, upper = figures
+            subject = f"{sense.loss} of {name} against {other[0]}"
+        else:
+            mean = sense.display(self.mean)
+            lower, upper = sense.display_interval(self.lower, self.upper)
         return wrap(
             f"Simulated estimate, not a certificate: the {subject} is {format_money(mean)}, "
             f"between {round_down(lower, 4)} and {round_up(upper, 4)} "

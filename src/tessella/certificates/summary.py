@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tessella.errors import with_article
 from tessella.mdp.stages.events import average_unit
 from tessella.rounding import EPS, round_down, round_up, write_enclosed
+from tessella.support.text import format_money, format_percent
 
 if TYPE_CHECKING:
     from tessella.certificates.certificate import (
@@ -55,22 +56,6 @@ def write_summary(certificate: Certificate) -> str:
     return "\n\n".join(paragraphs)
 
 
-def format_money(amount: float) -> str:
-    """Four digits, written out: 8.189, 12,340, 0.0004321."""
-    if amount == 0:
-        return "0"
-    exponent = math.floor(math.log10(abs(amount)))
-    return f"{amount:.2e}" if exponent < -6 else f"{amount:,.{max(3 - exponent, 0)}f}"
-
-
-def format_percent(share: float) -> str:
-    if share == 0:
-        return "0 %"
-    if abs(share) < 1e-5:
-        return "less than 0.001 %"
-    return f"{100 * share:.3g} %" if abs(share) < 1 else f"{100 * share:,.0f} %"
-
-
 def certain(figure: Interval) -> str:
     """``8.18912345678 and at most 3e-11``: a figure, and how far that text is off."""
     off = max(figure.upper - figure, figure - figure.lower)
@@ -98,31 +83,30 @@ def _describe_start(c: ValueCertificate) -> str:
 
 
 def format_by_sense(c: Certificate, value: float) -> str:
-    return format_money(-value if c.minimise else value)
+    return format_money(c.sense.display(value))
 
 
 def _compare(c: Certificate, best: str, reached: str) -> str:
-    verb = "costs" if c.minimise else "reaches"
-    return f"is {best} and this policy {verb} {reached}. "
+    return f"is {best} and this policy {c.sense.earns} {reached}. "
 
 
 def _describe_unseen(c: Certificate) -> str:
-    return f"No {c.loss_word} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
+    return f"No {c.sense.loss} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
 
 
 def _format_relative(c: Certificate, share: Interval | None, where: str = "") -> str:
     """`` (3.1 % of the best value)``; nothing where the share is not known."""
     if share is None:
         return ""
-    return f" ({format_percent(share)} of the best {c.value_word}{where})"
+    return f" ({format_percent(share)} of the best {c.sense.value}{where})"
 
 
 def _describe_cost(c: ValueCertificate) -> str:
     start = _describe_start(c)
     best = format_by_sense(c, c.optimal_mean)
-    value = f"long-run {c.value_word}"
+    value = f"long-run {c.sense.value}"
     if c.periods is not None:
-        value = f"{c.value_word} of {c.periods} periods"
+        value = f"{c.sense.value} of {c.periods} periods"
     if c.worst_loss.upper == 0:
         return (
             f"Cost: none. This policy is optimal. {start}, its {value} is {best}, "
@@ -136,9 +120,8 @@ def _describe_cost(c: ValueCertificate) -> str:
         times, unit = (1.0, "every period") if clock is None else average_unit(clock)
         per_period = format_money(times * c.criterion.equivalent_constant_reward(c.mean_loss))
         loss_text = f"{format_money(c.mean_loss)}{relative_text}, as much as {per_period} {unit}. "
-        text += (
-            f"Its mean extra cost is {loss_text}" if c.minimise else f"It gives away {loss_text}"
-        )
+        verb = "Its mean extra cost is" if c.sense.is_cost else "It gives away"
+        text += f"{verb} {loss_text}"
     else:
         text += f"{_describe_unseen(c)}. "
     return text + _describe_worst(c)
@@ -149,7 +132,7 @@ def _describe_worst(c: ValueCertificate) -> str:
         return ""
     location = c.grid.describe(c.worst_state)
     relative_text = _format_relative(c, c.worst_relative_loss, " there")
-    noun = "an extra cost" if c.minimise else "a loss"
+    noun = with_article(c.sense.loss)
     loss_text = f"{noun} of {format_money(c.worst_loss)}{relative_text}"
     return f"The worst state to start from is {location}, with {loss_text}."
 
@@ -179,7 +162,7 @@ def _describe_causes(c: ValueCertificate) -> str:
     total = float(pair.sum())
     subject = c.action_name
     lines = [
-        f"Causes: where the {format_money(c.mean_loss)} is {'spent' if c.minimise else 'lost'}"
+        f"Causes: where the {format_money(c.mean_loss)} is {'spent' if c.sense.is_cost else 'lost'}"
     ]
     for location in _find_largest(pair):
         best, taken = (c.actions[i] for i in np.unravel_index(location, pair.shape))
@@ -202,7 +185,7 @@ def _find_largest(parts: np.ndarray) -> list[int]:
 
 
 def _describe_certainty(c: ValueCertificate) -> str:
-    word = c.loss_word
+    word = c.sense.loss
     if c.worst_loss.upper > 0:
         return f"Certainty: the average {word} is {certain(c.mean_loss)} off, {HOW_SURE}"
     return (
@@ -216,14 +199,14 @@ def _describe_theory(c: ValueCertificate) -> str:
     text = "Theory: "
     if bounds.error_share.upper == 0:
         return text + "without differences, every bound of the theory is 0 too."
-    text += f"from the time spent in differing states alone, the {c.loss_word} could be up to "
+    text += f"from the time spent in differing states alone, the {c.sense.loss} could be up to "
     text += f"{round_up(bounds.policy_error.upper, 4)}. "
     localisation = bounds.localisation
     if localisation.bound is not None:
         loss_bound = round_up(localisation.bound.upper, 4)
         text += "All differences lie where the best two actions are within "
         text += f"{format_money(localisation.eps)} of each other, "
-        text += f"which bounds the {c.loss_word} by {loss_bound}. "
+        text += f"which bounds the {c.sense.loss} by {loss_bound}. "
     elif localisation.holds is None:
         text += "Whether all differences lie where the best two actions are within "
         text += f"{format_money(localisation.eps)} of each other is too close to tell. "
@@ -246,17 +229,17 @@ def write_average_paragraphs(certificate: AverageCertificate) -> list[str]:
 
 def _describe_average_cost(c: AverageCertificate) -> str:
     text = "Cost: in the long run, from every state, "
-    text += f"the best possible {c.value_word} per period "
+    text += f"the best possible {c.sense.value} per period "
     text += _compare(c, _format_gain(c, c.optimal_gain), _format_gain(c, c.policy_gain))
     if _is_wide(c, c.mean_loss):
         ends = f"{round_down(c.mean_loss.lower, 4)} and {round_up(c.mean_loss.upper, 4)}"
-        text += f"Its {c.loss_word} is between {ends} per period; "
+        text += f"Its {c.sense.loss} is between {ends} per period; "
         return text + "this certificate proves no more."
     if c.mean_loss.lower <= 0:
         return f"{text}{_describe_unseen(c)} per period.{_describe_rate_of_time(c)}"
     relative_text = _format_relative(c, c.relative_loss)
     loss_text = f"{format_money(c.mean_loss)} per period{relative_text}."
-    text += f"Its extra cost is {loss_text}" if c.minimise else f"It gives away {loss_text}"
+    text += f"Its extra cost is {loss_text}" if c.sense.is_cost else f"It gives away {loss_text}"
     return text + _describe_rate_of_time(c)
 
 
@@ -269,10 +252,10 @@ def _describe_rate_of_time(c: AverageCertificate) -> str:
         format_by_sense(c, clock.per_time(gain)) for gain in (c.optimal_gain, c.policy_gain)
     )
     most = round_up(clock.per_time(c.mean_loss.upper) * (1 + 2 * EPS), 4)
-    verb = "costs" if c.minimise else "reaches"
+    verb = c.sense.earns
     return (
-        f" With {clock}, the best possible {c.value_word} per unit of time is {best}, "
-        f"this policy {verb} {reached}, and its {c.loss_word} is at most {most}."
+        f" With {clock}, the best possible {c.sense.value} per unit of time is {best}, "
+        f"this policy {verb} {reached}, and its {c.sense.loss} is at most {most}."
     )
 
 
@@ -287,7 +270,7 @@ def _is_wide(c: AverageCertificate, figure: Interval) -> bool:
 def _format_gain(c: AverageCertificate, gain: Interval) -> str:
     if not _is_wide(c, gain):
         return format_by_sense(c, gain)
-    low, high = (-gain.upper, -gain.lower) if c.minimise else (gain.lower, gain.upper)
+    low, high = c.sense.display_interval(gain.lower, gain.upper)
     return f"between {round_down(low, 6)} and {round_up(high, 6)}"
 
 
@@ -296,25 +279,25 @@ def _describe_average_certainty(c: AverageCertificate) -> str:
     if _is_wide(c, c.mean_loss):
         least = round_down(c.mean_loss.lower, 12)
         known = f"is at least {least} and at most {round_up(c.mean_loss.upper, 12)}"
-    return f"Certainty: the {c.loss_word} per period {known}, {HOW_SURE}"
+    return f"Certainty: the {c.sense.loss} per period {known}, {HOW_SURE}"
 
 
 def write_total_paragraphs(certificate: TotalCertificate) -> list[str]:
     """Cost, certainty, and what is not stated."""
-    word = certificate.loss_word
+    word = certificate.sense.loss
     certainty = f"Certainty: the {word} is {certain(certificate.mean_loss)} off, {HOW_SURE}"
     return [_describe_total_cost(certificate), certainty, TOTAL_NOT_STATED]
 
 
 def _describe_total_cost(c: TotalCertificate) -> str:
-    text = f"Cost: until the end, the best possible {c.value_word} from the start "
+    text = f"Cost: until the end, the best possible {c.sense.value} from the start "
     best, reached = (format_by_sense(c, mean) for mean in (c.optimal_mean, c.policy_mean))
     text += _compare(c, best, reached)
     if c.mean_loss.lower <= 0:
         text += _describe_unseen(c)
     else:
         relative_text = _format_relative(c, c.relative_loss)
-        text += f"The {c.loss_word} is {format_money(c.mean_loss)}{relative_text}"
+        text += f"The {c.sense.loss} is {format_money(c.mean_loss)}{relative_text}"
     return f"{text}, and from the worst state at most {round_up(c.worst_loss.upper, 4)}."
 
 
@@ -323,7 +306,7 @@ def write_block_paragraphs(c: BlockCertificate) -> list[str]:
     name = f'"{c.policy.name}"' if c.policy.name else "the policy"
     relative_text = "" if c.relative_loss is None else f" ({format_percent(c.relative_loss)})"
     return [
-        f"{c.model or 'MDP'}, {c.grid.size:,} states: the mean {c.loss_word} of {name} is "
+        f"{c.model or 'MDP'}, {c.grid.size:,} states: the mean {c.sense.loss} of {name} is "
         f"{certain(c.mean_loss)} off{relative_text}, and at most "
         f"{round_up(c.worst_loss.upper, 4)} from any state. It does not take the optimal "
         f"action in {format_percent(c.policy_error)} of the states. "

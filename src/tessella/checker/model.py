@@ -209,7 +209,7 @@ def build_model(attributes: dict, arrays: dict) -> Model:
         name=attributes["name"],
         fingerprint=attributes["fingerprint"],
         content=content,
-        minimise=attributes.get("told") == "in costs",
+        minimise=attributes.get("stated_in") == "costs",
         action_name=attributes["action_name"],
         actions=json.loads(attributes["actions"]),
         axes=axes,

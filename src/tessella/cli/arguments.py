@@ -305,13 +305,13 @@ def describe_model(mdp: MDP) -> dict[str, Any]:
         "action_name": mdp.action_name,
         "actions": [str(action) for action in mdp.actions],
         "criterion": describe_criterion(mdp),
-        "told_in": "costs" if mdp.minimise else "rewards",
+        "stated_in": mdp.sense.units,
     }
 
 
 def describe_criterion(mdp: MDP) -> str:
     """The criterion in words, of costs where the model is stated in costs."""
-    return str(mdp.criterion).replace("reward", "cost" if mdp.minimise else "reward")
+    return str(mdp.criterion).replace("reward", mdp.sense.unit)
 
 
 def format_title(mdp: MDP) -> str:
@@ -322,4 +322,4 @@ def format_title(mdp: MDP) -> str:
     states_text = f"{mdp.n_states:,} states ({axes})"
     parts = [states_text, actions_text, describe_criterion(mdp)]
     title = f"{mdp.name or 'model'}: {', '.join(parts)}"
-    return title + (", in costs" if mdp.minimise else "")
+    return title + (", in costs" if mdp.sense.is_cost else "")

@@ -5,8 +5,6 @@ machine, since code for one processor may not run on another: the second solve o
 nothing. Solutions lie each under a hash of the model's fingerprint and the version, so that ``map``
 after ``solve`` is instant. A file appears whole or not at all, so commands that run at once do not
 disturb each other. Files that were not used for longest are removed beyond a limit of bytes.
-
-A long solve reports its progress: one line in a terminal, a line now and then in a pipe.
 """
 
 from __future__ import annotations
@@ -14,25 +12,21 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import shutil
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tessella.errors import FileError
+from tessella.support.progress import open_progress
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
-    from tessella.solvers.loop import Progress
     from tessella.solvers.solution import Solution
 
-PLAIN_LINE_INTERVAL_SECONDS = 5.0  # seconds between plain lines
 JAX_CACHE_MAX_BYTES = 1 << 29  # bytes of compiled code
 SOLUTIONS_MAX_BYTES = 1 << 30  # bytes of all solutions
 PROGRESS_MIN_STATES = 100_000  # states from which a solve shows its progress
@@ -41,29 +35,6 @@ JAX_CACHE_VARIABLES = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
 }
-
-
-@contextmanager
-def status_line(stream: IO[str]) -> Iterator[Callable[[str], None]]:
-    """A function that shows a line; nothing stays of it in a terminal."""
-    last_time = [time.monotonic()]
-
-    def print_line(line: str) -> None:
-        now = time.monotonic()
-        if now - last_time[0] >= PLAIN_LINE_INTERVAL_SECONDS:
-            last_time[0] = now
-            print(line, file=stream, flush=True)
-
-    def replace_line(line: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        print(f"\r\x1b[K{line[:width]}", end="", file=stream, flush=True)
-
-    terminal = stream.isatty()
-    try:
-        yield replace_line if terminal else print_line
-    finally:
-        if terminal:
-            print("\r\x1b[K", end="", file=stream, flush=True)
 
 
 def cache_folder() -> Path:
@@ -139,21 +110,12 @@ def solve_cached(
 
 
 def _solve_with_status(mdp: MDP, tol: float | None) -> Solution:
-    from tessella.rounding import round_up
     from tessella.solvers.solve import solve
 
-    with status_line(sys.stderr) as show_status:
-        show_status("solving; the first solve of a large shape compiles for some seconds")
-        if mdp.n_states < PROGRESS_MIN_STATES:
-            return solve(mdp, tol=tol)
-
-        def show_progress(progress: Progress) -> None:
-            time_left = "" if progress.left is None else f", about {progress.left:.0f} s left"
-            bound = round_up(progress.bound, 2)
-            elapsed = f"{progress.seconds:.0f} s"
-            show_status(f"sweep {progress.sweep}: bound {bound}, {elapsed}{time_left}")
-
-        return solve(mdp, tol=tol, callback=show_progress)
+    with open_progress() as progress:
+        progress.status("solving; the first solve of a large shape compiles for some seconds")
+        is_long = mdp.n_states >= PROGRESS_MIN_STATES
+        return solve(mdp, tol=tol, callback=progress.sweep if is_long else None)
 
 
 def _solution_paths(mdp: MDP) -> tuple[Path, Path]:

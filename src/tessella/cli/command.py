@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import click
 
 from tessella.cli.cache import enable_jax_cache
 from tessella.errors import NotConverged, TessellaError
-from tessella.files import to_json_value
+from tessella.support.json_values import to_json_value
+from tessella.support.text import align_columns
 
 
 @dataclass(frozen=True)
@@ -112,17 +112,7 @@ def format_table(
     rows: Sequence[Sequence[str]], headings: Sequence[str] = (), alignment: str = ""
 ) -> str:
     """Columns as wide as needed; ``alignment`` holds an ``r`` for each right-aligned one."""
-    lines = [headings, *rows] if headings else rows
-    widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
-
-    def format_line(line: Sequence[str]) -> str:
-        cells = [
-            text.rjust(widths[k]) if alignment[k : k + 1] == "r" else text.ljust(widths[k])
-            for k, text in enumerate(line)
-        ]
-        return "  ".join(cells).rstrip()
-
-    text_lines = [format_line(line) for line in lines]
+    lines = align_columns([headings, *rows] if headings else rows, alignment)
     if headings:
-        text_lines[0] = click.style(text_lines[0], bold=True)
-    return "\n".join(text_lines)
+        lines[0] = click.style(lines[0], bold=True)
+    return "\n".join(lines)

@@ -40,6 +40,8 @@ COMMAND_SECTIONS = {
 # Modules that hold several commands; any other command is in the module of its own name.
 COMMAND_MODULES = {
     "models": ("list", "show", "new", "check"),
+    "solve": ("solve", "simulate"),
+    "maps": ("map", "measure"),
     "policies": ("fit", "certify", "compress", "export", "diff"),
     "studies": ("study", "paper", "bench"),
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +20,17 @@ from tessella.cli.arguments import (
     parse_start,
     start_option,
 )
-from tessella.cli.cache import status_line
 from tessella.cli.command import Answer, as_command
 from tessella.errors import ArgumentError
 from tessella.files import read_json, require_writable
+from tessella.support.json_values import to_json_value
+from tessella.support.progress import open_progress
 
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
-    from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
     from tessella.rules.rule import Rule
 
-LEARNER_NAMES = ("linear", "neural", "margin", "local")  # of tessella.learn, which loads slowly
 OUTPUT_PATH = click.Path(path_type=Path)
 OPTIMAL_WORD = "optimal"
 
@@ -70,26 +69,36 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
 
     Certificates of averages and of totals hold no figures of single decisions or a worst state.
     """
-
-    def interval_json(figure: Any) -> dict[str, float] | None:
-        if figure is None:
-            return None
-        return {"value": float(figure), "lower": figure.lower, "upper": figure.upper}
+    from tessella.certificates.interval import Interval
 
     state = certificate.worst_state
+    losses = {
+        name: getattr(certificate, name) for name in ("mean_loss", "relative_loss", "worst_loss")
+    }
     return {
         "policy_error": certificate.policy_error,
         "costly_error": certificate.costly_error,
-        "mean_loss": interval_json(certificate.mean_loss),
-        "relative_loss": interval_json(certificate.relative_loss),
-        "worst_loss": interval_json(certificate.worst_loss),
+        **to_json_value(losses, {Interval: Interval.record}),
         "worst_state": None if state is None else certificate.grid.describe(state),
     }
 
 
+class LearnerParam(click.Choice):
+    """The name of a learner; they load slowly, and so only when a name is read or listed."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        from tessella.learn import LEARNERS
+
+        return tuple(LEARNERS)
+
+
 @as_command("fit", example="tessella fit INV-Mix --learner margin --samples 1600 -o policy.json")
 @model_argument
-@click.option("--learner", type=click.Choice(LEARNER_NAMES), default="margin", show_default=True)
+@click.option("--learner", type=LearnerParam(), default="margin", show_default=True)
 @click.option("--samples", type=click.IntRange(1), default=1600, show_default=True)
 @click.option(
     "--noise",
@@ -203,7 +212,7 @@ def compress_command(
     require_writable_targets(out)
     solution = load_solution(model, given)
     amount, relative = loss
-    with status_line(sys.stderr) as show_status:
+    with open_progress() as progress:
         rule = compress(
             solution,
             amount,
@@ -211,7 +220,7 @@ def compress_command(
             worst=worst,
             relative=relative,
             time_limit=time_limit,
-            progress=show_status,
+            progress=progress.status,
         )
     messages = [write_policy(rule, path) for path in out]
     if certificate is not None and rule.certificate is not None:
@@ -316,7 +325,7 @@ def diff_command(model: str, given: tuple[str, ...], a: str, b: str, start: str 
     optimal_policy = load_solution(model, given).policy if OPTIMAL_WORD in (a, b) else None
     difference = diff(
         mdp,
-        *(_read_side(mdp, word, optimal_policy) for word in (a, b)),
+        *(optimal_policy if word == OPTIMAL_WORD else mdp.policy(Path(word)) for word in (a, b)),
         start=parse_start(mdp, start),
     )
     data = {
@@ -333,7 +342,3 @@ def diff_command(model: str, given: tuple[str, ...], a: str, b: str, start: str 
         ],
     }
     return Answer(str(difference), data)
-
-
-def _read_side(mdp: MDP, word: str, optimal_policy: Any) -> Any:
-    return optimal_policy if word == OPTIMAL_WORD else mdp.policy(Path(word))

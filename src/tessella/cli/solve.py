@@ -1,4 +1,4 @@
-"""``tessella solve MODEL``: the optimum, and how good the answer is."""
+"""The commands solve and simulate: the optimum and its bound, and a policy played forward."""
 
 from __future__ import annotations
 
@@ -8,15 +8,28 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from tessella.cli.arguments import describe_model, format_title, model_argument, open_model
+from tessella.cli.arguments import (
+    describe_model,
+    format_title,
+    load_model,
+    load_solution,
+    model_argument,
+    open_model,
+    parse_start,
+    policy_option,
+    start_option,
+)
 from tessella.cli.cache import solve_cached
 from tessella.cli.command import Answer, as_command, format_table
 from tessella.errors import ArgumentError, counted
+from tessella.files import atomic_write
 from tessella.rounding import round_up
 
 if TYPE_CHECKING:
+    from tessella.mdp.simulate import Paths
     from tessella.solvers.solution import Solution
 
+SHOWN_MAX_PERIODS = 12  # periods of the first path
 LISTED_MAX_ACTIONS = 12  # actions that are listed
 SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution holds its model
 
@@ -82,13 +95,13 @@ def _count_states_by_action(solution: Solution) -> list[tuple[str, int]]:
 
 
 def _solution_data(solution: Solution) -> dict[str, Any]:
-    value = _signed_value(solution)
+    value = solution.mdp.sense.display(solution.value)
     actions = [{"action": name, "states": n} for name, n in _count_states_by_action(solution)]
     return {
         "model": describe_model(solution.mdp),
         "from_start": _start_value(solution),
         "value": {"mean": value.mean(), "least": value.min(), "most": value.max()},
-        "gain": None if solution.gain is None else _reward_sign(solution) * solution.gain,
+        "gain": None if solution.gain is None else solution.mdp.sense.display(solution.gain),
         "error_bound": solution.error_bound,
         "converged": solution.converged,
         "method": solution.method,
@@ -108,15 +121,7 @@ def _start_value(solution: Solution) -> float | None:
     if solution.gain is not None or (mdp.start is None and not horizon):
         return None
     start = start_distribution(mdp, {} if horizon and mdp.start is None else None)
-    return float(start @ _signed_value(solution).ravel())
-
-
-def _reward_sign(solution: Solution) -> int:
-    return -1 if solution.mdp.minimise else 1
-
-
-def _signed_value(solution: Solution) -> np.ndarray:
-    return _reward_sign(solution) * solution.value
+    return float(mdp.sense.display(start @ solution.value.ravel()))
 
 
 def _describe_solution(solution: Solution, is_cached: bool) -> str:
@@ -139,14 +144,14 @@ def _describe_value(solution: Solution) -> list[tuple[str, str]]:
     from tessella.solvers.result import write_average
 
     mdp = solution.mdp
-    subject = "cost" if mdp.minimise else "value"
+    subject = mdp.sense.value
     if solution.gain is not None:
         rows = [(subject, write_average(mdp, solution))]
         if mdp.clock is not None:
-            gain = _reward_sign(solution) * solution.gain
+            gain = solution.mdp.sense.display(solution.gain)
             rows.append(("", f"{gain:,.8g} per period ({mdp.clock})"))
         return rows
-    value = _signed_value(solution)
+    value = solution.mdp.sense.display(solution.value)
     range_text = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
     bound = ("bound", f"no {subject} is off by more than {round_up(solution.error_bound, 2)}")
     start_value = _start_value(solution)
@@ -165,3 +170,95 @@ def _list_actions(solution: Solution) -> list[str]:
     lines = [f"  {line}" for line in table.splitlines()]
     n_unlisted = len(rows) - LISTED_MAX_ACTIONS
     return lines + ([f"  and {n_unlisted} more"] if n_unlisted > 0 else [])
+
+
+@as_command(
+    "simulate",
+    example="tessella simulate INV-Mix --periods 50 --start stock=3,regime=0\n"
+    "tessella simulate INV-Mix --policy rule.json --paths 1000 -o paths.csv",
+)
+@model_argument
+@policy_option
+@click.option("--periods", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--paths", type=click.IntRange(1), default=100, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same paths."
+)
+@start_option
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="All paths as CSV.")
+def simulate_command(
+    model: str,
+    given: tuple[str, ...],
+    policy: Path | None,
+    periods: int,
+    paths: int,
+    seed: int,
+    start: str | None,
+    out: Path | None,
+) -> Answer:
+    """Play a policy forward on independent paths, and print what it earned."""
+    from tessella.mdp.simulate import simulate
+
+    if policy is None:
+        chosen: Any = load_solution(model, given)
+        mdp = chosen.mdp
+    else:
+        mdp = load_model(model, given)
+        chosen = mdp.policy(policy)
+    simulated = simulate(mdp, chosen, periods, seed, paths=paths, start=parse_start(mdp, start))
+    returns = mdp.sense.display(simulated.returns)
+    if out is not None:
+        _write_csv(simulated, out)
+    data = {
+        "model": describe_model(mdp),
+        "policy": "optimal" if policy is None else chosen.name,
+        "periods": periods,
+        "paths": paths,
+        "seed": seed,
+        "returns": {"mean": returns.mean(), "least": returns.min(), "most": returns.max()},
+        "standard_error": returns.std(ddof=1) / np.sqrt(paths) if paths > 1 else None,
+        "file": out,
+    }
+    lines = [str(simulated), "", "The first path:", _format_first_path(simulated)]
+    return Answer("\n".join(lines + ([f"wrote {out}"] if out is not None else [])), data)
+
+
+def _format_first_path(simulated: Paths) -> str:
+    mdp = simulated.mdp
+    end_periods = np.flatnonzero(simulated.actions[0] < 0)
+    n_shown = min(
+        SHOWN_MAX_PERIODS, end_periods[0] if end_periods.size else simulated.actions.shape[1]
+    )
+    points = mdp.grid.coordinates(simulated.states[0, :n_shown])
+    columns = [[str(v) for v in points[name].tolist()] for name in mdp.grid.axes]
+    actions = [str(mdp.actions[a]) for a in simulated.actions[0, :n_shown]]
+    rewards = [f"{r:.4g}" for r in mdp.sense.display(simulated.rewards[0, :n_shown])]
+    rows = list(zip(map(str, range(n_shown)), *columns, actions, rewards, strict=True))
+    heads = ["period", *mdp.grid.axes, mdp.action_name, mdp.sense.unit]
+    return format_table(rows, heads, alignment="r" * len(heads))
+
+
+def _write_csv(simulated: Paths, out: Path) -> None:
+    import pandas as pd
+
+    mdp, (paths, periods) = simulated.mdp, simulated.actions.shape
+    is_live = simulated.actions.ravel() >= 0
+    states = simulated.states[:, :-1].ravel()[is_live]
+    names = np.array([str(action) for action in mdp.actions])
+    reserved = {*mdp.grid.axes, mdp.action_name}
+
+    def free_name(name: str) -> str:
+        """A column of ours, by a name that the model has not given."""
+        return free_name(f"{name}_") if name in reserved else name
+
+    frame = pd.DataFrame(
+        {
+            free_name("path"): np.repeat(np.arange(paths), periods)[is_live],
+            free_name("period"): np.tile(np.arange(periods), paths)[is_live],
+            **mdp.grid.coordinates(states),
+            mdp.action_name: names[simulated.actions.ravel()[is_live]],
+            free_name(mdp.sense.unit): mdp.sense.display(simulated.rewards.ravel()[is_live]),
+        }
+    )
+    with atomic_write(out) as temporary:
+        frame.to_csv(temporary, index=False)

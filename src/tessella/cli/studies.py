@@ -55,14 +55,14 @@ def study_command(
 
     With --out a study may be stopped at any time; the same command goes on where it was.
     """
-    from tessella.runner.progress import open_display
     from tessella.runner.run_study import run_study
     from tessella.runner.study import Study
+    from tessella.support.progress import open_progress
 
     problems = tuple(map(_as_problem, models))
     study = Study(problems, methods, sizes, seeds, measures)
-    with open_display(sys.stderr) as progress:
-        results = run_study(study, out, workers=workers, retry=retry, display=progress)
+    with open_progress() as progress:
+        results = run_study(study, out, workers=workers, retry=retry, progress=progress)
     columns = [name for name in (*SHOWN_METRICS, *study.measures) if name in results.frame.columns]
     keys = ["problem", "method", "n", *columns]
     means = results.table(*columns).reset_index()[keys].to_dict("records")
@@ -74,7 +74,10 @@ def study_command(
 
 
 def _format_means(means: list[dict[str, Any]], columns: list[str]) -> str:
-    rows = [[_format_cell(value) for value in row.values()] for row in means]
+    rows = [
+        [f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()]
+        for row in means
+    ]
     headings = ["model", "method", "n", *columns]
     return format_table(rows, headings, alignment="  r" + "r" * len(columns))
 
@@ -98,10 +101,6 @@ def _as_problem(word: str) -> str | Problem:
         parameters=(identity,),
         observation_noise=noise,
     )
-
-
-def _format_cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 @as_command(
@@ -173,12 +172,12 @@ def _run(
     from tessella.paper.published import paper_study
     from tessella.paper.reproduce import reproduce
     from tessella.runner.methods.method import UnknownNameError
-    from tessella.runner.progress import open_display
     from tessella.runner.run_study import StudyInterrupted
+    from tessella.support.progress import open_progress
 
     study = paper_study(**settings)
     try:
-        with open_display(sys.stderr) as shown:
+        with open_progress() as shown:
             return reproduce(study, out, shown, cluster, retry=retry, report=report)
     except UnknownNameError:
         raise

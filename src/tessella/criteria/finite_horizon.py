@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.criterion import Criterion, CriterionKernel, X, as_discount
-from tessella.errors import ModelError, format_value, is_count
+from tessella.errors import ModelError, format_value, is_whole
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
 # With time as an axis, more periods would be more states than anybody has.
@@ -44,7 +44,7 @@ class FiniteHorizon(Criterion):
     final: float | ArrayLike | Callable[..., ArrayLike] = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
-        if not (is_count(self.periods) and self.periods <= HORIZON_MAX_PERIODS):
+        if not is_whole(self.periods, 1, HORIZON_MAX_PERIODS):
             requirement = (
                 "a horizon is a whole number of periods, "
                 f"at least 1 and at most {HORIZON_MAX_PERIODS:,}"

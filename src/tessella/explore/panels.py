@@ -41,6 +41,7 @@ OPTIONAL_FIELDS = ("visits", "loss", "local")  # computed only when they are sho
 MAP_MAX_STATES = 500_000  # states on the two axes that are shown
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here
 PATH_MAX_PERIODS = 1000  # periods
+RULE_FACTS = ("promised", "mean_loss", "worst_loss", "relative_loss")
 RULE_SUFFIXES = (".c", ".py", ".sql", ".xlsx", ".json", ".csv", ".txt")
 MODEL_FILE = "model.toml"
 CERTIFICATE_FILE = "certificate.json"
@@ -52,8 +53,7 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
     solution = model.solution
     mdp = solution.mdp
     section = GridSection.from_request(mdp.grid, request)
-    sign = -1.0 if mdp.minimise else 1.0
-    fields = {"value": sign * solution.value, "margin": solution.margin}
+    fields = {"value": mdp.sense.display(solution.value), "margin": solution.margin}
     wanted = request.options("fields", OPTIONAL_FIELDS)
     overlay = request.part("overlay")
     policy_with_proof = session.get_policy(model, overlay)
@@ -65,6 +65,9 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
         fields["local"] = model.compute_local_loss(policy_with_proof.policy)
     average_factor, unit = average_unit(mdp.clock)
     bound_factor = 1.0 if solution.gain is None else average_factor * (1 + 2 * EPS)
+    gain = None
+    if solution.gain is not None:
+        gain = mdp.sense.display(average_factor * solution.gain)
     drawn = {
         "model": _describe_model(mdp),
         "shown": section.shown,
@@ -79,7 +82,7 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
         "used": np.unique(solution.policy.table).tolist(),
         "bound": round_up(bound_factor * solution.error_bound, 2),
         "says": repr(solution),
-        "gain": None if solution.gain is None else sign * average_factor * solution.gain,
+        "gain": gain,
         "unit": unit,
     }
     if overlay is not None:
@@ -138,8 +141,8 @@ def _describe_model(mdp: MDP) -> dict[str, Any]:
         "axes": [{"name": name, "values": values.tolist()} for name, values in axes],
         "action_name": mdp.action_name,
         "actions": [str(action) for action in mdp.actions],
-        "criterion": str(mdp.criterion).replace("reward", "cost" if mdp.minimise else "reward"),
-        "told_in": "costs" if mdp.minimise else "rewards",
+        "criterion": str(mdp.criterion).replace("reward", mdp.sense.unit),
+        "stated_in": mdp.sense.units,
         "noise": mdp.observation_noise,
     }
 
@@ -167,7 +170,7 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
     )
     is_average = after_model.solution.gain is not None
     comparison = {
-        "told_in": "costs" if mdp.minimise else "rewards",
+        "stated_in": mdp.sense.units,
         "unit": average_unit(mdp.clock)[1] if is_average else "from the start",
         "before": _describe_side(before_model.solution, old),
         "after": _describe_side(after_model.solution, new),
@@ -190,7 +193,7 @@ def _describe_side(solution: Solution, policy: Policy) -> dict[str, Any]:
     return {
         "policy": name,
         "size": policy.size,
-        "optimum": _signed_value(solution, _optimal_value(solution)),
+        "optimum": solution.mdp.sense.display(_optimal_value(solution)),
     }
 
 
@@ -213,14 +216,15 @@ def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
     )
     # The rounding of this sum, and of the start's.
     value_bound -= 8 * EPS * (abs(_optimal_value(solution)) + loss_bound)
-    value_text = round_up(-value_bound, 6) if solution.mdp.minimise else round_down(value_bound, 6)
+    sense = solution.mdp.sense
+    shown = sense.display(value_bound)
     return {
         "loss": loss_bound,
         "relative_loss": relative_loss,
-        "worth": _signed_value(solution, value_bound),
+        "worth": shown,
         "loses": "nothing" if not loss_bound else round_up(loss_bound, 4),
         "loses_share": _format_share(relative_loss),
-        "surely": value_text,
+        "surely": round_up(shown, 6) if sense.is_cost else round_down(shown, 6),
     }
 
 
@@ -238,28 +242,23 @@ def _optimal_value(solution: Solution) -> float:
     return float(start @ solution.value.ravel())
 
 
-def _signed_value(solution: Solution, value: float) -> float:
-    return -value if solution.mdp.minimise else value
-
-
 def _describe_difference(
     solution: Solution, old: Policy, new: Policy, comparison: dict[str, Any]
 ) -> dict[str, Any]:
     """States that change, and the gain; of a total, from the two bounds on the loss."""
     mdp = solution.mdp
-    sign = -1.0 if mdp.minimise else 1.0
     changed = old.table != new.table
     counts = {"changed": int(changed.sum()), "states": changed.size}
     if mdp.criterion.requires_absorption:  # which ``diff`` does not serve
         gain = comparison["before"]["loss"] - comparison["after"]["loss"] if changed.any() else 0.0
-        return counts | {"gain": sign * gain, "changes": []}
+        return counts | {"gain": mdp.sense.display(gain), "changes": []}
     difference = diff(mdp, old.table, new)
     factor = _average_factor(solution)
     # What the errors of both may make of no difference at all.
     noise_level = 4 * factor * solution.error_bound
 
     def signed_gain(gain: float) -> float:
-        return 0.0 if factor * abs(gain) <= noise_level else sign * factor * gain
+        return 0.0 if factor * abs(gain) <= noise_level else mdp.sense.display(factor * gain)
 
     return counts | {
         "gain": signed_gain(difference.gain),
@@ -302,12 +301,7 @@ def describe_structure(session: Session, request: RequestFields) -> dict[str, An
     if tessellation.grid.size > STRUCTURE_MAX_STATES:
         limit = f"Structure is tested up to {STRUCTURE_MAX_STATES:,} states here"
         return panel | {"remark": f"{limit}; the command `tessella measure` has no limit."}
-    evidence = examine(tessellation).evidence
-    panel["structures"] = [
-        {"name": name, "holds": bool(test), "says": test.describe()}
-        for name, test in evidence.items()
-    ]
-    return panel
+    return panel | {"structures": examine(tessellation).records()}
 
 
 def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
@@ -323,10 +317,7 @@ def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
         "promise": rule.loss_target,
         "says": rule.explain(),
         "seconds": rule.seconds,
-        "promised": rule.facts["promised"],
-        "mean_loss": rule.facts["mean_loss"],
-        "worst_loss": rule.facts["worst_loss"],
-        "relative_loss": rule.facts["relative_loss"],
+        **{name: rule.facts[name] for name in RULE_FACTS},
         "loses": _format_loss(rule.facts["mean_loss"], rule.facts["relative_loss"]),
         "certified": certificate is not None,
         "summary": "" if certificate is None else certificate.summary(),
@@ -389,16 +380,16 @@ def simulate_path(session: Session, request: RequestFields) -> dict[str, Any]:
     paths = simulate(mdp, policy, periods, seed, start=start)
     n_live = int((paths.actions[0] >= 0).sum())
     indices = np.unravel_index(paths.states[0, : n_live + 1], mdp.grid.shape)
-    sign = -1.0 if mdp.minimise else 1.0
+    display = mdp.sense.display
     average_factor, unit = average_unit(mdp.clock)
     rewards = paths.rewards[0, :n_live]
     return {
         "places": dict(zip(mdp.grid.axes, indices, strict=True)),
         "actions": paths.actions[0, :n_live],
-        "earned": sign * rewards,
-        "mean": sign * average_factor * float(rewards.mean()) if n_live else 0.0,
+        "earned": display(rewards),
+        "mean": display(average_factor * float(rewards.mean())) if n_live else 0.0,
         "unit": unit,
-        "total": sign * float(paths.returns[0]),
+        "total": display(float(paths.returns[0])),
         "ended": n_live < periods,
     }
 

@@ -7,15 +7,21 @@ sentence that states why it is neither.
 from __future__ import annotations
 
 import json
-import math
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tessella.errors import ArgumentError, NotConverged, TessellaError
-from tessella.files import to_json_value
+from tessella.errors import (
+    ArgumentError,
+    NotConverged,
+    TessellaError,
+    format_brief,
+    is_number,
+    is_whole,
+)
+from tessella.support.json_values import to_json_value
 
 JSON_MEDIA_TYPE = "application/json"
 BINARY_MEDIA_TYPE = "application/octet-stream"
@@ -31,64 +37,47 @@ class RequestFields:
 
     def __init__(self, fields: object, location: str = "a request") -> None:
         if not isinstance(fields, Mapping):
-            raise ArgumentError(
-                f"{location} is a JSON object", value=f"got {_format_brief(fields)}"
-            )
+            raise ArgumentError(f"{location} is a JSON object", value=f"got {format_brief(fields)}")
         self.fields = fields
         self.owner = location
 
     def text(self, name: str, default: str | None = None) -> str:
-        value = self.fields.get(name, default)
-        if not isinstance(value, str):
-            self._refuse(name, "text", value)
-        return value
+        return self._read(name, default, "text", lambda value: isinstance(value, str))
 
     def choice(self, name: str, options: Sequence[str], default: str | None = None) -> str:
-        value = self.fields.get(name, default)
-        if not isinstance(value, str) or value not in options:
-            self._refuse(name, f"one of {', '.join(options)}", value)
-        return value
+        expected = f"one of {', '.join(options)}"
+        return self._read(
+            name, default, expected, lambda value: isinstance(value, str) and value in options
+        )
 
     def integer(self, name: str, default: int, low: int, high: int) -> int:
-        value = self.fields.get(name, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            self._refuse(name, f"a whole number from {low} to {high}", value)
-        return value
+        expected = f"a whole number from {low} to {high}"
+        return self._read(name, default, expected, lambda value: is_whole(value, low, high))
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
-        value = self.fields.get(name, default)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value) or not low <= value <= high:
-            self._refuse(name, f"a number from {low:g} to {high:g}", value)
-        return float(value)
+        expected = f"a number from {low:g} to {high:g}"
+        return float(
+            self._read(
+                name, default, expected, lambda value: is_number(value) and low <= value <= high
+            )
+        )
 
     def flag(self, name: str) -> bool:
-        value = self.fields.get(name, False)
-        if not isinstance(value, bool):
-            self._refuse(name, "true or false", value)
-        return value
+        return self._read(name, False, "true or false", lambda value: isinstance(value, bool))
 
     def mapping(self, name: str) -> dict[str, Any]:
-        value = self.fields.get(name, {})
-        if not isinstance(value, Mapping):
-            self._refuse(name, "a JSON object", value)
-        return dict(value)
+        return dict(self._read(name, {}, "a JSON object", lambda value: isinstance(value, Mapping)))
 
     def options(self, name: str, options: Sequence[str]) -> list[str]:
         """A list of some of the options."""
-        value = self.fields.get(name, [])
-        if not isinstance(value, list) or not all(
-            isinstance(one, str) and one in options for one in value
-        ):
-            self._refuse(name, f"a list of some of {', '.join(options)}", value)
-        return value
+        expected = f"a list of some of {', '.join(options)}"
+        return self._read(
+            name, [], expected, lambda value: _is_text_list(value) and set(value) <= set(options)
+        )
 
     def names(self, name: str) -> list[str]:
         """A list of any names."""
-        value = self.fields.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            self._refuse(name, "a list of names", value)
-        return value
+        return self._read(name, [], "a list of names", _is_text_list)
 
     def part(self, name: str) -> RequestFields | None:
         value = self.fields.get(name)
@@ -97,16 +86,16 @@ class RequestFields:
     def has(self, name: str) -> bool:
         return self.fields.get(name) is not None
 
-    def _refuse(self, name: str, expected: str, value: object) -> Any:
-        requirement = f"{name!r} of {self.owner} is {expected}"
-        raise ArgumentError(requirement, value=f"got {_format_brief(value)}")
+    def _read(self, name: str, default: Any, expected: str, is_valid: Callable[[Any], bool]) -> Any:
+        value = self.fields.get(name, default)
+        if not is_valid(value):
+            requirement = f"{name!r} of {self.owner} is {expected}"
+            raise ArgumentError(requirement, value=f"got {format_brief(value)}")
+        return value
 
 
-def _format_brief(value: object) -> str:
-    if isinstance(value, Mapping | list):
-        return f"{'an object' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
-    text = repr(value) if not isinstance(value, int) or abs(value) < 1e18 else "a huge number"
-    return text if len(text) <= 40 else f"{text[:37]}..."
+def _is_text_list(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tessella.errors import ArgumentError, is_count, require_type
+from tessella.errors import ArgumentError, require_type, require_whole
 from tessella.grid import StateGrid
 from tessella.learn.sample import Sample
 from tessella.mdp.policy import Policy, storage_size
@@ -79,9 +79,7 @@ class Features:
 
     def fit(self, points: NDArray) -> FeatureMap:
         """The map for a sample of (n, d) points; a coordinate that never varies keeps its scale."""
-        if not is_count(self.degree):
-            requirement = "degree must be at least 1, a whole number"
-            raise ArgumentError(requirement, value=f"got {self.degree!r}")
+        require_whole("degree", self.degree, 1)
         varies = (points != points[:1]).any(axis=0) & (self.scaling != "none")
         unit = np.where(varies, find_power_of_two(points), 1.0)
         centre, scale = _compute_scaling(self.scaling, points / unit)

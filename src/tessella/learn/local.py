@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from tessella.errors import ArgumentError, is_count
+from tessella.errors import require_whole
 from tessella.learn.learner import (
     BoundaryLearner,
     Classifier,
@@ -70,9 +70,8 @@ class LocalBoundary(BoundaryLearner):
     title = "Local Boundary"
 
     def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
-        if self.k is not None and not is_count(self.k):
-            requirement = "k must be at least 1, a whole number"
-            raise ArgumentError(requirement, value=f"got {self.k!r}")
+        if self.k is not None:
+            require_whole("k", self.k, 1)
         return [self._learn(task) for task in tasks]
 
     def _learn(self, task: Task) -> LocalClassifier:

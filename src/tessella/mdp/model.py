@@ -38,6 +38,7 @@ from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.stage import Function, Noise, Stage, subtract_costs
 from tessella.mdp.stages.staged import Staged, as_stages
 from tessella.mdp.start import Start, start_distribution
+from tessella.support.sense import Sense, sense_of
 
 if TYPE_CHECKING:
     from tessella.mdp.tabular.pairs import DenseModel, Layout, PairModel, SparseModel
@@ -256,7 +257,7 @@ class MDP:
         from tessella.mdp.tabular.outcomes import from_step
 
         context = make_context(grid, actions, action_name)
-        parts = from_step(step, context, noise, feasible, -1 if minimise else 1)
+        parts = from_step(step, context, noise, feasible, sense_of(minimise).sign)
         chosen = require_criterion_or_discount(discount, criterion)
         return assemble_model(parts, chosen, name, parameters, minimise)
 
@@ -330,6 +331,11 @@ class MDP:
         """
         policy = as_policy(self, source, labels)
         return policy.renamed(name) if name else policy
+
+    @property
+    def sense(self) -> Sense:
+        """Whether it is stated in rewards or costs: how numbers are shown, and their names."""
+        return sense_of(self.minimise)
 
     def check_feasible(self, policy: Policy) -> None:
         """Refuse a policy of this grid that takes an infeasible action, by chunks of states."""
@@ -448,7 +454,7 @@ class MDP:
         parts = ", ".join(components(self.actions))
         actions = f"{self.n_actions} {called}actions" + (f" ({parts})" if parts else "")
         time = "" if self.clock is None else f", {self.clock}"
-        sense = ", costs" if self.minimise else ""
+        sense = ", costs" if self.sense.is_cost else ""
         return f"MDP({title}{axes}; {actions}, {self.criterion}{time}{sense}, {kind})"
 
 

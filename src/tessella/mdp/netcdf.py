@@ -6,7 +6,7 @@ attributes   format, version, name, axes, action_name, actions (JSON; those of s
              tables in the file, where the model was not given as tables), row_error and
              reward_error (how far rows and rewards may be off, relative and absolute),
              observation_noise (JSON, when there is some), clock (JSON, rate and interest of a
-             model made from rates), told ("in costs", where rewards are costs less a sign),
+             model made from rates), stated_in ("costs", where rewards are costs less a sign),
              downward_axis (the axis that pictures draw from the top down, when there is one),
              criterion (JSON, where it is no discount), period_row_error and period_reward_error
              (of a single period, when there is a horizon), content (hash of all else)
@@ -69,6 +69,8 @@ from tessella.mdp.stages.events import Clock
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import ModelRounding
+from tessella.support.json_values import to_plain
+from tessella.support.sense import COSTS
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -336,6 +338,9 @@ def load(path: str | Path) -> tuple[dict[str, Any], str | None]:
         if attributes.get("format") != FORMAT or attributes.get("version") != VERSION:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
+        if "told" in attributes:  # it would be read as a model of rewards
+            requirement = "a model stated in costs has the attribute 'stated_in'"
+            raise FileError(requirement, value="this file is of an earlier version; save it again")
         arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
         return _read_fields(attributes, arrays)
@@ -384,7 +389,7 @@ def _read_fields(
         "parameters": parameters,
         "start": parts.start,
         "observation_noise": json.loads(attributes.get("observation_noise", "0.0")),
-        "minimise": "told" in attributes,
+        "minimise": attributes.get("stated_in") == COSTS.units,
         "source": source,
     }
     if "clock" in attributes:
@@ -497,7 +502,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
     if mdp.clock is not None:
         optional["clock"] = json.dumps(asdict(mdp.clock))
     if mdp.minimise:
-        optional["told"] = "in costs"
+        optional["stated_in"] = mdp.sense.units
     if mdp.grid.downward_axis:
         optional["downward_axis"] = mdp.grid.downward_axis
     return optional | {
@@ -507,7 +512,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "axes": json.dumps(mdp.grid.axes),
         "action_name": mdp.action_name,
         "actions": json.dumps(actions_to_json(mdp.actions)),
-        "parameters": json.dumps(dict(mdp.parameters), default=_to_json),
+        "parameters": json.dumps(dict(mdp.parameters), default=to_plain),
         "discount": mdp.discount,
         "kind": _kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
@@ -520,10 +525,3 @@ def _kind(dynamics: Dynamics) -> str:
     if isinstance(dynamics, FiniteHorizonDynamics):
         return f"{dynamics.kind} {_kind(dynamics.periods[0])}"
     return dynamics.kind
-
-
-def _to_json(value: Any) -> Any:
-    """NumPy numbers and arrays, and ranges, as JSON can hold them."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return list(value) if isinstance(value, range | set) else str(value)

@@ -12,7 +12,6 @@ bytes. Whatever a rule says is checked: it must be the index of an action.
 from __future__ import annotations
 
 import inspect
-import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, FileError, PolicyError
-from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field, read_json
+from tessella.files import NATURAL_NUMBER, read_errors, read_field, read_json, write_json
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions, values_of
 from tessella.mdp.checks import raise_for_first
@@ -206,9 +205,7 @@ class Policy:
             "actions": actions_to_json(self.actions),
             "axes": axes,
         }
-        text = json.dumps(about | {"table": self.table.ravel().tolist()}) + "\n"
-        with atomic_write(path) as part:
-            part.write_text(text, encoding="utf-8")
+        write_json(path, about | {"table": self.table.ravel().tolist()})
 
     @staticmethod
     def load(path: str | Path) -> Policy:

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import PolicyError
-from tessella.files import is_finite, is_whole
+from tessella.errors import PolicyError, is_whole
+from tessella.files import is_finite
 from tessella.grid import StateGrid
 
 
@@ -319,7 +319,7 @@ class _NodeChecker:
         distinct = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
         _require(node, distinct, "is over some of the axes", axes)
         count = math.prod(self.grid.shape[self.grid.axis(name)] for name in axes)
-        inside = _is_tuple_of(starts, lambda s: is_whole(s, count - 1)) and starts[:1] == (0,)
+        inside = _is_tuple_of(starts, lambda s: is_whole(s, 0, count - 1)) and starts[:1] == (0,)
         ascending = inside and all(low < high for low, high in pairwise(starts))
         requirement = f"has runs that begin in ascending order from 0 to {count - 1}"
         _require(node, ascending, requirement, starts)
@@ -327,7 +327,7 @@ class _NodeChecker:
 
     def _check_actions(self, node: Node, actions: Any, count: int) -> None:
         last = self.n_actions - 1
-        known = _is_tuple_of(actions, lambda a: is_whole(a, last)) and len(actions) == count
+        known = _is_tuple_of(actions, lambda a: is_whole(a, 0, last)) and len(actions) == count
         _require(node, known, f"takes {count} of the actions 0..{last}", actions)
 
     def _are_weights(self, weights: Any) -> bool:

@@ -34,11 +34,10 @@ class Paths:
 
     def __str__(self) -> str:
         n, periods = self.rewards.shape
-        returns = self.returns
+        returns = self.mdp.sense.display(self.returns)
         ended = int((self.actions[:, -1] < 0).sum())
         subject = "discounted " if self.mdp.discount < 1 else "total "
-        subject += "cost" if self.mdp.minimise else "return"
-        returns = -returns if self.mdp.minimise else returns
+        subject += "cost" if self.mdp.sense.is_cost else "return"
         visited = len(np.unique(self.states))
         return (
             f"Paths, {self.mdp.name or 'model'}: {n:,} paths of {periods:,} periods, "

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, format_value
+from tessella.errors import ModelError, format_brief, format_value
 from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
 from tessella.modelfiles.expressions import NUMBER
@@ -33,7 +33,7 @@ from tessella.modelfiles.tables import (
     make_inline_table,
     to_integers,
 )
-from tessella.modelfiles.toml_document import KeyPath, TomlDocument, format_brief, suggest_name
+from tessella.modelfiles.toml_document import KeyPath, TomlDocument, suggest_name
 
 DISTRIBUTION_MAX_VALUES = 100_000  # values of a distribution
 DISTRIBUTION_MAX_MAGNITUDE = 10_000_000  # a whole number that a distribution may reach

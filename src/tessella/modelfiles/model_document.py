@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tessella.criteria import Average, Discounted, FiniteHorizon, Total
 from tessella.criteria.criterion import Criterion
-from tessella.errors import ArgumentError, ModelError
+from tessella.errors import ArgumentError, ModelError, format_brief
 from tessella.grid import StateGrid
 from tessella.mdp.context import TIME, call_by_name
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
@@ -36,7 +36,6 @@ from tessella.modelfiles.toml_document import (
     KeyPath,
     TomlDocument,
     find_text_fault,
-    format_brief,
     suggest_name,
 )
 

@@ -18,13 +18,13 @@ from typing import Any
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
+from tessella.errors import format_brief
 from tessella.modelfiles.toml_document import (
     TEXT_MAX_CHARACTERS,
     KeyPath,
     TomlDocument,
     find_closest,
     find_text_fault,
-    format_brief,
     suggest_name,
 )
 from tessella.problems.problem import Choice, Integer, Integers, Number, Numbers, Parameter

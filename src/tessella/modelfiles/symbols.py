@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.errors import ModelError, format_value
+from tessella.errors import ModelError, format_brief, format_value
 from tessella.grid import refuse_reserved
 from tessella.modelfiles.expressions import (
     EXACT_INTEGER_MAX,
@@ -28,7 +28,6 @@ from tessella.modelfiles.toml_document import (
     TEXT_MAX_CHARACTERS,
     KeyPath,
     TomlDocument,
-    format_brief,
     suggest_name,
 )
 

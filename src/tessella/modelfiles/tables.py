@@ -36,11 +36,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, ModelError
+from tessella.errors import FileError, ModelError, format_brief
 from tessella.files import OPEN_FLAGS, read_open, require_regular
 from tessella.grid import StateGrid
 from tessella.modelfiles.expressions import NUMBER
-from tessella.modelfiles.toml_document import ReadLimits, format_brief
+from tessella.modelfiles.toml_document import ReadLimits
 
 TABLE_MAX_NUMBERS = 10_000_000  # numbers in a table
 CSV_MAX_COLUMNS = 1000

@@ -24,12 +24,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tessella.errors import FileError, TessellaError
+from tessella.errors import BRIEF_MAX_CHARACTERS, FileError, TessellaError, format_brief
 from tessella.files import read_whole
 from tessella.mdp.context import FUNCTION_MAX_ENTRIES
 
 REPORTED_MAX_MISTAKES = 50  # mistakes that are reported at once
-VALUE_MAX_CHARACTERS = 80  # characters of a value that a message repeats
 MESSAGE_MAX_CHARACTERS = 500  # characters of a message
 TEXT_MAX_CHARACTERS = 100  # characters of a name or a value that a model shows
 LISTED_MAX_NAMES = 20  # names that a message lists
@@ -80,7 +79,7 @@ def find_closest(name: str, known: Iterable[str]) -> str | None:
     """The name that somebody who wrote ``name`` may have meant."""
     by_lower_case = {other.lower(): other for other in known}  # capitals are the commonest slip
     matches = difflib.get_close_matches(
-        name[:VALUE_MAX_CHARACTERS].lower(), [*by_lower_case], n=1, cutoff=0.5
+        name[:BRIEF_MAX_CHARACTERS].lower(), [*by_lower_case], n=1, cutoff=0.5
     )
     return by_lower_case[matches[0]] if matches else None
 
@@ -115,13 +114,6 @@ def find_text_fault(text: str) -> str | None:
     if not text.isprintable():
         return f"must be printable, on one line; got {format_brief(text)}"
     return None
-
-
-def format_brief(value: object) -> str:
-    """A value as messages repeat it, on one line and not too long."""
-    is_text = isinstance(value, str)
-    text = repr(value[:VALUE_MAX_CHARACTERS]) if is_text else repr(value)[:VALUE_MAX_CHARACTERS]
-    return text if len(text) < VALUE_MAX_CHARACTERS else f"{text[: VALUE_MAX_CHARACTERS - 3]}..."
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,10 @@ from tessella.paper.table import (
     to_markdown,
 )
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.runner.progress import ProgressDisplay, format_duration
 from tessella.runner.record import records_to_parquet
 from tessella.runner.study import Study
+from tessella.support.progress import ProgressDisplay
+from tessella.support.text import format_duration
 
 LISTED_MAX_FAILURES = 20  # failures that are listed
 PNG_DOTS_PER_INCH = 200

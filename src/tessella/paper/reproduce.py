@@ -10,7 +10,6 @@ from pathlib import Path
 from tessella.errors import require_packages
 from tessella.files import atomic_write
 from tessella.paper.results import PaperResults
-from tessella.runner.progress import ProgressDisplay
 from tessella.runner.record import Record
 from tessella.runner.run_study import (
     COMPILED_CODE_BYTES,
@@ -22,6 +21,7 @@ from tessella.runner.run_study import (
 )
 from tessella.runner.store import Store
 from tessella.runner.study import Study
+from tessella.support.progress import ProgressDisplay
 
 OUTPUT_BYTES = 8_000_000  # bytes for tables, figures and report
 PACKAGE_FOLDER = Path(__file__).parents[1]

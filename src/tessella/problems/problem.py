@@ -23,10 +23,18 @@ from numbers import Real
 from operator import index
 from typing import Any, ClassVar
 
-from tessella.errors import ArgumentError, ModelError, TessellaError, format_value, require_type
+from tessella.errors import (
+    ArgumentError,
+    ModelError,
+    TessellaError,
+    format_brief,
+    format_value,
+    require_type,
+)
 from tessella.grid import limit_states
 from tessella.mdp.context import limit_entries
 from tessella.mdp.model import MDP
+from tessella.support.text import align_columns
 
 # Ranges that the problems of the package share. Where nothing in a problem ends a range, it ends
 # far beyond use: a form can draw a slider from end to end, and a slip of the keyboard is refused.
@@ -80,7 +88,7 @@ class Parameter(ABC):
         except (TypeError, ValueError, OverflowError):
             requirement = f"{self.name} must be {self.range}"
             raise ArgumentError(
-                requirement, location=owner, value=f"got {_format_brief(value)}"
+                requirement, location=owner, value=f"got {format_brief(value)}"
             ) from None
 
     def extremes(self) -> list[Any]:
@@ -216,11 +224,6 @@ class Choice(Parameter):
 
     def extremes(self) -> list[str]:
         return list(self.options)
-
-
-def _format_brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def suggest_name(name: str, known_names: Sequence[str]) -> str:
@@ -383,11 +386,8 @@ class Problem:
     def __str__(self) -> str:
         """The record as a page of plain lines."""
         rows = [(p.name, str(p.default), p.range, p.about) for p in self.settable]
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
         lines = [f"{self.name}: {self.title}", "", "Settings, with default and range:"]
-        for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-            lines.append("  ".join(["", *cells, row[3]]).rstrip())
+        lines += align_columns(rows, indent="  ")
         if self.theory:
             lines += ["", "Theory:"]
             lines += [f"  {known.structure}: {known.says}" for known in self.theory]

@@ -17,7 +17,13 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from tessella.errors import ArgumentError, counted, is_count, is_positive, require_type
+from tessella.errors import (
+    ArgumentError,
+    counted,
+    is_positive,
+    require_type,
+    require_whole,
+)
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.candidates import shorter_rules
@@ -121,7 +127,7 @@ def frontier(solution: Solution, max_size: int = 60, **options: Unpack[SearchOpt
 
 def find_frontier(search: Search, max_size: int) -> Frontier:
     """Size against loss for the classes of a search."""
-    _require_max_size(max_size)
+    require_whole("max_size", max_size, 1)
     search.wants_frontier = True
     try:
         for rule_class in search.rule_classes:
@@ -147,7 +153,7 @@ def least_size(
     says what was tried and what may help.
     """
     search = prepare_search(solution, loss, classes=[rule_class], **options)
-    _require_max_size(max_size)
+    require_whole("max_size", max_size, 1)
     why_not = explain_inapplicable(search, rule_class)
     if why_not:
         return ClassOutcome(rule_class.name, None, 0, why_not)
@@ -165,11 +171,6 @@ def least_size(
         remarks += ["nothing is proven", describe_effort(search, "rules")]
     remarks.append(describe_ending(task, "a larger loss or `max_size`"))
     return make_outcome(task, task.size_needed, remarks)
-
-
-def _require_max_size(max_size: object) -> None:
-    if not is_count(max_size):
-        raise ArgumentError("max_size is a whole number, at least 1", value=f"got {max_size!r}")
 
 
 def _refuse_equal_numbers(grid: StateGrid) -> None:

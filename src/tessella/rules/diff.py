@@ -30,6 +30,7 @@ from tessella.solvers.evaluate import evaluate
 from tessella.solvers.execution_plan import plan_for_policies
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.prepared_model import PreparedModel
+from tessella.support.sense import sense_of
 
 TEXT_MAX_PAIRS = 8  # pairs of actions in the text
 
@@ -77,8 +78,9 @@ class Difference:
         name = self.a.action_name
         if not n:
             return f"the same in all {self.where.size:,} states"
-        sign, verb = (-1, "costs") if self.minimise else (1, "is worth")
-        more = "more" if sign * self.gain >= 0 else "less"
+        sense = sense_of(self.minimise)
+        verb = "costs" if sense.is_cost else "is worth"
+        more = "more" if sense.display(self.gain) >= 0 else "less"
         lines = [
             f"{n:,} of {self.where.size:,} states change from {self.a.name or 'a'} to "
             f"{self.b.name or 'b'}: {self.time_a:.2%} of the time before, {self.time_b:.2%} after",
@@ -86,7 +88,9 @@ class Difference:
         ]
         for x, y, states, pair_gain in self.pairs[:TEXT_MAX_PAIRS]:
             old, new = (describe_action(name, self.a.actions[i]) for i in (x, y))
-            lines.append(f"  {sign * pair_gain:+.4g}  {old} becomes {new} in {states:,} states")
+            lines.append(
+                f"  {sense.display(pair_gain):+.4g}  {old} becomes {new} in {states:,} states"
+            )
         if len(self.pairs) > TEXT_MAX_PAIRS:
             lines.append(f"  ... and {len(self.pairs) - TEXT_MAX_PAIRS} more kinds of change")
         return "\n".join(lines)

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.loss import loss
-from tessella.errors import ArgumentError, format_value, is_number
+from tessella.errors import ArgumentError, format_value, is_number, with_article
 from tessella.mdp.policy import Policy
 from tessella.rounding import EPS, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.solvers.operators import MIN_REWARD_SCALE
 from tessella.solvers.solution import Solution
+from tessella.support.sense import sense_of
 
 WIDE_ERROR_MULTIPLE = 8  # errors of the best gain: a certificate that is wider may not decide
 LossReference = Literal["optimal", "random"]
@@ -99,7 +100,7 @@ class LossTarget:
     def __str__(self) -> str:
         where = "from the worst state" if self.worst else "on average from the start"
         where = PER_PERIOD if self.is_average else where
-        noun = "an extra cost" if self.minimise else "a loss"
+        noun = with_article(sense_of(self.minimise).loss)
         if not self.relative_to:
             return f"{noun} of at most {format_value(self.loss)} {where}"
         reference = describe_loss_reference(self.minimise, self.relative_to)
@@ -111,7 +112,7 @@ def describe_loss_reference(minimise: bool, relative_to: str = "optimal") -> str
     """What a relative loss is a share of, in words."""
     if relative_to == "random":
         return f"what the optimum {'saves' if minimise else 'gains'} over random actions"
-    return "the optimal cost" if minimise else "the optimal value"
+    return f"the optimal {sense_of(minimise).value}"
 
 
 def make_loss_target(
@@ -212,7 +213,7 @@ class ProvenLoss:
             "relative_loss": self.relative,
             "worst_loss": self.worst,
             "certified": True,
-            "told_in": "costs" if solution.mdp.minimise else "rewards",
+            "stated_in": solution.mdp.sense.units,
         } | ({} if clock is None else {"periods_per_time": clock.per_time(1.0)})
 
 

@@ -7,7 +7,6 @@ it says once: "stock is 4 to 7".
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import Certificate
 from tessella.errors import FileError, counted, format_value
-from tessella.files import NATURAL_NUMBER, atomic_write, read_errors, read_field, read_json
+from tessella.files import NATURAL_NUMBER, read_errors, read_field, read_json, write_json
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_to_json, describe_action, format_action
 from tessella.mdp.policy import PROGRAM_FORMAT, VERSION, Policy, policy_fields, read_program
@@ -57,7 +56,7 @@ FACTS = {
     "relative_loss": "a number or null",
     "worst_loss": "a number",
     "certified": "true or false",
-    "told_in": "text",
+    "stated_in": "text",
     "promised": "a number",
     "periods_per_time": "a number",
 }
@@ -358,13 +357,10 @@ class Rule(Policy):
         about |= {"words": self.sentence, "facts": self.facts, "action_name": self.action_name}
         about |= {"actions": actions_to_json(self.actions), "axes": axes, "seconds": self.seconds}
         try:
-            tree_json = node_to_json(self.tree.root)
-            text = json.dumps(about | {"program": tree_json}, indent=1) + "\n"
+            write_json(path, about | {"program": node_to_json(self.tree.root)}, indent=1)
         except RecursionError:
             requirement = "a rule that is saved must not be nested so deeply; a table can hold it"
             raise FileError(requirement, value=f"it has {self.tree.depth:,} levels") from None
-        with atomic_write(path) as part:
-            part.write_text(text, encoding="utf-8")
 
     def export(self, path: str | Path, *, off_grid: OffGrid | None = None) -> ExportedFile:
         """Write it as something that a system runs, by the ending of ``path``: see ``export``."""

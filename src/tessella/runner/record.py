@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -35,6 +34,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import StudyError
 from tessella.problems.problem import OBSERVATION_NOISE
+from tessella.support.json_values import to_canonical_json
 
 METRICS = ("policy_error", "value_gap", "mean_loss", "worst_loss")
 REASON_MAX_CHARACTERS = 2000  # characters of a reason
@@ -112,44 +112,6 @@ class Spec:
 
     def __str__(self) -> str:
         return f"{self.problem}, {self.method}, n={self.n}, seed={self.seed}"
-
-
-def to_canonical_json(value: Any) -> str:
-    """``value`` as canonical JSON; refuses what has no unique form there."""
-    try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise StudyError(f"a spec holds finite numbers, text, lists and objects: {error}") from None
-
-
-def setting_to_json(value: Any, kinds: tuple[type, ...] = ()) -> Any:
-    """A setting of a method as a spec holds it; of anything else, what it prints or is called.
-
-    Args:
-        kinds: dataclasses that become their fields, with their name where there are several.
-    """
-    if isinstance(value, kinds):
-        name = {"kind": type(value).__name__} if len(kinds) > 1 else {}
-        return name | asdict(value)
-    if isinstance(value, tuple | list):
-        return [setting_to_json(part, kinds) for part in value]
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    text = repr(value)  # an address in it would be another one in every process
-    return getattr(value, "__qualname__", type(value).__name__) if " at 0x" in text else text
-
-
-def setting_from_json(value: Any, kinds: tuple[type, ...]) -> Any:
-    """The setting that ``setting_to_json(..., kinds)`` wrote; a list comes back as a tuple."""
-    if isinstance(value, list):
-        return tuple(setting_from_json(part, kinds) for part in value)
-    if not isinstance(value, dict):
-        return value
-    kind_by_name = {kind.__name__: kind for kind in kinds}
-    kind = kind_by_name[value["kind"] if len(kinds) > 1 else next(iter(kind_by_name))]
-    return kind(**{name: part for name, part in value.items() if name != "kind"})
 
 
 @dataclass(frozen=True)

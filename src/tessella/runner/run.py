@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.loss import loss
-from tessella.errors import StudyError, TessellaError, require_type
+from tessella.errors import StudyError, TessellaError, format_brief, require_type, require_whole
 from tessella.mdp.model import MDP
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import (
@@ -42,8 +42,7 @@ from tessella.runner.record import METRICS, InformationBudget, Record, Spec, for
 from tessella.runner.study import find_measure, register_packed
 from tessella.solvers.solution import Solution
 
-COUNT_LIMIT = 2**63  # beyond the largest count
-BRIEF_MAX_CHARACTERS = 40  # characters of a wrong value that a message shows
+COUNT_MAX = 2**63 - 1  # of the store
 RECORDED_PACKAGES = (
     "tessella",
     "jax",
@@ -147,32 +146,21 @@ def check_fit(fit: Fit, mdp: MDP) -> Fit:
     require_type("a run", fit, Fit)
     require_type("a fit", fit.information, InformationBudget)
     counts = {
-        part.name: _require_count(getattr(fit.information, part.name), part.name)
+        part.name: _require_count(part.name, getattr(fit.information, part.name))
         for part in fields(InformationBudget)
     }
     seconds = fit.seconds
     if not isinstance(seconds, Real) or not 0 <= seconds < math.inf:
         requirement = "the seconds of a fit must be a number, finite and not negative"
-        raise StudyError(requirement, value=f"got {_format_brief(seconds)}")
+        raise StudyError(requirement, value=f"got {format_brief(seconds)}")
     policy = mdp.policy(fit.policy)
-    _require_count(policy.size, "size")
+    _require_count("size", policy.size)
     return Fit(policy, InformationBudget(**counts), float(seconds))
 
 
-def _require_count(value: object, name: str) -> int:
-    if (
-        isinstance(value, int | np.integer)
-        and not isinstance(value, bool)
-        and 0 <= value < COUNT_LIMIT
-    ):
-        return int(value)
-    requirement = f"the {name.replace('_', ' ')} of a fit must be a whole number from 0 to 2^63 - 1"
-    raise StudyError(requirement, value=f"got {_format_brief(value)}")
-
-
-def _format_brief(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= BRIEF_MAX_CHARACTERS else f"{text[:BRIEF_MAX_CHARACTERS]}..."
+def _require_count(name: str, value: object) -> int:
+    subject = f"the {name.replace('_', ' ')} of a fit"
+    return require_whole(subject, value, 0, COUNT_MAX, StudyError)
 
 
 def _evaluate_fit(

@@ -21,12 +21,12 @@ from tessella.errors import StudyError, counted, require_packages, require_type
 from tessella.runner.dispatch import RESTART_TIMEOUT_SECONDS, Dispatcher, connect, run_in_process
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import get_instance
-from tessella.runner.progress import ProgressDisplay
 from tessella.runner.record import METRICS, RECORD_COLUMNS, Record, Spec
 from tessella.runner.run import BatchResult
 from tessella.runner.store import Store
 from tessella.runner.study import Batch, Study, estimate_seconds, make_batches, pack_objects
 from tessella.solvers.solution import Solution
+from tessella.support.progress import ProgressDisplay
 
 STUDY_PACKAGES = ("distributed", "jinja2", "optax", "pyarrow", "rich")  # of the extra ``study``
 LISTED_MAX_FAILURES = 5  # failures that are listed in full
@@ -115,7 +115,7 @@ def run_study(
     workers: int | None = 0,
     scheduler: str | None = None,
     retry: bool = False,
-    display: ProgressDisplay | None = None,
+    progress: ProgressDisplay | None = None,
 ) -> StudyResults:
     """Run ``study`` and return its records.
 
@@ -125,19 +125,19 @@ def run_study(
         workers: processes on this machine; 0 for the current one, None for one on each core.
         scheduler: address of a dask scheduler whose workers run it instead.
         retry: run again what failed before.
-        display: shows the progress; see ``tessella.runner.progress``.
+        progress: shows how far it is: ``with ts.open_progress() as progress``.
     """
     require_type("run_study", study, Study)
     require_packages("a study", "study", STUDY_PACKAGES)
     if folder is None:
         with TemporaryDirectory(prefix="study-") as temporary:
-            settings = {"workers": workers, "scheduler": scheduler, "display": display}
+            settings = {"workers": workers, "scheduler": scheduler, "progress": progress}
             return run_study(study, temporary, **settings)
     in_process = workers == 0 and scheduler is None
     cluster = None if in_process else ClusterOptions(workers, scheduler)
     space = STORE_BYTES_PER_RUN * len(study.specs) + (0 if in_process else COMPILED_CODE_BYTES)
     with Store.writer(folder, space=space) as store:
-        run_missing(store, study, display or ProgressDisplay(), cluster, retry=retry)
+        run_missing(store, study, progress or ProgressDisplay(), cluster, retry=retry)
         return StudyResults(study, *load_stored(store, study))
 
 
@@ -162,60 +162,73 @@ def run_missing(
         spec for spec in study.specs if spec.key not in reasons or (retry and reasons[spec.key])
     ]
     if missing:
-        _run_and_store(study, store, missing, display, cluster)
+        _StudyRun(study, store, display, cluster).run(missing)
     else:
         display.note(f"all {len(study.specs):,} runs are stored")
     return len(missing)
 
 
-def _run_and_store(
-    study: Study,
-    store: Store,
-    missing: Sequence[Spec],
-    display: ProgressDisplay,
-    cluster: ClusterOptions | None,
-) -> None:
-    batches = make_batches(missing)
-    _add_tasks(study, batches, display)
-    began = time.monotonic()
-    session = store.begin_session(f"{len(missing)} of {len(study.specs)} runs")
-    n_stored = 0
+@dataclass
+class _StudyRun:
+    """The runs that a store lacks of a study: batch by batch into the store."""
 
-    def accept(result: BatchResult) -> None:
-        nonlocal n_stored
-        store.add(result.records, result.context)
-        n_stored += len(result.records)
-        _report_progress(result.records, display)
+    study: Study
+    store: Store
+    display: ProgressDisplay
+    cluster: ClusterOptions | None
+    n_stored: int = 0
 
-    ending = "failed"
-    try:
-        _dispatch_batches(study, store, batches, accept, display, cluster)
-        ending = "finished"
-    except KeyboardInterrupt:
-        ending = "interrupted"
-        raise StudyInterrupted(
-            len(study.specs) - len(missing) + n_stored, len(study.specs)
-        ) from None
-    finally:
-        store.end_session(session, time.monotonic() - began, n_stored, ending)
+    def run(self, missing: Sequence[Spec]) -> None:
+        batches = make_batches(missing)
+        self._add_tasks(missing)
+        n_specs = len(self.study.specs)
+        began = time.monotonic()
+        session = self.store.begin_session(f"{len(missing)} of {n_specs} runs")
+        ending = "failed"
+        try:
+            self._dispatch(batches)
+            ending = "finished"
+        except KeyboardInterrupt:
+            ending = "interrupted"
+            raise StudyInterrupted(n_specs - len(missing) + self.n_stored, n_specs) from None
+        finally:
+            self.store.end_session(session, time.monotonic() - began, self.n_stored, ending)
 
+    def _dispatch(self, batches: list[Batch]) -> None:
+        if self.cluster is None:
+            run_in_process(batches, self._accept)
+            return
+        packed = pack_objects(self.study.objects)
+        cache = self.store.path.parent / "compiled"
+        monitor = _WorkerMonitor(self.display, is_local=self.cluster.scheduler is None)
+        with connect(self.cluster.workers, self.cluster.scheduler, cache) as client:
+            Dispatcher(client, self._accept, monitor, packed).run(batches)
 
-def _dispatch_batches(
-    study: Study,
-    store: Store,
-    batches: list[Batch],
-    accept: Any,
-    display: ProgressDisplay,
-    cluster: ClusterOptions | None,
-) -> None:
-    if cluster is None:
-        run_in_process(batches, accept)
-        return
-    packed = pack_objects(study.objects)
-    cache = store.path.parent / "compiled"
-    monitor = _WorkerMonitor(display, is_local=cluster.scheduler is None)
-    with connect(cluster.workers, cluster.scheduler, cache) as client:
-        Dispatcher(client, accept, monitor, packed).run(batches)
+    def _accept(self, result: BatchResult) -> None:
+        records = result.records
+        self.store.add(records, result.context)
+        self.n_stored += len(records)
+        work = sum(estimate_seconds(record.spec) for record in records)
+        self.display.advance(_task_name(records[0].spec.method), len(records), work)
+        self.display.advance(ALL_RUNS_TASK, len(records), work)
+        for record in records:
+            if record.failed:
+                self.display.note(f"failed: {record.spec}: {record.reason}")
+
+    def _add_tasks(self, remaining: Sequence[Spec]) -> None:
+        """One task for the whole, and one for each method."""
+        specs = self.study.specs
+        expected_seconds = dict.fromkeys(self.study.methods, 0.0)
+        for spec in remaining:
+            expected_seconds[spec.method] += estimate_seconds(spec)
+        total = Counter(spec.method for spec in specs)
+        missing = Counter(spec.method for spec in remaining)
+        work = sum(expected_seconds.values())
+        self.display.add_task(ALL_RUNS_TASK, len(specs), work, len(specs) - len(remaining))
+        for method, seconds in expected_seconds.items():
+            if missing[method]:
+                done = total[method] - missing[method]
+                self.display.add_task(_task_name(method), total[method], seconds, done)
 
 
 @dataclass
@@ -237,33 +250,7 @@ class _WorkerMonitor:
             raise StudyError("the workers of this machine do not start again")
 
 
-def _add_tasks(study: Study, batches: Sequence[Batch], display: ProgressDisplay) -> None:
-    """One task for the whole, and one for each method."""
-    remaining = [spec for batch in batches for spec in batch.specs]
-    expected_seconds = dict.fromkeys(study.methods, 0.0)
-    for spec in remaining:
-        expected_seconds[spec.method] += estimate_seconds(spec)
-    total = Counter(s.method for s in study.specs)
-    missing = Counter(s.method for s in remaining)
-    n_done = len(study.specs) - len(remaining)
-    display.add_task(ALL_RUNS_TASK, len(study.specs), sum(expected_seconds.values()), n_done)
-    for method in study.methods:
-        if missing[method]:
-            done = total[method] - missing[method]
-            display.add_task(_task_name(method), total[method], expected_seconds[method], done)
-
-
 def _task_name(method: str) -> str:
     """The title; with the name where a method is imported, because its title may be anything."""
     title = find_method(method).title
     return f"{title} ({method})" if ":" in method else title
-
-
-def _report_progress(records: Sequence[Record], display: ProgressDisplay) -> None:
-    method = records[0].spec.method
-    work = sum(estimate_seconds(record.spec) for record in records)
-    display.advance(_task_name(method), len(records), work)
-    display.advance(ALL_RUNS_TASK, len(records), work)
-    for record in records:
-        if record.failed:
-            display.note(f"failed: {record.spec}: {record.reason}")

@@ -52,14 +52,13 @@ class Evaluation(Result):
 
     def __str__(self) -> str:
         subject = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
-        is_cost = self.mdp.minimise
-        sign = -1 if is_cost else 1
+        sense = self.mdp.sense
         sweeps = counted(self.sweeps, "sweep")
         if self.gain is not None:
             average = write_average(self.mdp, self)
-            kind = "Cost" if is_cost else "Gain"
+            kind = "Cost" if sense.is_cost else "Gain"
             return f"{kind} {subject}: {average}, {sweeps}, {self.status_text}"
-        display_value = sign * self.value
+        display_value = sense.display(self.value)
         extremes = [
             f"{display_value.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"
             for s in (display_value.argmin(), display_value.argmax())
@@ -68,7 +67,8 @@ class Evaluation(Result):
         if self.start is None:
             averaged = f"over {self.value.size:,} states"
         return (
-            f"{'Cost' if is_cost else 'Value'} {subject}: mean {sign * self.mean:.6g} {averaged}\n"
+            f"{sense.value.capitalize()} {subject}: "
+            f"mean {sense.display(self.mean):.6g} {averaged}\n"
             f"lowest {extremes[0]}, highest {extremes[1]}\n"
             f"|V - V_pi| <= {round_up(self.error_bound, 2)}, "
             f"{sweeps}, {self.status_text}"

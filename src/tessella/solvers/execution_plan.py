@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from tessella.errors import ArgumentError, is_count, require_type
+from tessella.errors import ArgumentError, require_type, require_whole
 from tessella.mdp.dynamics import (
     TILED_MIN_LAST_AXIS,
     BackendModel,
@@ -532,8 +532,7 @@ def choose_devices(mdp: MDP, count: int | None, t: Thresholds) -> tuple[tuple[An
         if mdp.n_states < t.accelerator_min_states:
             return (), f"{mdp.n_states:,} states: one device is enough"
         return _find_accelerators(mdp)
-    if not is_count(count):
-        raise ArgumentError("devices must be a whole number, at least 1", value=f"got {count!r}")
+    require_whole("devices", count, 1)
     if count == 1:
         return (), "requested"
     if not _supports_sharding(mdp):

@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, require_whole
 from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import with_length
@@ -36,7 +36,7 @@ from tessella.rounding import EPS
 from tessella.solvers.block_residuals import PartitionedModel
 from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
 from tessella.solvers.loop import Callback, Progress
-from tessella.solvers.method import Method, require_whole_number
+from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import History, Result, end_run, find_status
@@ -61,7 +61,7 @@ class InPlace(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "block_states", 1)
+        require_whole("block_states", self.block_states, 1)
         if self.tol is None:
             raise ArgumentError("value iteration in place needs a tolerance", value="got None")
 

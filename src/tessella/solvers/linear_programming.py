@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ArgumentError, NotConverged
+from tessella.errors import ArgumentError, NotConverged, require_whole
 from tessella.mdp.model import MDP
-from tessella.solvers.method import Method, require_whole_number
+from tessella.solvers.method import Method
 
 # Without a tolerance, it must be right to so much of the largest value.
 LP_RELATIVE_TOLERANCE = 1e-9
@@ -39,7 +39,7 @@ class LinearProgramming(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "max_states", 1)
+        require_whole("max_states", self.max_states, 1)
 
     def step(self, operators, state):
         return state.backup

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, counted
+from tessella.errors import ArgumentError, counted, require_whole
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Method(ABC):
 
     def __post_init__(self) -> None:
         validate_tol(self.tol)
-        require_whole_number(self, "max_sweeps", 1)
+        require_whole("max_sweeps", self.max_sweeps, 1)
 
     @abstractmethod
     def step(self, operators: Operators, state: IterationState) -> Any:
@@ -127,16 +127,6 @@ def validate_tol(tol: object) -> float | None:
     if not isinstance(tol, int | float | np.number) or not (np.isfinite(tol) and tol > 0):
         raise ArgumentError("tol must be a positive number, or None", value=f"got {tol!r}")
     return float(tol)
-
-
-def require_whole_number(settings: object, name: str, minimum: int) -> None:
-    """Refuse a field of ``settings`` that is not a whole number, or less than ``minimum``."""
-    number = getattr(settings, name)
-    is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not is_whole or number < minimum:
-        raise ArgumentError(
-            f"{name} must be a whole number, at least {minimum}", value=f"got {number!r}"
-        )
 
 
 def require_between(settings: object, name: str, low: float, high: float) -> None:

@@ -27,8 +27,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tessella.errors import require_whole
 from tessella.numerics import JAX
-from tessella.solvers.method import Method, require_whole_number
+from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 
@@ -52,8 +53,8 @@ class MixedPrecision(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "first_sweeps", 1)
-        require_whole_number(self, "correction_terms", 1)
+        require_whole("first_sweeps", self.first_sweeps, 1)
+        require_whole("correction_terms", self.correction_terms, 1)
 
     def step(self, operators: Operators, state: IterationState):
         single = to_single_precision(operators)

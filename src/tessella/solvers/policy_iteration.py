@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.errors import require_whole
 from tessella.numerics import array_namespace
-from tessella.solvers.method import Method, require_between, require_whole_number
+from tessella.solvers.method import Method, require_between
 from tessella.solvers.operators import Operators, compute_target
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
@@ -47,7 +48,7 @@ class PolicyIteration(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "max_products", 1)
+        require_whole("max_products", self.max_products, 1)
 
     def step(self, operators: Operators, state: IterationState):
         t = self.thresholds
@@ -76,7 +77,7 @@ class InexactPolicyIteration(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_between(self, "forcing", 0, 1)
-        require_whole_number(self, "max_products", 1)
+        require_whole("max_products", self.max_products, 1)
 
     def step(self, operators: Operators, state: IterationState):
         t = self.thresholds

@@ -143,7 +143,7 @@ def refuse_several_gains(
     comparison = ""
     if gains_differ:
         low, high = (_format_interval(mdp, gain_intervals[k]) for k in (first, second))
-        comparison = f": they {'cost' if mdp.minimise else 'earn'} {low} and {high} a period"
+        comparison = f": they {'cost' if mdp.sense.is_cost else 'earn'} {low} and {high} a period"
     raise ModelError(
         "the average criterion needs one average, the same from every start",
         value=f"{subject} has {len(classes)} recurrent classes: "
@@ -152,7 +152,5 @@ def refuse_several_gains(
 
 
 def _format_interval(mdp: MDP, interval: tuple[float, float]) -> str:
-    low, high = (
-        f"{end:.6g}" for end in sorted(-gain if mdp.minimise else gain for gain in interval)
-    )
+    low, high = (f"{end:.6g}" for end in mdp.sense.display_interval(*sorted(interval)))
     return low if low == high else f"{low} to {high}"

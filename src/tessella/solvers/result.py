@@ -190,7 +190,7 @@ def write_average(mdp: MDP, result: Result) -> str:
     """
     assert result.gain is not None
     times, unit = average_unit(mdp.clock)
-    average = (-times if mdp.minimise else times) * result.gain
+    average = mdp.sense.display(times) * result.gain
     error = times * result.error_bound * (1 + EPS) + EPS * abs(average)
     if not result.converged:
         return f"between {round_down(average - error, 8)} and {round_up(average + error, 8)} {unit}"

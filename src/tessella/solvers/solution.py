@@ -20,6 +20,7 @@ from tessella.mdp.policy import Policy, TableRule
 from tessella.numerics import with_host_arrays
 from tessella.rounding import round_up
 from tessella.solvers.result import History, Precision, Result, write_average
+from tessella.support.json_values import to_plain
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -279,7 +280,7 @@ class Solution(Result):
             "format": SOLUTION_FORMAT,
             "model": self.mdp.name,
             "fingerprint": self.mdp.fingerprint,
-            "parameters": json.dumps(dict(self.mdp.parameters), default=str),
+            "parameters": json.dumps(dict(self.mdp.parameters), default=to_plain),
             "discount": self.mdp.discount,
             "error_bound": self.error_bound,
             "value_error": self.value_error,
@@ -328,7 +329,7 @@ class Solution(Result):
         if self.gain is None:
             return f"|V - V*| <= {round_up(self.error_bound, 2)}"
         average = write_average(self.mdp, self)
-        return f"cost of {average}" if self.mdp.minimise else average
+        return f"cost of {average}" if self.mdp.sense.is_cost else average
 
     def __repr__(self) -> str:
         suffix = " of the interpolated model" if self.mdp.dynamics.is_interpolated else ""

@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tessella.errors import require_whole
 from tessella.numerics import array_namespace
-from tessella.solvers.method import Method, require_whole_number
+from tessella.solvers.method import Method
 
 if TYPE_CHECKING:
     from tessella.solvers.operators import Operators
@@ -41,7 +42,7 @@ class ModifiedPolicyIteration(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole_number(self, "partial_sweeps", 0)
+        require_whole("partial_sweeps", self.partial_sweeps, 0)
 
     def step(self, operators: Operators, state: IterationState):
         def sweep(value):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, format_value, require_type
 from tessella.mdp.actions import describe_action
+from tessella.support.text import align_columns
 from tessella.tessellation.tessellate import Tessellation
 
 TABLE_MAX_LINES = 20  # lines of a printed table
@@ -66,12 +67,11 @@ class SwitchingCurves:
         count = self.first[0].size
         used = np.flatnonzero((self.first >= 0).reshape(len(t.actions), -1).any(axis=1))
         rows = self._table_rows(used[:TABLE_MAX_ACTIONS], min(count, TABLE_MAX_LINES))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         more = {"lines": count - TABLE_MAX_LINES, "actions": len(used) - TABLE_MAX_ACTIONS}
         return "\n".join(
             [
                 f"{t.action_name} along {self.axis}, {'exact' if self.exact else 'not exact'}",
-                *("  ".join(map(str.rjust, row, widths)) for row in rows),
+                *align_columns(rows, "r" * len(rows[0])),
                 *(f"... {n:,} more {subject}" for subject, n in more.items() if n > 0),
             ]
         )

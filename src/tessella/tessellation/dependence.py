@@ -65,11 +65,9 @@ class Independent(Evidence):
         axis: the axis.
     """
 
-    axis: str
+    CLAIM = "{action} does not depend on {axis}"
 
-    @property
-    def claim(self) -> str:
-        return f"{self.tessellation.action_name} does not depend on {self.axis}"
+    axis: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +183,10 @@ class Threshold(Evidence):
         order: indices of the actions in use, in the order along the axis; empty if there is none.
     """
 
+    CLAIM = "{action} switches at thresholds in {axis}"
+
     axis: str
     order: tuple[int, ...]
-
-    @property
-    def claim(self) -> str:
-        return f"{self.tessellation.action_name} switches at thresholds in {self.axis}"
 
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
         t = self.tessellation
@@ -245,12 +241,10 @@ class BaseStock(Evidence):
         level: the possible S of each line.
     """
 
+    CLAIM = "{action} is base-stock in {axis}"
+
     axis: str
     level: LevelBounds = field(repr=False)
-
-    @property
-    def claim(self) -> str:
-        return f"{self.tessellation.action_name} is base-stock in {self.axis}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,13 +257,11 @@ class ReorderPoint(Evidence):
         level: the possible S of each line.
     """
 
+    CLAIM = "{action} is (s, S) in {axis}"
+
     axis: str
     point: LevelBounds = field(repr=False)
     level: LevelBounds = field(repr=False)
-
-    @property
-    def claim(self) -> str:
-        return f"{self.tessellation.action_name} is (s, S) in {self.axis}"
 
 
 def base_stock(tessellation: Tessellation, axis: Along) -> BaseStock:

@@ -12,9 +12,9 @@ A text axis has no values; its positions are 0, 1, 2, ... as it lists them, and 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,17 @@ NO_VIOLATIONS = np.empty((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence(ABC):
+class Evidence:
     """The outcome of one structure test.
 
     Attributes:
+        CLAIM: the structure in words, with the name of the action and the fields of the test.
         tessellation: what was tested.
         violations: (m, k) flat indices; the k states of a row cannot stand together if the
             structure holds. Pairs, k = 2, unless the test says otherwise.
     """
+
+    CLAIM: ClassVar[str]
 
     tessellation: Tessellation = field(repr=False)
     violations: NDArray[np.int64] = field(repr=False)
@@ -45,9 +48,9 @@ class Evidence(ABC):
         return len(self.violations) == 0
 
     @property
-    @abstractmethod
     def claim(self) -> str:
         """The structure in words: ``order falls in stock``."""
+        return self.CLAIM.format(action=self.tessellation.action_name, **vars(self))
 
     def describe(self) -> str:
         """One line: the claim and, if it fails, how often and the first contradiction."""

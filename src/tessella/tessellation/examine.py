@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tessella.errors import require_type
 from tessella.tessellation.dependence import (
@@ -35,6 +36,13 @@ class Structure:
     def holds(self) -> tuple[str, ...]:
         """Names of the structures that are there."""
         return tuple(name for name, found in self.evidence.items() if found)
+
+    def records(self) -> list[dict[str, Any]]:
+        """For programs: the name of each test, whether the structure holds, and what it says."""
+        return [
+            {"name": name, "holds": test.holds, "says": test.describe()}
+            for name, test in self.evidence.items()
+        ]
 
     def describe(self) -> str:
         """One line for each test, what holds before what fails."""

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, is_count, require_type
+from tessella.errors import ArgumentError, is_whole, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.method import Method
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
+from tessella.support.text import align_columns
 from tessella.tessellation.measure import Geometry, measure
 from tessella.tessellation.tessellate import tessellate
 
@@ -52,8 +53,7 @@ class Refinement:
             states = f"{geometry.tessellation.grid.size:,}"
             cells = f"{geometry.region_components:,}"
             rows.append([f"{cuts:,}", states, *changed, fraction, cells])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
+        lines = align_columns(rows, "r" * len(COLUMN_TITLES))
         return "\n".join([*lines, "changes from one to the next, not a bound on what remains"])
 
 
@@ -69,7 +69,7 @@ def refine(
         method: how each is solved, as in ``solve``.
     """
     for number, noun in ((cuts, "cut points"), (levels, "levels")):
-        if not (is_count(number) and number > 1):
+        if not is_whole(number, 2):
             raise ArgumentError(f"refine needs at least 2 {noun}", value=f"got {number!r}")
     cut_counts = tuple(2**level * (cuts - 1) + 1 for level in range(levels))
     solutions: list[Solution] = []

@@ -44,9 +44,7 @@ class Connected(Evidence):
     components: NDArray[np.int64] = field(repr=False)
     islands: NDArray[np.int64] = field(repr=False)
 
-    @property
-    def claim(self) -> str:
-        return "regions are connected"
+    CLAIM = "regions are connected"
 
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
         t = self.tessellation
@@ -62,9 +60,7 @@ class Convex(Evidence):
     action on the same line.
     """
 
-    @property
-    def claim(self) -> str:
-        return "regions are orthogonally convex"
+    CLAIM = "regions are orthogonally convex"
 
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
         t = self.tessellation
@@ -122,7 +118,20 @@ def _find_returns(tessellation: Tessellation, axis: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearScores(Evidence):
+class _Separability(Evidence):
+    """A test by a linear program; the violation, (1, k), is a set of states that contradict."""
+
+    def _describe_violation(self, states: NDArray[np.int64]) -> str:
+        """Which states cannot be served together: one of each of two actions, and how many more."""
+        t = self.tessellation
+        _, first = np.unique(t.table.ravel()[states], return_index=True)
+        text = " with ".join(f"{t.action_of(s)} at {t.grid.describe(s)}" for s in states[first[:2]])
+        n_more = len(states) - len(first[:2])
+        return f"no fit to {text}" + (f" and {n_more} more" if n_more else "")
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScores(_Separability):
     """Whether the arg max of linear scores gives the policy in every state.
 
     The violation, (1, k), is a set of states that no scores can serve together.
@@ -135,16 +144,11 @@ class LinearScores(Evidence):
     weights: NDArray[np.float64] = field(repr=False)
     offsets: NDArray[np.float64] = field(repr=False)
 
-    @property
-    def claim(self) -> str:
-        return "regions are linearly separable"
-
-    def _describe_violation(self, states: NDArray[np.int64]) -> str:
-        return _describe_crossing(self.tessellation, states)
+    CLAIM = "regions are linearly separable"
 
 
 @dataclass(frozen=True, eq=False)
-class LinearIndex(Evidence):
+class LinearIndex(_Separability):
     """Whether one linear index with levels gives the policy in every state.
 
     The violation, (1, k), is a set of states that no index can serve together.
@@ -159,9 +163,7 @@ class LinearIndex(Evidence):
     index: NDArray[np.float64]
     levels: NDArray[np.float64]
 
-    @property
-    def claim(self) -> str:
-        return f"{self.tessellation.action_name} rises with one linear index"
+    CLAIM = "{action} rises with one linear index"
 
     @property
     def formula(self) -> str:
@@ -176,9 +178,6 @@ class LinearIndex(Evidence):
 
     def _describe_finding(self) -> str:
         return f"; index {self.formula}"
-
-    def _describe_violation(self, states: NDArray[np.int64]) -> str:
-        return _describe_crossing(self.tessellation, states)
 
 
 def linear_scores(tessellation: Tessellation) -> LinearScores:
@@ -292,12 +291,7 @@ def _find_vertices(tessellation: Tessellation) -> tuple[NDArray, NDArray, NDArra
         inside[..., 1:-1] &= (middle != lines[..., :-2]) | (middle != lines[..., 2:])
     states = np.arange(grid.size).reshape(grid.shape)[ascending][keep]
     center, half = _center_and_half_range(tessellation)
-    return (_state_points(tessellation, states) - center) / half, table[keep], states
-
-
-def _state_points(tessellation: Tessellation, states: NDArray) -> NDArray[np.float64]:
-    spots = np.unravel_index(states, tessellation.grid.shape)
-    return np.stack([v[i] for v, i in zip(tessellation.grid.numbers, spots, strict=True)], axis=-1)
+    return (grid.points_of(states) - center) / half, table[keep], states
 
 
 def _center_and_half_range(tessellation: Tessellation) -> tuple[NDArray, NDArray]:
@@ -317,13 +311,3 @@ def _find_witnesses(states: NDArray, dual_prices: NDArray) -> NDArray[np.int64]:
     if not (dual_prices > 1e-9).any():
         return NO_VIOLATIONS
     return np.unique(states[dual_prices > 1e-9])[None]
-
-
-def _describe_crossing(tessellation: Tessellation, states: NDArray[np.int64]) -> str:
-    """Which states cannot be served together: one of each of two actions, and how many more."""
-    _, first = np.unique(tessellation.table.ravel()[states], return_index=True)
-    text = " with ".join(
-        f"{tessellation.action_of(s)} at {tessellation.grid.describe(s)}" for s in states[first[:2]]
-    )
-    n_more = len(states) - len(first[:2])
-    return f"no fit to {text}" + (f" and {n_more} more" if n_more else "")

@@ -28,7 +28,7 @@ export function facts(view, structure, offer) {
       [view.gain === null ? "no value is off by more than" : "the average is off by at most", view.bound],
     ]),
   ];
-  if (view.gain !== null) parts.push(el("p", {}, `On average ${number(view.gain)} ${view.unit}, in ${model.told_in}.`));
+  if (view.gain !== null) parts.push(el("p", {}, `On average ${number(view.gain)} ${view.unit}, in ${model.stated_in}.`));
   if (!structure) return [...parts, el("p", { class: "soft" }, "Looking at the structure …")];
   const g = structure.geometry;
   parts.push(
@@ -130,7 +130,7 @@ export function learned(found) {
 }
 
 export function change(found) {
-  const costs = found.told_in === "costs";
+  const costs = found.stated_in === "costs";
   const { before, after } = found;
   const per = ` ${found.unit}`;
   const rows = [
@@ -180,7 +180,7 @@ function parts(found, costs) {
 
 export function path(found, view) {
   const steps = found.actions.length;
-  const what = view.model.told_in === "costs" ? "cost" : "reward";
+  const what = view.model.stated_in === "costs" ? "cost" : "reward";
   return [
     figures([
       ["periods", String(steps) + (found.ended ? ", then it ended" : "")],

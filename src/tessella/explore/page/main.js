@@ -11,7 +11,7 @@ import { fresh, read, written } from "./state.js";
 
 const PROMISES = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const SAMPLES = [25, 50, 100, 200, 400, 800, 1600, 3200, 6400];
-const VALUES = ["tabular", "double", "fitted"]; // methods that are told transitions, not labels: there is no noise
+const VALUES = ["tabular_q", "double_q", "fitted_q"]; // methods that are told transitions, not labels: there is no noise
 const TABS = ["facts", "rule", "learn", "compare", "path"];
 
 let view = read(location.hash || location.search);
@@ -299,7 +299,7 @@ function showReadout() {
     [`best ${model.action_name}`, model.actions[drawn.table[i][j]], "strong"],
     ["runner-up", second < 0 ? "none" : model.actions[second]],
     ["margin", drawn.fields.margin[i][j] === null ? "one action" : drawn.decided[i][j] ? number(drawn.fields.margin[i][j], 4) : "0, a tie"],
-    [model.told_in === "costs" ? "cost" : "value", number(drawn.fields.value[i][j])],
+    [model.stated_in === "costs" ? "cost" : "value", number(drawn.fields.value[i][j])],
   ];
   if (drawn.overlay && overlaid()) pairs.splice(2, 0, [view.overlay === "rule" ? "the rule" : "learned", model.actions[drawn.overlay[i][j]]]);
   if (view.pin && kept?.table[i]?.[j] !== undefined) pairs.splice(2, 0, ["kept", kept.model.actions[shownTable(kept, view.pin.overlay)[i][j]]]);

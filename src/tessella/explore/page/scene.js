@@ -161,7 +161,7 @@ export function legend(view, kind) {
     return { name: view.model.action_name, entries: view.used.map((a) => ({ colour: view.colours[a], said: view.model.actions[a] })) };
   const { ramp, scale } = KINDS[kind];
   const [low, high] = ends(view.ranges[kind], scale);
-  const costs = view.model.told_in === "costs";
+  const costs = view.model.stated_in === "costs";
   const names = {
     value: costs ? "expected cost from here on" : "expected reward from here on",
     margin: "margin: best minus second-best action",

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, format_value
+from tessella.errors import ModelError, format_value, require_whole
 from tessella.grid import StateGrid, refuse_unordered, to_plain_values
 from tessella.mdp import checks
 from tessella.mdp.checks import SUM_TOLERANCE
@@ -324,9 +324,7 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
     """
     from scipy.special import gammainc, gammaln, xlogy
 
-    if not isinstance(largest, int | np.integer) or isinstance(largest, bool) or largest < 0:
-        requirement = "a truncated Poisson ends at a whole number, at least 0"
-        raise ModelError(requirement, value=f"got {largest!r}")
+    require_whole("the end of a truncated Poisson", largest, error=ModelError)
     m = checks.as_numbers(mean, "the mean of a Poisson")
     if not (np.isfinite(m) & (m >= 0)).all():
         bad = m.ravel()[np.argmin((np.isfinite(m) & (m >= 0)).ravel())]

@@ -180,7 +180,7 @@ class ExportContext:
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
         if "mean_loss" in facts:
-            in_costs = facts.get("told_in") == "costs"
+            in_costs = facts.get("stated_in") == "costs"
             share = facts.get("relative_loss")
             reference = describe_loss_reference(in_costs)
             relative = "" if share is None else f" ({round_up(share, 6)} of {reference})"

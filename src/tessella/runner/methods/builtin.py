@@ -18,59 +18,73 @@ from typing import Any
 
 import numpy as np
 
-from tessella.baselines.fitted_q import FittedQ
-from tessella.baselines.tabular_q import (
+from tessella.baselines import (
+    BASELINES,
     ConstantStep,
     DecayingStep,
-    DoubleQ,
+    FittedQ,
     TabularQ,
     Trajectory,
     UniformPairs,
+    train_batch,
 )
-from tessella.baselines.train import Baseline, train_batch
-from tessella.learn.learner import Features, fit_batch
-from tessella.learn.linear import LinearBoundary
-from tessella.learn.local import LocalBoundary
-from tessella.learn.neural import MarginBoundary, NeuralBoundary
-from tessella.learn.sample import Sample, draw
+from tessella.learn import LEARNERS, Features, MarginBoundary, Sample, draw, fit_batch
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
-from tessella.runner.record import InformationBudget, Spec, setting_from_json, setting_to_json
+from tessella.runner.record import InformationBudget, Spec
+from tessella.support.json_values import setting_from_json, setting_to_json
 
 OPTION_CLASSES = (ConstantStep, DecayingStep, Trajectory, UniformPairs)
+# About how long a run takes: seconds of any run, and of each label or update.
+LEARNER_SECONDS = {
+    "linear": (0.01, 2e-6),
+    "neural": (0.04, 1e-5),
+    "margin": (0.04, 1e-5),
+    "local": (0.008, 1e-6),
+}
+BASELINE_SECONDS = {
+    "double_q": (0.007, 1e-6),
+    "fitted_q": (0.07, 1.8e-4),
+    "tabular_q": (0.007, 1e-6),
+}
 
 
 @dataclass(frozen=True)
-class BoundaryMethod(FullGridMethod):
+class _TimedMethod(FullGridMethod):
+    """A method of which one run takes about ``base_seconds + seconds_per_step * n`` seconds."""
+
+    title: str
+    algorithm: Callable[..., Any]
+    base_seconds: float
+    seconds_per_step: float
+    edition: int = 2
+
+    def seconds(self, spec: Spec) -> float:
+        return self.base_seconds + self.seconds_per_step * spec.n
+
+
+@dataclass(frozen=True)
+class BoundaryMethod(_TimedMethod):
     """A boundary learner with its own defaults.
 
     Args:
-        base_seconds, seconds_per_label: one fit of n labels takes about
-            ``base_seconds + seconds_per_label * n`` seconds.
         sees_margins: whether it is given the margin of each labelled state as well.
     """
 
-    title: str
-    learner: type
-    base_seconds: float
-    seconds_per_label: float
     sees_margins: bool = False
     group: MethodGroup = "boundary"
-    edition: int = 2
 
     def settings(self) -> dict[str, Any]:
-        settings = self.learner().get_params(deep=False)
+        settings = self.algorithm().get_params(deep=False)
         # The seed of a run decides its randomness.
         settings.pop("random_state", None)
         return {name: setting_to_json(value, (Features,)) for name, value in settings.items()}
 
-    def seconds(self, spec: Spec) -> float:
-        return self.base_seconds + self.seconds_per_label * spec.n
-
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
         samples = [draw(instance.solution, s.n, rng=s.generator("sample")) for s in specs]
         seeds = [spec.entropy("training") for spec in specs]
+        learner = self.algorithm(**_read_settings(specs[0], (Features,)))
         began = time.perf_counter()
-        policies = fit_batch(self._make_learner(specs[0]), samples, seeds)
+        policies = fit_batch(learner, samples, seeds)
         seconds = (time.perf_counter() - began) / len(specs)
         return [
             Fit(policy, self._information_used(instance, sample), seconds)
@@ -81,53 +95,32 @@ class BoundaryMethod(FullGridMethod):
         labels = sample.exact_labels
         return InformationBudget(labels, labels if self.sees_margins else 0, instance.backups)
 
-    def _make_learner(self, spec: Spec) -> Any:
-        settings = {
-            name: setting_from_json(value, (Features,)) for name, value in spec.settings.items()
-        }
-        return self.learner(**settings)
+
+def _read_settings(spec: Spec, kinds: tuple[type, ...]) -> dict[str, Any]:
+    return {name: setting_from_json(value, kinds) for name, value in spec.settings.items()}
 
 
 BOUNDARY_METHODS: dict[str, StudyMethod] = {
-    "linear": BoundaryMethod(
-        "Linear Boundary", LinearBoundary, base_seconds=0.01, seconds_per_label=2e-6
-    ),
-    "neural": BoundaryMethod(
-        "Neural Boundary", NeuralBoundary, base_seconds=0.04, seconds_per_label=1e-5
-    ),
-    "margin": BoundaryMethod(
-        "Margin Boundary",
-        MarginBoundary,
-        base_seconds=0.04,
-        seconds_per_label=1e-5,
-        sees_margins=True,
-    ),
-    "local": BoundaryMethod(
-        "Local Boundary", LocalBoundary, base_seconds=0.008, seconds_per_label=1e-6
-    ),
+    name: BoundaryMethod(
+        learner.title, learner, *LEARNER_SECONDS[name], sees_margins=learner is MarginBoundary
+    )
+    for name, learner in LEARNERS.items()
 }
 
 
 @dataclass(frozen=True)
-class ValueBasedMethod(FullGridMethod):
+class ValueBasedMethod(_TimedMethod):
     """A baseline with its own defaults.
 
     Args:
-        base_seconds, seconds_per_update: one run of n updates takes about
-            ``base_seconds + seconds_per_update * n`` seconds.
         budgets_together: whether all budgets train in one call, or each in its own.
     """
 
-    title: str
-    baseline: Callable[..., Baseline]
-    base_seconds: float
-    seconds_per_update: float
     budgets_together: bool = True
     group: MethodGroup = "value"
-    edition: int = 2
 
     def settings(self) -> dict[str, Any]:
-        default = self.baseline()
+        default = self.algorithm()
         return {
             f.name: setting_to_json(getattr(default, f.name), OPTION_CLASSES)
             for f in fields(default)
@@ -136,18 +129,12 @@ class ValueBasedMethod(FullGridMethod):
     def batch_key(self, spec: Spec) -> Hashable:
         return None if self.budgets_together else spec.n
 
-    def seconds(self, spec: Spec) -> float:
-        return self.base_seconds + self.seconds_per_update * spec.n
-
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        settings = {
-            name: setting_from_json(value, OPTION_CLASSES)
-            for name, value in specs[0].settings.items()
-        }
+        baseline = self.algorithm(**_read_settings(specs[0], OPTION_CLASSES))
         seeds = [spec.entropy("transitions", every_n=True) for spec in specs]
         budgets = [spec.n for spec in specs]
         began = time.perf_counter()
-        policies = train_batch(self.baseline(**settings), instance.mdp, budgets, seeds)
+        policies = train_batch(baseline, instance.mdp, budgets, seeds)
         # One call trains every seed up to the largest budget.
         seconds_per_update = (time.perf_counter() - began) / (len(set(seeds)) * max(budgets))
         return [
@@ -161,19 +148,13 @@ class ValueBasedMethod(FullGridMethod):
 
 
 VALUE_BASED_METHODS: dict[str, StudyMethod] = {
-    "double_q": ValueBasedMethod(
-        "Double Q-learning", DoubleQ, base_seconds=0.007, seconds_per_update=1e-6
-    ),
-    "fitted_q": ValueBasedMethod(
-        "Fitted Q iteration",
-        FittedQ,
-        base_seconds=0.07,
-        seconds_per_update=1.8e-4,
-        budgets_together=False,
-    ),
-    "tabular_q": ValueBasedMethod(
-        "Tabular Q-learning", TabularQ, base_seconds=0.007, seconds_per_update=1e-6
-    ),
+    name: ValueBasedMethod(
+        baseline.title,
+        baseline,
+        *BASELINE_SECONDS[name],
+        budgets_together=baseline is not FittedQ,
+    )
+    for name, baseline in BASELINES.items()
 }
 
 
@@ -259,7 +240,7 @@ REFERENCES: dict[str, StudyMethod] = {
         "Tabular Q-learning × 100",
         TabularQ,
         base_seconds=0.0,
-        seconds_per_update=5e-7,
+        seconds_per_step=5e-7,
         budget_factor=100,
     ),
     # The lowest sum of both families' errors on other seeds.
@@ -267,7 +248,7 @@ REFERENCES: dict[str, StudyMethod] = {
         "Fitted Q iteration, tuned",
         partial(FittedQ, leaf=10, iterations=5),
         base_seconds=0.0,
-        seconds_per_update=5e-5,
+        seconds_per_step=5e-5,
     ),
     "exact_table": ExactTable(),
 }

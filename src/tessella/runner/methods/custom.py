@@ -19,20 +19,22 @@ from tessella.learn.learner import fit_batch
 from tessella.learn.sample import draw
 from tessella.mdp.model import MDP
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup
-from tessella.runner.record import InformationBudget, Spec, setting_to_json
+from tessella.runner.record import InformationBudget, Spec
+from tessella.support.json_values import setting_to_json
 
 
 class SingleRunMethod(FullGridMethod, ABC):
     """A method that makes its policies one at a time, for every n and seed."""
 
     name: str
+    about: Mapping[str, Any]
 
     @property
     def title(self) -> str:
         return self.name
 
-    @abstractmethod
-    def settings(self) -> dict[str, Any]: ...
+    def settings(self) -> dict[str, Any]:
+        return dict(self.about)
 
     @abstractmethod
     def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
@@ -42,12 +44,12 @@ class SingleRunMethod(FullGridMethod, ABC):
         return 0.01 + 1e-5 * spec.n
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        return [self._fit_one(instance, spec) for spec in specs]
-
-    def _fit_one(self, instance: Instance, spec: Spec) -> Fit:
-        began = time.perf_counter()
-        policy, information = self.make_policy(instance, spec)
-        return Fit(policy, information, time.perf_counter() - began)
+        fits = []
+        for spec in specs:
+            began = time.perf_counter()
+            policy, information = self.make_policy(instance, spec)
+            fits.append(Fit(policy, information, time.perf_counter() - began))
+        return fits
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,6 @@ class BaselineMethod(SingleRunMethod):
     edition: int = 1
     group: MethodGroup = "value"
 
-    def settings(self) -> dict[str, Any]:
-        return dict(self.about)
-
     def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
         policy = self.train(instance.mdp, spec.n, spec.generator("transitions"))
         return policy, InformationBudget(simulator_calls=getattr(policy, "simulator_calls", spec.n))
@@ -122,9 +121,6 @@ class FunctionMethod(SingleRunMethod):
     about: Mapping[str, Any] = field(default_factory=dict)
     edition: int = 1
     group: MethodGroup = "reference"
-
-    def settings(self) -> dict[str, Any]:
-        return dict(self.about)
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(0, 0)] if self.once else super().runs(sizes, seeds)

@@ -16,8 +16,9 @@ from tessella.errors import StudyError, TessellaError
 from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
 from tessella.problems.registry import problem
-from tessella.runner.record import InformationBudget, Spec, to_canonical_json
+from tessella.runner.record import InformationBudget, Spec
 from tessella.solvers.solution import Solution
+from tessella.support.json_values import to_canonical_json
 
 MethodGroup = Literal["boundary", "value", "reference"]
 

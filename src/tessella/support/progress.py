@@ -1,32 +1,40 @@
-"""Progress of a study: bars in a terminal, plain lines in a pipe.
+"""Progress of long work: nothing, plain lines in a pipe, or a status line and bars in a terminal.
 
-The time left is the expected work that remains, in seconds, at the rate so far. The first runs also
-pay for compiling: no estimate is given before a tenth of the work is done or a minute has passed.
+One object shows the progress of every verb, in Python as on the command line:
+
+    with open_progress() as progress:
+        solution = solve(mdp, callback=progress.sweep)
+        rule = compress(solution, 0.01, progress=progress.status)
+        results = run_study(study, progress=progress)
+
+The time left of a task is the expected work that remains, in seconds, at the rate so far. The first
+runs also pay for compiling: no estimate is given before a tenth of the work is done or a minute has
+passed.
 """
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING
+from typing import IO, Any
 
 from tessella.errors import require_extra
+from tessella.support.text import format_duration
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Rich
-    from rich.progress import TaskID
-
-PLAIN_LINE_INTERVAL_SECONDS = 10.0  # seconds between plain lines
+TASK_LINE_INTERVAL_SECONDS = 10.0  # between plain lines about a task
+STATUS_LINE_INTERVAL_SECONDS = 5.0  # between plain lines of status
 # The time left is estimated after this share of the work, or after these seconds and batches.
-ESTIMATE_MIN_WORK_SHARE = 0.1  # share of the work
-ESTIMATE_MIN_SECONDS = 60.0  # seconds since the clock began
+ESTIMATE_MIN_WORK_SHARE = 0.1
+ESTIMATE_MIN_SECONDS = 60.0  # since the clock began
 ESTIMATE_MIN_ARRIVALS = 5  # batches of runs that ended in that time
 
 
 class ProgressDisplay:
-    """Tasks with counts, and notes; this one shows nothing."""
+    """Tasks with counts, notes that stay, and a status that is replaced; this one shows nothing."""
 
     def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
         pass
@@ -36,6 +44,28 @@ class ProgressDisplay:
 
     def note(self, text: str) -> None:
         pass
+
+    def status(self, text: str) -> None:
+        pass
+
+    def sweep(self, report: Any) -> None:
+        """Show how far a solve is: a callback of ``solve``, which goes on."""
+        from tessella.rounding import round_up
+
+        time_left = "" if report.left is None else f", about {report.left:.0f} s left"
+        bound = round_up(report.bound, 2)
+        self.status(f"sweep {report.sweep}: bound {bound}, {report.seconds:.0f} s{time_left}")
+
+
+@contextmanager
+def open_progress(stream: IO[str] | None = None) -> Iterator[ProgressDisplay]:
+    """A status line and bars where ``stream`` (standard error) is a terminal, else plain lines."""
+    target = sys.stderr if stream is None else stream
+    display = TerminalProgress(target) if target.isatty() else PlainProgress(target)
+    try:
+        yield display
+    finally:
+        display.close()
 
 
 @dataclass
@@ -107,30 +137,14 @@ class Throughput:
         return f"[magenta]{self.format_time_left(now)}"
 
 
-def format_duration(seconds: float) -> str:
-    """``4:07``, or ``1:02:03``."""
-    minutes, seconds_part = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds_part:02}" if hours else f"{minutes}:{seconds_part:02}"
-
-
-@contextmanager
-def open_display(stream: IO[str]) -> Iterator[ProgressDisplay]:
-    """Bars when ``stream`` is a terminal, lines otherwise."""
-    if stream.isatty():
-        with show_bars(stream) as progress:
-            yield progress
-    else:
-        yield PlainProgress(stream)
-
-
 @dataclass
 class PlainProgress(ProgressDisplay):
-    """One line for each task that ends, and one now and then for the first, the whole."""
+    """A line for each task that ends; now and then one for the first, the whole, or of status."""
 
     stream: IO[str]
     _tasks: dict[str, Throughput] = field(default_factory=dict)
-    _last_line_time: float = field(default_factory=time.monotonic)
+    _task_line_time: float = field(default_factory=time.monotonic)
+    _status_line_time: float = field(default_factory=time.monotonic)
 
     def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
         began = None if self._tasks else time.monotonic()
@@ -141,14 +155,23 @@ class PlainProgress(ProgressDisplay):
         throughput = self._tasks[name]
         throughput.add(count, work, now)
         is_first = name == next(iter(self._tasks))
-        is_due = is_first and now - self._last_line_time >= PLAIN_LINE_INTERVAL_SECONDS
+        is_due = is_first and now - self._task_line_time >= TASK_LINE_INTERVAL_SECONDS
         if is_due:
-            self._last_line_time = now
+            self._task_line_time = now
         if is_due or throughput.done >= throughput.total:
             self.note(format_task(name, throughput, now))
 
     def note(self, text: str) -> None:
         print(text, file=self.stream, flush=True)
+
+    def status(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._status_line_time >= STATUS_LINE_INTERVAL_SECONDS:
+            self._status_line_time = now
+            self.note(text)
+
+    def close(self) -> None:
+        pass
 
 
 def format_task(name: str, throughput: Throughput, now: float) -> str:
@@ -161,44 +184,44 @@ def format_task(name: str, throughput: Throughput, now: float) -> str:
     return ", ".join(filter(None, [*parts, time_left]))
 
 
-@contextmanager
-def show_bars(stream: IO[str]) -> Iterator[RichProgress]:
-    """One bar in the terminal for each task."""
-    with require_extra("a study", "study"):
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as Rich
-
-    progress = Rich(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=18),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f}", justify="right"),
-        TextColumn("[cyan]{task.fields[throughput].rate_text}"),
-        TextColumn("{task.fields[throughput].time_text}"),
-        console=Console(file=stream),
-        refresh_per_second=4,
-    )
-    with progress:
-        yield RichProgress(progress)
-
-
 @dataclass
-class RichProgress(ProgressDisplay):
-    """The tasks of a study as bars."""
+class TerminalProgress(ProgressDisplay):
+    """One status line, of which nothing stays, and a bar for each task."""
 
-    progress: Rich
-    _tasks: dict[str, tuple[TaskID, Throughput]] = field(default_factory=dict)
+    stream: IO[str]
+    _tasks: dict[str, tuple[Any, Throughput]] = field(default_factory=dict)
+    _bars: Any = None  # of rich, which is loaded with the first task
+    _has_status: bool = False
 
     def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
+        if self._bars is None:
+            with require_extra("a study", "study"):
+                from tessella.support.progress_bars import start_bars
+
+            self._bars = start_bars(self.stream)
         began = None if self._tasks else time.monotonic()
         throughput = Throughput(total, work, done, began=began)
-        task_id = self.progress.add_task(name, total=total, completed=done, throughput=throughput)
+        task_id = self._bars.add_task(name, total=total, completed=done, throughput=throughput)
         self._tasks[name] = task_id, throughput
 
     def advance(self, name: str, count: int, work: float) -> None:
         task_id, throughput = self._tasks[name]
         throughput.add(count, work, time.monotonic())
-        self.progress.update(task_id, completed=throughput.done)
+        self._bars.update(task_id, completed=throughput.done)
 
     def note(self, text: str) -> None:
-        self.progress.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        if self._bars is None:
+            print(text, file=self.stream, flush=True)
+        else:
+            self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def status(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r\x1b[K{text[:width]}", end="", file=self.stream, flush=True)
+        self._has_status = True
+
+    def close(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+        if self._has_status:
+            print("\r\x1b[K", end="", file=self.stream, flush=True)

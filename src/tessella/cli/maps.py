@@ -1,4 +1,4 @@
-"""``tessella map MODEL``: the policy map, in the terminal or as a picture.
+"""The commands map and measure: the policy map in the terminal or as a picture, and its geometry.
 
 In a terminal the map is made of coloured blocks, in a pipe of letters. The first axis runs to the
 right, the second upwards, or downwards where the grid states it, as in pictures. An axis that is
@@ -74,34 +74,73 @@ def map_command(
 
     The first two axes are shown; the others are at their first value, or at that of --at.
     """
-    from tessella.tessellation import tessellate
+    from tessella.tessellation import section
 
     if out is not None:
         _require_picture_format(out)
-    solution = load_solution(model, given)
-    mdp = solution.mdp
-    chosen = None if policy is None else mdp.policy(policy)
-    tessellation = tessellate(solution, chosen, component=component)
-    fixed_values = _fix_other_axes(mdp.grid, parse_coordinates(mdp.grid, fixed, "--at"))
-    section = _take_section(tessellation, fixed_values)
-    data = {
-        "model": describe_model(mdp),
-        "policy": "optimal" if chosen is None else chosen.name,
+    solution, tessellation, about = _tessellate(model, given, policy, component)
+    grid = solution.mdp.grid
+    fixed_values = _fix_other_axes(grid, parse_coordinates(grid, fixed, "--at"))
+    part = section(tessellation, **fixed_values) if fixed_values else tessellation
+    is_of_actions = colour == "action"
+    data = about | {
         "at": fixed_values,
-        "axes": {
-            n: v.tolist() for n, v in zip(section.grid.axes, section.grid.values, strict=True)
-        },
+        "axes": dict(zip(part.grid.axes, part.grid.values, strict=True)),
         "shows": colour,
-        "actions": [str(action) for action in section.actions],
-        "map": section.table
-        if colour == "action"
-        else _shown_values(solution, colour, fixed_values),
+        "actions": [str(action) for action in part.actions],
+        "map": part.table if is_of_actions else _shown_values(solution, colour, fixed_values),
         "file": out,
     }
     if out is not None:
-        _save_picture(section, solution, colour, fixed_values, out)
+        _save_picture(part, solution, colour, fixed_values, out)
         return Answer(f"wrote {out}", data)
-    return Answer(_format_map(section, tessellation, solution, colour, fixed_values), data)
+    return Answer(_format_map(part, tessellation, solution, colour, fixed_values), data)
+
+
+@as_command(
+    "measure", example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+due1"
+)
+@model_argument
+@policy_option
+@click.option("--rim", type=int, default=0, help="Outer layers of the grid to leave out.")
+@click.option(
+    "--sum", "sums", multiple=True, metavar="A+B", help="Axes whose sum may be what matters."
+)
+@click.option("--component", help="Of actions that have several, the one to look at.")
+def measure_command(
+    model: str,
+    given: tuple[str, ...],
+    policy: Path | None,
+    rim: int,
+    sums: tuple[str, ...],
+    component: str | None,
+) -> Answer:
+    """Measure the policy's geometry, and test it for structure.
+
+    Boundary length, fragments and corners are those of the paper; structures are thresholds,
+    monotone switching, base stock, (s, S) and the like, each with a counterexample where it fails.
+    """
+    from tessella.tessellation import examine, measure
+
+    _, tessellation, about = _tessellate(model, given, policy, component)
+    geometry = measure(tessellation, rim=rim)
+    axis_sums = [tuple(part.strip() for part in word.split("+")) for word in sums]
+    structure = examine(tessellation, sums=axis_sums)
+    data = about | {"geometry": geometry.figures, "structures": structure.records()}
+    return Answer(f"{geometry}\n\nStructure\n{structure}", data)
+
+
+def _tessellate(
+    model: str, given: tuple[str, ...], policy: Path | None, component: str | None
+) -> tuple[Solution, Tessellation, dict[str, Any]]:
+    """The solution of a model, the policy to look at, and what both are for a program."""
+    from tessella.tessellation import tessellate
+
+    solution = load_solution(model, given)
+    chosen = None if policy is None else solution.mdp.policy(policy)
+    name = "optimal" if chosen is None else chosen.name
+    about = {"model": describe_model(solution.mdp), "policy": name}
+    return solution, tessellate(solution, chosen, component=component), about
 
 
 def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
@@ -116,17 +155,10 @@ def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
     return fixed
 
 
-def _take_section(tessellation: Tessellation, fixed_values: dict[str, Any]) -> Tessellation:
-    from tessella.tessellation import section
-
-    return section(tessellation, **fixed_values) if fixed_values else tessellation
-
-
 def _shown_values(solution: Solution, colour: str, fixed_values: dict[str, Any]) -> NDArray:
     """Values or margins on the axes that are shown; costs where the model is stated in costs."""
     grid = solution.mdp.grid
-    sign = -1 if solution.mdp.minimise else 1
-    shown = sign * solution.value if colour == "value" else solution.margin
+    shown = solution.mdp.sense.display(solution.value) if colour == "value" else solution.margin
     index = [
         grid.values[k].tolist().index(fixed_values[name]) if name in fixed_values else slice(None)
         for k, name in enumerate(grid.axes)
