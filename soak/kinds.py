@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,10 @@ from soak.studies import killed_study
 from tessella.checker import check
 from tessella.mdp.rule_tree import RuleTree
 from tessella.rules.export.c99 import C99
+from tessella.rules.export.code import CompiledTarget
 from tessella.rules.export.export_context import ExportContext, ToolMissing
 from tessella.rules.export.python_code import BarePython
+from tessella.rules.export.rust import Rust
 from tessella.rules.export.sql import Sql
 
 
@@ -279,14 +282,16 @@ def shapes(seed: int) -> list[str]:
 
 
 def exports(seed: int) -> list[str]:
-    """A random program in C, Python and SQL says what it says itself, on the grid and off it."""
+    """A random program in four languages says what it says itself, on the grid and off it."""
     rng = np.random.default_rng(seed)
     program = RuleTree(GRID, drawn(rng, depth=int(rng.integers(0, 5))), 1)
     policy = ts.Rule(GRID, tuple(range(4)), program, kind="own")
     found = []
-    for target, off_grid in ((t, o) for t in (C99(), BarePython(), Sql()) for o in OFF_GRID):
+    targets = (C99(), Rust(), BarePython(), Sql())
+    for target, off_grid in product(targets, OFF_GRID):
         draft = ExportContext(policy, "rule", off_grid)
-        odd = (float("nan"), float("inf"), -float("inf"))[: None if target.name == "C99" else 0]
+        is_compiled = isinstance(target, CompiledTarget)
+        odd = (float("nan"), float("inf"), -float("inf")) if is_compiled else ()
         beyond = strays(policy, odd)
         rows = {name: [*states(policy)[name], *beyond[name]] for name in GRID.axes}
         try:

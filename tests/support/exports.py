@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import product
 
 import numpy as np
+import pytest
 
 import tessella as ts
 from tessella.mdp.actions import Combination
 from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Lookup, Node, RuleTree, Split
+from tessella.rules.export.code import CompiledTarget
+from tessella.rules.export.export_context import ExportTarget
 
 FACTS = {
     "model": 'shop */ "; DROP TABLE t; --',
@@ -90,6 +94,12 @@ def constant() -> ts.Rule:
 
 
 CASES = {made.__name__: made() for made in (text_axis, linear, four_axes, named, constant)}
+
+
+def require_compiler(target: ExportTarget) -> None:
+    """Skip the test where the compiler that runs a target's files is not installed."""
+    if isinstance(target, CompiledTarget) and not any(map(shutil.which, target.compilers)):
+        pytest.skip(f"no {target.name} compiler ({' or '.join(target.compilers)})")
 
 
 def states(policy: ts.Policy) -> dict[str, list]:

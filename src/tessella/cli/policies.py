@@ -280,8 +280,8 @@ def export_command(
     """Write a rule in the languages that the files' endings name.
 
     RULE is a saved rule or policy (.json), a table (.csv, with --model), or a MODEL, whose optimal
-    policy is written. Endings: .c .py .sql .json .onnx .txt (formula) .xlsx .csv .dtcontrol.csv.
-    Each file is run over every state before it is written.
+    policy is written. Endings: .c .py .rs .sql .json .onnx .txt (formula) .xlsx .csv
+    .dtcontrol.csv. Each file is run over every state before it is written.
     """
     from tessella.rules.export.export import export
 

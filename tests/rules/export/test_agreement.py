@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
-from support.exports import CASES, GRID, drawn, meant, states, strays
+from support.exports import CASES, GRID, drawn, meant, require_compiler, states, strays
 
 import tessella as ts
 from tessella.mdp.rule_tree import RuleTree
@@ -15,6 +17,7 @@ from tessella.rules.export.export import TARGETS
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.onnx_graph import OnnxGraph
 from tessella.rules.export.python_code import BarePython
+from tessella.rules.export.rust import Rust
 from tessella.rules.export.spreadsheet import SpreadsheetFormula, Workbook
 from tessella.rules.export.sql import Sql
 
@@ -25,6 +28,7 @@ ODD = {
     BarePython: (*TRICKY, "3"),
     C99: TRICKY,
     OnnxGraph: TRICKY,
+    Rust: TRICKY,
     Sql: (*TRICKY, "3"),
     SpreadsheetFormula: ("three",),
 }
@@ -32,6 +36,7 @@ ODD = {
 
 @pytest.fixture(scope="module", params=TARGETS, ids=lambda target: target.suffix)
 def target(request):
+    require_compiler(request.param)
     return request.param
 
 
@@ -47,7 +52,12 @@ def test_what_is_written_says_what_the_policy_says_in_every_state(target, name):
     assert np.array_equal(said, policy.table.ravel())
 
 
-@pytest.mark.parametrize("kind", ODD, ids=lambda kind: kind.name)
+@pytest.fixture(scope="module", params=ODD, ids=lambda kind: kind.name)
+def kind(request):
+    require_compiler(request.param())
+    return request.param
+
+
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
 @pytest.mark.parametrize("name", ["text_axis", "linear", "four_axes"])
 def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name):
@@ -64,7 +74,6 @@ def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name
     assert (stray >= 0).sum() == (off_grid == "refuse") or len(set(stray)) > 2
 
 
-@pytest.mark.parametrize("kind", ODD, ids=lambda kind: kind.name)
 def test_random_programs_agree_on_the_grid_and_off_it(kind):
     target, rng = kind(), np.random.default_rng(14)
     for _ in range(60 if kind is Sql else 15):
@@ -87,6 +96,23 @@ def test_c_compiles_without_a_warning_and_runs_without_a_fault(name, off_grid):
     both = {axis: [*rows[axis], *beyond[axis]] for axis in rows}
     said = C99().run(C99().write(draft), draft, both, SAFE)
     assert np.array_equal(said, meant(policy, both, off_grid))
+
+
+@pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
+@pytest.mark.parametrize("name", CASES)
+def test_rust_compiles_without_a_warning_as_a_module_and_as_a_library(tmp_path, name, off_grid):
+    require_compiler(Rust())
+    policy = CASES[name]
+    draft = ExportContext(policy, "reorder", off_grid)
+    rows, beyond = states(policy), strays(policy, TRICKY)
+    both = {axis: [*rows[axis], *beyond[axis]] for axis in rows}
+    content = Rust().write(draft)
+    said = Rust().run(content, draft, both, ("-D", "warnings", "--edition=2021"))
+    assert np.array_equal(said, meant(policy, both, off_grid))
+    (tmp_path / "reorder.rs").write_bytes(content)
+    command = [str(shutil.which("rustc")), "-D", "warnings", "--crate-type", "lib", "reorder.rs"]
+    library = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (library.returncode, library.stderr) == (0, "")
 
 
 @pytest.fixture(scope="module", params=["QUE-Lin", "INV-Mix"])

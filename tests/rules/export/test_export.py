@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from support.exports import CASES, FACTS, states
+from support.exports import CASES, FACTS, require_compiler, rule, states
 
 import tessella as ts
 from tessella.cli.group import main
@@ -21,18 +21,20 @@ from tessella.mdp.rule_tree import Leaf, Lookup, RuleTree, Split
 from tessella.rules.comparisons import list_branch_tests, to_comparisons, to_rule_tree
 from tessella.rules.export import export as verb
 from tessella.rules.export.c99 import C99
-from tessella.rules.export.export import TARGETS
+from tessella.rules.export.export import TARGETS, find_target
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.python_code import BarePython
+from tessella.rules.export.rust import RUST_RESERVED_WORDS, Rust
 from tessella.rules.export.sql import Sql
 
 RULE = CASES["text_axis"]
-WRITTEN = (".c", ".py", ".sql", ".txt")
+WRITTEN = (".c", ".rs", ".py", ".sql", ".txt")
 
 
 @pytest.mark.parametrize("suffix", [t.suffix for t in TARGETS])
 def test_the_suffix_names_the_target_and_every_state_is_asked(tmp_path, suffix):
     path = tmp_path / f"reorder{suffix}"
+    require_compiler(find_target(path))
     done = RULE.export(path)
     assert path.stat().st_size > 0
     assert (done.path, done.states, done.remark) == (path, 15, "")
@@ -62,10 +64,11 @@ def test_an_onnx_file_and_its_metadata_hold_the_same_facts(tmp_path):
     assert "fingerprint: 0123abcd" in model.doc_string
 
 
-@pytest.mark.parametrize("suffix", [".py", ".sql", ".c"])
+@pytest.mark.parametrize("suffix", [".py", ".sql", ".c", ".rs"])
 def test_a_file_that_says_something_else_is_not_written(tmp_path, monkeypatch, suffix):
-    monkeypatch.setattr(ExportContext, "root", Leaf(2))
     path = tmp_path / f"a{suffix}"
+    require_compiler(find_target(path))
+    monkeypatch.setattr(ExportContext, "root", Leaf(2))
     with pytest.raises(
         ts.FileError, match=r"stock=0, season=dry gets order=-8, not order=0 \(10 of"
     ):
@@ -82,13 +85,25 @@ def test_answers_that_are_no_action_or_refused_are_told_apart():
             )
 
 
-def test_a_wrong_table_of_actions_is_noticed():
+@pytest.mark.parametrize(
+    ("target", "old", "new"),
+    [
+        (C99(), b"4.5, -8", b"4.5, -9"),
+        (Rust(), b"4.5, -8", b"4.5, -9"),
+        (BarePython(), b"-8,", b"-9,"),
+    ],
+)
+def test_a_wrong_table_of_actions_is_noticed(target, old, new):
+    require_compiler(target)
     draft = ExportContext(RULE)
-    for target, old, new in ((C99(), b"4.5, -8", b"4.5, -9"), (BarePython(), b"-8,", b"-9,")):
-        content = target.write(draft)
-        assert old in content
-        said = target.run(content.replace(old, new), draft, states(RULE))
-        assert (said == -2).all()
+    content = target.write(draft)
+    assert old in content
+    said = target.run(content.replace(old, new), draft, states(RULE))
+    assert (said == -2).all()
+
+
+def test_a_wrong_action_in_sql_is_noticed():
+    draft = ExportContext(RULE)
     content = Sql().write(draft).replace(b"THEN -8", b"THEN -9")
     assert set(Sql().run(content, draft, states(RULE))) == {0, 1, -2}
 
@@ -110,6 +125,24 @@ def test_a_c_function_never_takes_the_place_of_one_of_the_library(stem):
     assert np.array_equal(C99().run(content, draft, states(RULE), flags), RULE.table.ravel())
 
 
+def test_axes_may_be_called_like_anything_in_rust():
+    require_compiler(Rust())
+    words = (
+        *sorted(RUST_RESERVED_WORDS),
+        "decide",
+        "ORDER",
+        "Self",
+        "f64",
+        "matches",
+        "rule",
+        "input",
+    )
+    policy = rule(dict.fromkeys(words, range(1)) | {"z": range(3)}, (1, 2), Leaf(1), 1)
+    draft = ExportContext(policy)
+    said = Rust().run(Rust().write(draft), draft, states(policy), ("-D", "warnings"))
+    assert np.array_equal(said, policy.table.ravel())
+
+
 @pytest.mark.parametrize("declared", ["", "TEXT", "REAL", "BLOB", "INTEGER"])
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
 def test_sql_refuses_text_and_blobs_where_a_number_is_due(declared, off_grid):
@@ -128,12 +161,15 @@ def test_sql_refuses_text_and_blobs_where_a_number_is_due(declared, off_grid):
     assert said == ([None] * 9 if declared == "TEXT" else [5, 5, 7, *[None] * 6])
 
 
-def test_without_a_compiler_the_file_is_written_and_that_is_said(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("name", "language"), [("a.c", "C99"), ("a.rs", "Rust")])
+def test_without_a_compiler_the_file_is_written_and_that_is_said(
+    tmp_path, monkeypatch, name, language
+):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    done = RULE.export(tmp_path / "a.c")
-    assert (done.states, done.remark) == (0, "no C99 compiler was found")
-    assert str(done) == "a.c: C99, not run: no C99 compiler was found"
-    assert (tmp_path / "a.c").exists()
+    done = RULE.export(tmp_path / name)
+    assert (done.states, done.remark) == (0, f"no {language} compiler was found")
+    assert str(done) == f"{name}: {language}, not run: no {language} compiler was found"
+    assert (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize(

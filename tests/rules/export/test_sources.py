@@ -103,7 +103,7 @@ def test_a_program_of_any_depth_is_evaluated_and_explained():
     assert rule.explain().splitlines()[0] == "action=0 where y is at most 1 and x is at most 1"
 
 
-@pytest.mark.parametrize("suffix", [".py", ".c", ".sql", ".json"])
+@pytest.mark.parametrize("suffix", [".py", ".c", ".rs", ".sql", ".json"])
 def test_a_program_too_deep_for_a_file_is_refused_in_a_sentence(tmp_path, suffix):
     program = deep(5_000)
     rule = ts.Rule(program.grid, (0, 1), program, kind="own")

@@ -30,12 +30,14 @@ from tessella.rules.export.export_context import (
 )
 from tessella.rules.export.onnx_graph import OnnxGraph
 from tessella.rules.export.python_code import BarePython
+from tessella.rules.export.rust import Rust
 from tessella.rules.export.spreadsheet import SpreadsheetFormula, Workbook
 from tessella.rules.export.sql import Sql
 
 TARGETS: tuple[ExportTarget, ...] = (
     C99(),
     BarePython(),
+    Rust(),
     Sql(),
     JsonFile(),
     OnnxGraph(),
@@ -72,9 +74,9 @@ def export(
 ) -> ExportedFile:
     """Write a rule, or any policy, in the language that the ending of ``path`` names.
 
-    ``.c`` C99; ``.py`` Python without imports; ``.sql`` a CASE expression; ``.json`` what
-    ``Rule.load`` reads; ``.onnx``; ``.txt`` a spreadsheet formula; ``.xlsx`` a workbook; ``.csv`` a
-    table of all states; ``.dtcontrol.csv`` the same for dtControl.
+    ``.c`` C99; ``.py`` Python without imports; ``.rs`` Rust; ``.sql`` a CASE expression; ``.json``
+    what ``Rule.load`` reads; ``.onnx``; ``.txt`` a spreadsheet formula; ``.xlsx`` a workbook;
+    ``.csv`` a table of all states; ``.dtcontrol.csv`` the same for dtControl.
 
     Args:
         policy: a `Rule`; or a policy, or what has one, such as a solution: its table is written.
