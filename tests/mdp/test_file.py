@@ -24,7 +24,7 @@ def stand_alone(path):
     """P (A, S, S), r (S, A), feasible, discount: what a checker without this package reads."""
     with netCDF4.Dataset(path) as file:
         file.set_auto_mask(False)
-        assert (file.format, int(file.version)) == ("tessella model", 2)
+        assert (file.format, int(file.version)) == ("tessella model", 3)
         indptr, indices, data = (file[name][:] for name in ("indptr", "indices", "data"))
         shape = [len(file["grid"][axis]) for axis in json.loads(file.axes)]
         n = int(np.prod(shape))
@@ -124,12 +124,12 @@ def test_a_file_of_another_format_or_version_is_refused(tmp_path):
     path = tmp_path / "model.nc"
     benchmark("QUE-Mix").save(path)
     with netCDF4.Dataset(path, "a") as file:
-        file.version = 3
+        file.version = 4
     with pytest.raises(FileError) as caught:
         MDP.load(path)
     assert str(caught.value).endswith(
         "model.nc cannot be read as a saved model; "
-        "it must have format 'tessella model', version 2; got 'tessella model', version 3"
+        "it must have format 'tessella model', version 3; got 'tessella model', version 4"
     )
     with netCDF4.Dataset(tmp_path / "other.nc", "w"):
         pass

@@ -441,7 +441,7 @@ class MDP:
             mdp = MDP(**fields)
             if mdp.start is not None:
                 start_distribution(mdp, mdp.start.astype(float, casting="same_kind"))
-            if fingerprint not in (None, mdp.fingerprint):
+            if fingerprint != mdp.fingerprint:
                 raise FileError("the file has the fingerprint of another model")
             return mdp
 

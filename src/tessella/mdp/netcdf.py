@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from tessella.mdp.model import MDP
 
 FORMAT = "tessella model"
-VERSION = 2  # of the file format
+FILE_VERSION = 3
 KIND = "a saved model"
 MODEL_GROUP = "model"  # the group of a model in another file
 SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is written out
@@ -326,21 +326,17 @@ def _add_final_reward(all_periods: Tabular, last: Tabular, final: NDArray) -> ND
     return np.concatenate([all_periods.reward[: -len(expected)], expected])
 
 
-def load(path: str | Path) -> tuple[dict[str, Any], str | None]:
+def load(path: str | Path) -> tuple[dict[str, Any], str]:
     """The fields of the MDP of ``save`` or ``write_model_group``, and the fingerprint it must have.
 
-    Tables are checked like arrays of a user. In old files of stages, no fingerprint is that of the
-    tables, and none is returned.
+    Tables are checked like arrays of a user.
     """
     with open_dataset(path, KIND) as dataset:
         file = dataset.groups.get(MODEL_GROUP, dataset)
         attributes = attributes_of(file)
-        if attributes.get("format") != FORMAT or attributes.get("version") != VERSION:
+        if attributes.get("format") != FORMAT or attributes.get("version") != FILE_VERSION:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
-            raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
-        if "told" in attributes:  # it would be read as a model of rewards
-            requirement = "a model stated in costs has the attribute 'stated_in'"
-            raise FileError(requirement, value="this file is of an earlier version; save it again")
+            raise FileError(f"it must have format {FORMAT!r}, version {FILE_VERSION}", value=kind)
         arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
         return _read_fields(attributes, arrays)
@@ -357,12 +353,9 @@ def _variables(file: Any) -> Iterator[tuple[str, Any]]:
 
 def _read_fields(
     attributes: dict[str, Any], arrays: dict[str, NDArray]
-) -> tuple[dict[str, Any], str | None]:
+) -> tuple[dict[str, Any], str]:
     for name in TEXTS:
-        if not isinstance(attributes.get(name), str):
-            raise FileError(
-                f"the attribute {name!r} must be text", value=f"got {attributes.get(name)}"
-            )
+        _read_text(attributes, name)
     criterion = read_criterion(attributes.get("criterion"), attributes["discount"])
     if float(attributes["discount"]) != criterion.discount:
         requirement = f"the discount of {criterion} is {criterion.discount:g}"
@@ -374,10 +367,8 @@ def _read_fields(
     kind = attributes["kind"]
     fingerprint = attributes["fingerprint"]
     source = None
-    if not _holds_tables(kind) and "table_fingerprint" in attributes:
-        source = SourceModel(kind, fingerprint, attributes["table_fingerprint"])
-    elif not _holds_tables(kind):
-        fingerprint = None
+    if not _holds_tables(kind):
+        source = SourceModel(kind, fingerprint, _read_text(attributes, "table_fingerprint"))
     fields = {
         "grid": parts.context.grid,
         "actions": parts.context.actions,
@@ -395,6 +386,13 @@ def _read_fields(
     if "clock" in attributes:
         fields["clock"] = _clock(json.loads(attributes["clock"]), criterion)
     return fields, fingerprint
+
+
+def _read_text(attributes: dict[str, Any], name: str) -> str:
+    text = attributes.get(name)
+    if not isinstance(text, str):
+        raise FileError(f"the attribute {name!r} must be text", value=f"got {text}")
+    return text
 
 
 def _clock(given: Any, criterion: Criterion) -> Clock:
@@ -507,7 +505,7 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         optional["downward_axis"] = mdp.grid.downward_axis
     return optional | {
         "format": FORMAT,
-        "version": VERSION,
+        "version": FILE_VERSION,
         "name": mdp.name,
         "axes": json.dumps(mdp.grid.axes),
         "action_name": mdp.action_name,
