@@ -383,6 +383,15 @@ def test_what_cannot_be_asked_is_refused(small, arguments, said):
         ts.compress(small, **arguments)
 
 
+def test_an_error_names_the_function_that_was_called(small):
+    with pytest.raises(TypeError, match=r"^frontier\(\) got an unexpected .* 'effort'"):
+        ts.frontier(small, 5, effort=None)
+    with pytest.raises(TypeError, match=r"^least_size\(\) got an unexpected .* 'classes'"):
+        ts.least_size(small, 0.1, ts.OneAction(), classes=[ts.OneAction()])
+    with pytest.raises(ts.ArgumentError, match="^frontier needs a Solution"):
+        ts.frontier(small.mdp)
+
+
 @pytest.mark.parametrize("max_size", [2.5, "a", -3, 0, True])
 def test_a_frontier_of_no_whole_number_of_numbers_is_refused(small, max_size):
     said = f"max_size must be a whole number, at least 1; got {max_size!r}"

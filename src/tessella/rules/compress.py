@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -122,7 +122,8 @@ def compress(
 
 def frontier(solution: Solution, max_size: int = 60, **options: Unpack[SearchOptions]) -> Frontier:
     """Size against loss for all rules of up to ``max_size`` numbers; options as in ``compress``."""
-    return find_frontier(prepare_search(solution, 0.0, **options), max_size)
+    _require_known_options("frontier", options, SearchOptions)
+    return find_frontier(prepare_search(solution, 0.0, caller="frontier", **options), max_size)
 
 
 def find_frontier(search: Search, max_size: int) -> Frontier:
@@ -152,7 +153,8 @@ def least_size(
     after the other, for as long as the time limit allows. Where no rule is found, ``explanation``
     says what was tried and what may help.
     """
-    search = prepare_search(solution, loss, classes=[rule_class], **options)
+    _require_known_options("least_size", options, LossOptions)
+    search = prepare_search(solution, loss, classes=[rule_class], caller="least_size", **options)
     require_whole("max_size", max_size, 1)
     why_not = explain_inapplicable(search, rule_class)
     if why_not:
@@ -171,6 +173,13 @@ def least_size(
         remarks += ["nothing is proven", describe_effort(search, "rules")]
     remarks.append(describe_ending(task, "a larger loss or `max_size`"))
     return make_outcome(task, task.size_needed, remarks)
+
+
+def _require_known_options(caller: str, options: Mapping[str, Any], known: type) -> None:
+    """Refuse an option that ``known`` does not declare, as a signature would."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}")
 
 
 def _refuse_equal_numbers(grid: StateGrid) -> None:
@@ -194,11 +203,15 @@ def prepare_search(
     time_limit: float | None = None,
     progress: Callable[[str], None] | None = None,
     effort: SearchEffort = DEFAULT_EFFORT,
+    caller: str = "compress",
 ) -> Search:
-    """A search that has not begun, with checked arguments as in ``compress``."""
-    require_type("compress", solution, Solution)
+    """A search that has not begun, with checked arguments as in ``compress``.
+
+    ``caller`` is the function that error messages name.
+    """
+    require_type(caller, solution, Solution)
     mdp = solution.mdp
-    rule_classes = _check_classes(classes)
+    rule_classes = _check_classes(caller, classes)
     if time_limit is not None and not is_positive(time_limit):
         requirement = "a time limit is a number of seconds above 0"
         raise ArgumentError(requirement, value=f"got {time_limit!r}")
@@ -211,15 +224,15 @@ def prepare_search(
     return Search(evaluator, loss_target, rule_classes, deadline, progress, effort)
 
 
-def _check_classes(classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:
+def _check_classes(caller: str, classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:
     if isinstance(classes, RuleClass) or not isinstance(classes, Iterable | None):
         requirement = "classes is a list of classes of rules"
         raise ArgumentError(requirement, value=f"got {classes!r}; say classes=[...]")
     rule_classes = DEFAULT_CLASSES if classes is None else tuple(classes)
     for rule_class in rule_classes:
-        require_type("compress", rule_class, RuleClass)
+        require_type(caller, rule_class, RuleClass)
     if not rule_classes:
-        raise ArgumentError("compress needs at least one class of rules")
+        raise ArgumentError(f"{caller} needs at least one class of rules")
     return rule_classes
 
 

@@ -33,7 +33,6 @@ from scipy.sparse.linalg import splu, spsolve
 
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
-from tessella.mdp.tabular.pairs import SparseModel
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
@@ -158,13 +157,9 @@ class PolicyEvaluator:
         return find_absorbing_states(PreparedModel(self.solution.policy_plan)).ravel()
 
     @cached_property
-    def _sparse_model(self) -> SparseModel:
-        return self.mdp.to_sparse()
-
-    @cached_property
     def rows(self) -> NDArray[np.float64]:
         """(A, S, S) transition probabilities of a small model, 0 where it has ended."""
-        dense = np.stack([matrix.toarray() for matrix in self._sparse_model.transition])
+        dense = np.stack([matrix.toarray() for matrix in self.mdp.to_sparse().transition])
         dense[:, self._absorbing_mask] = 0.0
         return dense
 
@@ -412,7 +407,7 @@ class PolicyEvaluator:
     def compute_random_value(self) -> float:
         """The value from the start of taking every feasible action as often."""
         share = self.feasible / self.feasible.sum(axis=1, keepdims=True)
-        model = self._sparse_model
+        model = self.mdp.to_sparse()
         continuing = np.where(self._absorbing_mask[:, None], 0.0, share)
         rows = sum(p.multiply(continuing[:, a : a + 1]) for a, p in enumerate(model.transition))
         reward = (share * np.where(self.feasible, model.reward, 0.0)).sum(axis=1)

@@ -87,7 +87,7 @@ def _describe_size(rule: Rule) -> str:
 def _describe_loss(rule: Rule) -> str:
     if not rule.facts:
         return ""
-    in_costs = rule.facts.get("told_in") == "costs"
+    in_costs = rule.facts.get("stated_in") == "costs"
     if rule.facts["mean_loss"] or rule.facts["worst_loss"]:
         text = _describe_loss_bounds(rule, in_costs)
     else:
