@@ -388,7 +388,7 @@ def test_an_error_names_the_function_that_was_called(small):
         ts.frontier(small, 5, effort=None)
     with pytest.raises(TypeError, match=r"^least_size\(\) got an unexpected .* 'classes'"):
         ts.least_size(small, 0.1, ts.OneAction(), classes=[ts.OneAction()])
-    with pytest.raises(ts.ArgumentError, match="^frontier needs a Solution"):
+    with pytest.raises(ts.ArgumentError, match=r"^frontier needs a Solution"):
         ts.frontier(small.mdp)
 
 

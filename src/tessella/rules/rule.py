@@ -37,9 +37,9 @@ from tessella.rules.comparisons import (
     LabelSet,
     SumRange,
     add_condition,
+    get_single_axis,
     is_possible,
     iterate_branches,
-    single_axis,
 )
 from tessella.rules.export.export import ExportedFile, export
 from tessella.rules.export.export_context import OffGrid
@@ -170,7 +170,7 @@ def _is_possible(tree: RuleTree, condition: Condition | str) -> bool:
     """Whether some state of the grid may meet a condition."""
     if isinstance(condition, str):
         return True
-    if isinstance(condition, SumRange) and single_axis(condition.weights) is not None:
+    if isinstance(condition, SumRange) and get_single_axis(condition.weights) is not None:
         return _axis_range(tree, condition) is not None
     return is_possible(condition)
 
@@ -195,7 +195,7 @@ def _format_condition(tree: RuleTree, condition: Condition | str) -> str:
         operand = format_weighted_sum(condition.weights)
         return f"{operand} {_format_interval(condition.low, condition.high)}"
     first, last = axis_range
-    axis = single_axis(condition.weights)
+    axis = get_single_axis(condition.weights)
     if not np.isfinite(condition.low):
         return f"{axis} is at most {last}"
     if not np.isfinite(condition.high):
@@ -205,7 +205,7 @@ def _format_condition(tree: RuleTree, condition: Condition | str) -> str:
 
 def _axis_range(tree: RuleTree, condition: SumRange) -> tuple[str, str] | None:
     """The first and the last value of an axis that meets a condition; None for other sums."""
-    name = single_axis(condition.weights)
+    name = get_single_axis(condition.weights)
     if name is None:
         return None
     values = tree.grid.numbers[tree.grid.axis(name)]

@@ -26,7 +26,7 @@ from tessella.mdp.rule_tree import (
     is_text_axis,
 )
 from tessella.rounding import round_up
-from tessella.rules.comparisons import axis_ends, to_comparisons, to_rule_tree
+from tessella.rules.comparisons import get_axis_ends, to_comparisons, to_rule_tree
 from tessella.rules.loss_target import describe_loss_reference
 
 OffGrid = Literal["clamp", "refuse"]
@@ -197,7 +197,7 @@ class ExportContext:
             if is_text_axis(self.grid, name):
                 lines.append(f"axis {name}: one of {', '.join(map(repr, map(str, values)))}")
             else:
-                low, high = map(format_value, axis_ends(self.grid, name))
+                low, high = map(format_value, get_axis_ends(self.grid, name))
                 lines.append(f"axis {name}: {len(values):,} values from {low} to {high}")
         return lines
 

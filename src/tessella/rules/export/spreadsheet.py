@@ -35,10 +35,10 @@ from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree,
 from tessella.rules.comparisons import (
     Condition,
     SumRange,
-    axis_ends,
+    get_axis_ends,
+    get_single_axis,
     list_finite_ends,
-    nearest_cell,
-    single_axis,
+    list_nearest_conditions,
 )
 from tessella.rules.export.export_context import (
     ExportContext,
@@ -226,7 +226,9 @@ class FormulaExpression:
         """Those of each action together: their tests exclude one another and are added up."""
         groups: dict[str, list[str]] = {}
         for state, action in zip(node.places, node.actions, strict=True):
-            tests_met = filter(None, map(self._format_condition, nearest_cell(self.grid, state)))
+            tests_met = filter(
+                None, map(self._format_condition, list_nearest_conditions(self.grid, state))
+            )
             groups.setdefault(format_cell_value(self.values[action]), []).append(
                 "*".join(tests_met) or "TRUE"
             )
@@ -240,17 +242,19 @@ class FormulaExpression:
             return self._label_test(condition.axis, condition.labels)
         operand = self.cell(condition.weights[0][0])
         ends = list_finite_ends(condition)
-        return "*".join(f"({operand}{test}{format_cell_value(end)})" for test, end in ends)
+        return "*".join(
+            f"({operand}{comparison}{format_cell_value(end)})" for comparison, end in ends
+        )
 
     def _format_sum(self, node: Split) -> str:
         """A cell alone needs no clamping, since its cuts lie within the axis; a sum does."""
-        single = single_axis(node.weights)
+        single = get_single_axis(node.weights)
         if single is not None:
             return self.cell(single)
         parts = []
         for axis, weight in node.weights:
             operand = self.cell(axis)
-            low, high = map(format_cell_value, axis_ends(self.grid, axis))
+            low, high = map(format_cell_value, get_axis_ends(self.grid, axis))
             if self.context.off_grid == "clamp":
                 operand = f"IF({operand}<{low},{low},IF({operand}>{high},{high},{operand}))"
             parts.append(operand if weight == 1.0 else f"{format_cell_value(weight)}*{operand}")
@@ -265,7 +269,7 @@ class FormulaExpression:
         if isinstance(node, Exceptions):
             return len(set(node.actions)) + self.count_levels(node.otherwise)
         assert isinstance(node, Split)
-        sums = 2 if single_axis(node.weights) is None else 0
+        sums = 2 if get_single_axis(node.weights) is None else 0
         levels = math.ceil(math.log2(len(node.branches)))
         return max(sums, levels + max(map(self.count_levels, node.branches)))
 

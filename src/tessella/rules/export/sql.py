@@ -22,10 +22,10 @@ from tessella.mdp.rule_tree import is_text_axis
 from tessella.rules.comparisons import (
     Condition,
     SumRange,
-    axis_ends,
+    get_axis_ends,
+    get_single_axis,
     iterate_clauses,
     list_finite_ends,
-    single_axis,
 )
 from tessella.rules.export.export_context import (
     ExportContext,
@@ -108,18 +108,18 @@ def _format_condition(context: ExportContext, condition: Condition, columns: dic
         )
     operand = _format_sum(context, condition, columns)
     ends = list_finite_ends(condition)
-    return " AND ".join(f"{operand} {test} {format_number(end)}" for test, end in ends)
+    return " AND ".join(f"{operand} {comparison} {format_number(end)}" for comparison, end in ends)
 
 
 def _format_sum(context: ExportContext, condition: SumRange, columns: dict[str, str]) -> str:
     """A column alone needs no clamping, since its cuts lie within the axis; a sum does."""
-    single = single_axis(condition.weights)
+    single = get_single_axis(condition.weights)
     if single is not None:
         return columns[single]
     parts = []
     for axis, weight in condition.weights:
         column = columns[axis]
-        low, high = map(format_number, axis_ends(context.grid, axis))
+        low, high = map(format_number, get_axis_ends(context.grid, axis))
         if context.off_grid == "clamp":
             cases = f"WHEN {column} < {low} THEN {low} WHEN {column} > {high} THEN {high}"
             column = f"CASE {cases} ELSE {column} END"
