@@ -110,7 +110,7 @@ def beside_cart(solution: ts.Solution, _: float) -> list[str]:
     for leaves, table in carts(judge):
         lost = judge.evaluate(table) if leaves <= LEAVES and judge.is_feasible(table) else None
         if lost is not None:
-            rival[leaves] = min(lost.mean, rival.get(leaves, np.inf))
+            rival[leaves] = min(lost.mean_loss, rival.get(leaves, np.inf))
     theirs, begun = time.perf_counter() - begun, time.perf_counter()
     most = 3 * max(rival) - 2
     trees, limit = [ts.AxisTree()], FRONTIER

@@ -151,7 +151,9 @@ def test_what_a_rule_of_an_average_loses_is_the_difference_of_the_gains(average)
     judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
     for table in itertools.product(range(ACTIONS), repeat=STATES):
         judged, gain = judge.evaluate(np.array(table)), gain_of(rows, reward, table)
-        assert judged.mean == judged.worst == pytest.approx(solution.gain - gain, abs=1e-9)
+        assert (
+            judged.mean_loss == judged.worst_loss == pytest.approx(solution.gain - gain, abs=1e-9)
+        )
         assert judged.visits.sum() == pytest.approx(1.0)
 
 

@@ -91,7 +91,7 @@ def test_our_trees_lose_no_more_than_those_of_cart_at_any_size(solution):
     for leaves in range(2, 20):
         cart = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
         cart.fit(grid.points, best, sample_weight=judge.optimal.visits)
-        theirs = judge.evaluate(cart.predict(grid.points)).mean
+        theirs = judge.evaluate(cart.predict(grid.points)).mean_loss
         ours = min(p.loss for p in found.points if p.size <= 3 * leaves - 2)
         assert ours <= theirs + 1e-12
 
@@ -118,7 +118,7 @@ def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops():
     for leaves in range(2, 45):
         cart = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
         cart.fit(grid.points, best, sample_weight=judge.optimal.visits)
-        theirs = judge.evaluate(cart.predict(grid.points)).mean
+        theirs = judge.evaluate(cart.predict(grid.points)).mean_loss
         ours = min(p.loss for p in found.points if p.size <= 3 * leaves - 2)
         assert ours <= theirs + 1e-6  # what losses of a large model are told apart by
 

@@ -86,7 +86,7 @@ def derive_necessary_conditions(
     limit = loss_target.effective_limit
     loss_bounds = bound_action_losses_below(evaluator)
     conditions = []
-    if loss_target.worst and not evaluator.is_average:
+    if loss_target.is_worst_case and not evaluator.is_average:
         conditions.append(NecessaryCondition((loss_bounds > limit).astype(float), 0.5, True))
     visits = bound_unavoidable_visits(evaluator, loss_bounds, limit)
     costs = _multiply_visits(visits, loss_bounds)
@@ -126,7 +126,7 @@ def bound_unavoidable_visits(
 
 def bound_visits_below(evaluator: PolicyEvaluator, allowed: NDArray) -> NDArray[np.float64]:
     """(S,) m of sets A, (S, A)."""
-    rows = np.where(allowed.T[:, :, None], evaluator.rows, np.inf).min(axis=0)
+    rows = np.where(allowed.T[:, :, None], evaluator.transition, np.inf).min(axis=0)
     rows[~np.isfinite(rows)] = 0.0
     if evaluator.is_average:
         return _bound_shares_below(rows)
@@ -285,7 +285,7 @@ class BranchAndBound:
         minimum = self._minimise_loss(allowed, table)
         min_visits = self._unavoidable_visits
         for _ in range(NODE_TIGHTENING_MAX_ROUNDS):
-            if self.loss_target.worst:
+            if self.loss_target.is_worst_case:
                 loss_bounds = minimum.loss[:, None] + minimum.excess
             else:
                 min_visits = np.maximum(
@@ -306,7 +306,7 @@ class BranchAndBound:
     def _make_node(
         self, allowed: NDArray, minimum: MinimumLoss, min_visits: NDArray, limit: float
     ) -> BranchNode | None:
-        if self.loss_target.worst:
+        if self.loss_target.is_worst_case:
             return BranchNode(allowed, minimum, min_visits, (~allowed).astype(float), 0.5)
         slack = limit - float(self.evaluator.start @ minimum.loss)
         if slack < 0:
@@ -370,14 +370,16 @@ class BranchAndBound:
 
     def _evaluate_table(self, costs: NDArray, table: NDArray) -> tuple[NDArray, NDArray]:
         """(S,) discounted costs of a table, and (S, A) those of another action for once."""
-        loss = self.evaluator.discounted_sum(table, costs[np.arange(len(costs)), table])
-        return loss, costs + self.evaluator.mdp.discount * self.evaluator.expected_next(loss)
+        loss = self.evaluator.compute_discounted_sums(table, costs[np.arange(len(costs)), table])
+        return loss, costs + self.evaluator.mdp.discount * self.evaluator.compute_expected_next(
+            loss
+        )
 
     @cached_property
     def _unavoidable_visits(self) -> NDArray[np.float64]:
         """(S,) lower bounds on the visits of every policy that meets the loss target on average."""
         visits = np.zeros(len(self._action_loss))
-        if self.loss_target.worst:
+        if self.loss_target.is_worst_case:
             return visits
         optimal_visits = self.evaluator.optimal.visits
         stakes = optimal_visits * np.where(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, fold_tree
-from tessella.rules.rule_class import compute_stakes
+from tessella.rules.rule_class import compute_cost_margins
 
 MIN_RELATIVE_WEIGHT = 1e-9  # of the usual stake: states with nothing at stake still count
 PRUNING_PATH_MAX_STATES = 5_000  # states, up to which trees are pruned by prices
@@ -30,7 +30,7 @@ def grow_cart_trees(
 
     A cut's ``axis`` is a column of ``positions``.
     """
-    stakes = compute_stakes(costs)
+    stakes = compute_cost_margins(costs)
     if stakes.any() and max_leaves > 1:
         for weights in (stakes, (stakes > 0).astype(float)):
             yield _truncate_tree(_fit_cart(positions, costs, weights, max_leaves), 2 * max_leaves)
@@ -43,7 +43,7 @@ def grow_nested_trees(
 
     Then those of its cost-complexity path: grown to the end, and cut back more and more.
     """
-    stakes = compute_stakes(costs)
+    stakes = compute_cost_margins(costs)
     if not stakes.any() or max_leaves < 2:
         return
     classifier = _fit_cart(positions, costs, stakes, max_leaves)

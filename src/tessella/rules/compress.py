@@ -26,7 +26,7 @@ from tessella.errors import (
 )
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
-from tessella.rules.candidates import shorter_rules
+from tessella.rules.candidates import generate_shorter_rules
 from tessella.rules.class_search import (
     describe_effort,
     describe_ending,
@@ -39,11 +39,16 @@ from tessella.rules.class_search import (
 )
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.linear_cuts import LinearCuts, Staircase
-from tessella.rules.loss_target import LossReference, ProvenLoss, make_loss_target, prove
+from tessella.rules.loss_target import (
+    LossReference,
+    ProvenLoss,
+    make_loss_target,
+    prove_loss_bounds,
+)
 from tessella.rules.monotone_surface import MonotoneSurface
 from tessella.rules.order_up_to import OrderUpTo
 from tessella.rules.rule import ClassOutcome, Frontier, FrontierPoint, Rule
-from tessella.rules.rule_class import RuleClass, pareto_front
+from tessella.rules.rule_class import RuleClass, find_pareto_front
 from tessella.rules.search import ClassSearch, Search, SearchEffort
 from tessella.rules.small_network import SmallNetwork
 from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
@@ -134,7 +139,7 @@ def find_frontier(search: Search, max_size: int) -> Frontier:
         for rule_class in search.rule_classes:
             search_class(search, rule_class, max_size)
     except KeyboardInterrupt:
-        if not search.points:
+        if not search.frontier_points:
             raise
     return _make_frontier(search)
 
@@ -159,20 +164,19 @@ def least_size(
     why_not = explain_inapplicable(search, rule_class)
     if why_not:
         return ClassOutcome(rule_class.name, None, 0, why_not)
-    task = ClassSearch(search, rule_class, max_size)
-    prove_size_lower_bound(task)
-    if task.size_needed:
-        raise_size_lower_bound(task, math.inf)
-    best = task.best
+    class_search = ClassSearch(search, rule_class, max_size)
+    prove_size_lower_bound(class_search)
+    if class_search.size_needed:
+        raise_size_lower_bound(class_search, math.inf)
+    best = class_search.best
     remarks = []
-    if best is None and task.size_needed > 1:
-        remarks.append(
-            f"none with {counted(task.size_needed - 1, 'number')} or fewer meets the loss target"
-        )
+    if best is None and class_search.size_needed > 1:
+        ruled_out = counted(class_search.size_needed - 1, "number")
+        remarks.append(f"none with {ruled_out} or fewer meets the loss target")
     elif best is None:
         remarks += ["nothing is proven", describe_effort(search, "rules")]
-    remarks.append(describe_ending(task, "a larger loss or `max_size`"))
-    return make_outcome(task, task.size_needed, remarks)
+    remarks.append(describe_ending(class_search, "a larger loss or `max_size`"))
+    return make_outcome(class_search, class_search.size_needed, remarks)
 
 
 def _require_known_options(caller: str, options: Mapping[str, Any], known: type) -> None:
@@ -227,7 +231,7 @@ def prepare_search(
 def _check_classes(caller: str, classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:
     if isinstance(classes, RuleClass) or not isinstance(classes, Iterable | None):
         requirement = "classes is a list of classes of rules"
-        raise ArgumentError(requirement, value=f"got {classes!r}; say classes=[...]")
+        raise ArgumentError(requirement, value=f"got {classes!r}; pass classes=[...]")
     rule_classes = DEFAULT_CLASSES if classes is None else tuple(classes)
     for rule_class in rule_classes:
         require_type(caller, rule_class, RuleClass)
@@ -286,12 +290,12 @@ def _certify_smallest(solution: Solution, search: Search) -> Rule:
     """The smallest rule whose certificate meets the loss target, with as few digits as possible."""
     classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
     target = search.loss_target
-    promising = filter(search.is_met_by, search.points.values())
-    for original in sorted(promising, key=attrgetter("size", "loss")):
-        task = ClassSearch(search, classes_by_name[original.kind], original.size)
-        for point in chain(shorter_rules(task, original), [original]):
+    apparent = filter(search.meets_target, search.frontier_points.values())
+    for original in sorted(apparent, key=attrgetter("size", "loss")):
+        class_search = ClassSearch(search, classes_by_name[original.kind], original.size)
+        for point in chain(generate_shorter_rules(class_search, original), [original]):
             policy = solution.mdp.policy(point.build_tree(solution.mdp.grid), name=point.kind)
-            proof = prove(solution, policy, target.start)
+            proof = prove_loss_bounds(solution, policy, target.start)
             if target.is_proven_by(proof):
                 return _make_rule(search, point, policy, proof)
     outcomes = "; ".join(str(outcome) for outcome in search.outcomes)
@@ -317,11 +321,11 @@ def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenL
         outcomes=outcomes,
         sentence=point.candidate.sentence,
         facts=proof.collect_facts(search.evaluator.solution)
-        | {"promised": search.loss_target.loss},
+        | {"promised": search.loss_target.stated_loss},
     )
 
 
 def _make_frontier(search: Search) -> Frontier:
-    points = sorted(search.points.values(), key=attrgetter("size", "loss"))
-    front = pareto_front(points, "loss")
+    points = sorted(search.frontier_points.values(), key=attrgetter("size", "loss"))
+    front = find_pareto_front(points, "loss")
     return Frontier(tuple(front), tuple(points), tuple(search.outcomes))

@@ -46,7 +46,7 @@ from tessella.mdp.rule_tree import (
     choose_short_number,
     is_text_axis,
 )
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 INDEX_RELATIVE_TOLERANCE = 1e-12  # of the spread of an index
 WEIGHT_SEARCH_MAX_STATES = 40_000  # states in a search for weights; more are looked at in blocks
@@ -168,7 +168,7 @@ class LinearCuts(RuleClass):
     closed_under_slicing: ClassVar[bool] = True
 
     def why_not_applicable(self, costs: Costs) -> str:
-        return costs.unsummable if costs.numeric_axes else "no axis has numbers"
+        return costs.why_not_summable if costs.numeric_axes else "no axis has numbers"
 
     def why_not_exact(self, costs: Costs) -> str:
         if len(costs.numeric_axes) > 2:
@@ -204,7 +204,7 @@ class LinearCuts(RuleClass):
         if len(costs.numeric_axes) > 2 and max_size >= len(costs.numeric_axes):
             full = Projection(costs, costs.numeric_axes)
             results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), max_size)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best with as many cuts and weights of fewer digits."""
@@ -420,7 +420,7 @@ class Staircase(RuleClass):
             is_usable = costs.grid.shape[across] > 1 and not is_text_axis(costs.grid, along)
             if is_usable and time.perf_counter() < costs.deadline:
                 results += self._fit_axes(costs, across, along, max_size)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
     def _fit_axes(self, costs: Costs, across: int, along: int, max_size: int) -> list[Candidate]:
         table = costs.sum_to_axes((across, along))

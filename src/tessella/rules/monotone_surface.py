@@ -28,7 +28,13 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Leaf, build_lookup, is_text_axis
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, compute_stakes, pareto_front
+from tessella.rules.rule_class import (
+    Candidate,
+    Costs,
+    RuleClass,
+    compute_cost_margins,
+    find_pareto_front,
+)
 from tessella.rules.trees import choose_positions, compute_boundary_losses, sum_blocks
 
 RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is computed again
@@ -90,12 +96,12 @@ class MonotoneSurface(RuleClass):
             table = sum_blocks(costs.by_rank, positions)
             for signs in directions:
                 if results and time.perf_counter() > costs.deadline:
-                    return pareto_front(results)
+                    return find_pareto_front(results)
                 cheapest = find_cheapest_table(_flip_axes(table, signs)).table
                 surface = Surface(positions, signs, cheapest)
                 prune = positions is grids[-1] and signs is directions[0]
                 results += _fit_corners(costs, table, surface, max_size, prune)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
     def _list_grids(self, costs: Costs) -> list[list[NDArray[np.int64]]]:
         """Where parts of the grid begin along each axis: few places first, all of them last."""
@@ -412,7 +418,7 @@ def _list_directions(axes: int) -> Iterator[tuple[int, ...]]:
 
 def _guess_directions(table: NDArray) -> list[tuple[int, ...]]:
     """The direction in which the cheapest actions rise, by what is at stake; and its opposite."""
-    stake = compute_stakes(table)
+    stake = compute_cost_margins(table)
     best = table.argmin(axis=-1)
     total = max(float(stake.sum()), 1e-300)
     deviation = stake * (best - (stake * best).sum() / total)

@@ -35,7 +35,13 @@ from tessella.grid import AXIS_MAX_SIZE
 from tessella.mdp.actions import format_action
 from tessella.mdp.rule_tree import Split, choose_short_number, is_text_axis
 from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, iterate_roundings, pareto_front
+from tessella.rules.rule_class import (
+    Candidate,
+    Costs,
+    RuleClass,
+    find_pareto_front,
+    iterate_roundings,
+)
 
 SLOPED_MAX_TARGETS = 400  # values of S with one slope, at most
 SINGLE_AXIS_MAX_TARGETS = 4_000  # values of S on a single axis, at most
@@ -58,7 +64,7 @@ class OrderUpTo(RuleClass):
         numbers = (isinstance(a, int | float) and abs(a) <= AXIS_MAX_SIZE for a in costs.actions)
         if not all(numbers) or len(costs.actions) < 2:
             return f"actions must be two or more numbers of a size of at most {AXIS_MAX_SIZE:g}"
-        return costs.unsummable
+        return costs.why_not_summable
 
     def why_not_exact(self, costs: Costs) -> str:
         if sum(not is_text_axis(costs.grid, k) for k in range(costs.grid.ndim)) > 1:
@@ -76,7 +82,7 @@ class OrderUpTo(RuleClass):
 
     def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         forms = _pick_cheapest(self._list_forms(costs, max_size))
-        return pareto_front(form.build() for form in forms)
+        return find_pareto_front(form.build() for form in forms)
 
     def near_ties(self, costs: Costs, max_size: int) -> list[Candidate]:
         """Of each size some that cost little more, with other slopes."""

@@ -44,7 +44,7 @@ from tessella.rules.comparisons import (
 from tessella.rules.export.export import ExportedFile, export
 from tessella.rules.export.export_context import OffGrid
 from tessella.rules.loss_target import PER_PERIOD, describe_loss_reference
-from tessella.rules.rule_class import Candidate, format_weighted_sum, pareto_front
+from tessella.rules.rule_class import Candidate, find_pareto_front, format_weighted_sum
 
 EXPLANATION_MAX_LINES = 60  # lines, beyond which a rule is summed up
 RULE_FORMAT = PROGRAM_FORMAT
@@ -293,7 +293,7 @@ class Frontier:
     def of_class(self, kind: str) -> tuple[FrontierPoint, ...]:
         """The frontier of one class."""
         points = (point for point in self.all_points if point.kind == kind)
-        return tuple(pareto_front(points, "loss"))
+        return tuple(find_pareto_front(points, "loss"))
 
     def __str__(self) -> str:
         lines = [f"{'numbers':>8} {'loss':>12}  class"]

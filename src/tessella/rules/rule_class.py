@@ -69,7 +69,7 @@ class Costs:
         return tuple(k for k, n in enumerate(grid.shape) if n > 1 and not is_text_axis(grid, k))
 
     @property
-    def unsummable(self) -> str:
+    def why_not_summable(self) -> str:
         """Why sums of the axes of numbers say nothing of one of them; empty where they do."""
         axes = [self.sorted_values[k] for k in self.numeric_axes]
         largest = max(float(np.abs(values).max()) for values in axes)
@@ -228,7 +228,7 @@ class RuleClass(ABC):
         )
 
 
-def compute_stakes(costs: NDArray) -> NDArray[np.float64]:
+def compute_cost_margins(costs: NDArray) -> NDArray[np.float64]:
     """(...) second-lowest less lowest of (..., A) costs: what is at stake in each state."""
     if costs.shape[-1] < 2:
         return np.zeros(costs.shape[:-1])
@@ -247,7 +247,7 @@ def iterate_roundings(number: float) -> Iterator[float]:
             yield rounded
 
 
-def pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[AnyRule]:
+def find_pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[AnyRule]:
     """Of each size the rule with the least ``measure``, and none that a smaller one undercuts."""
     front: list[AnyRule] = []
     for rule in sorted(rules, key=attrgetter("size", measure)):

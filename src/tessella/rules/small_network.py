@@ -44,9 +44,9 @@ from tessella.rules.rule_class import (
     Candidate,
     Costs,
     RuleClass,
-    compute_stakes,
+    compute_cost_margins,
+    find_pareto_front,
     format_weighted_sum,
-    pareto_front,
 )
 
 WEIGHT_DECIMALS = (1, 2, 3)  # behind the point, of weights in steps of their axis
@@ -70,7 +70,7 @@ class SmallNetwork(RuleClass):
     def why_not_applicable(self, costs: Costs) -> str:
         if not costs.numeric_axes:
             return "no axis has numbers"
-        return "there is one action only" if len(costs.actions) < 2 else costs.unsummable
+        return "there is one action only" if len(costs.actions) < 2 else costs.why_not_summable
 
     def why_not_exact(self, costs: Costs) -> str:
         return "networks are trained, from a few starts"
@@ -91,7 +91,7 @@ class SmallNetwork(RuleClass):
                 break
             trained = _train_index(coarse, units, np.random.default_rng(start), costs.deadline)
             results += _fit_cuts(costs, full, trained, max_size)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
 
 def _compute_size(axes: int, units: int, cuts: int) -> int:
@@ -170,7 +170,7 @@ def _compute_cost_steps(table: NDArray) -> NDArray[np.float64]:
 
 def _fit_initial_slope(points: NDArray, table: NDArray) -> NDArray[np.float64]:
     """(d,) the direction in which the cheapest action rises, by what is at stake, of length 1."""
-    stake = compute_stakes(table)
+    stake = compute_cost_margins(table)
     weight = np.sqrt(np.minimum(stake, np.quantile(stake, 0.99)))
     design = np.column_stack([points, np.ones(len(points))]) * weight[:, None]
     slope = np.linalg.lstsq(design, table.argmin(axis=1) * weight, rcond=None)[0][:-1]

@@ -39,7 +39,7 @@ from tessella.rules.boxes import (
     prune_trees,
 )
 from tessella.rules.cart import grow_cart_trees, grow_nested_trees
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 PRICE_MAX_PASSES = 10  # prices that are tried on the way to a target
 GROWN_MAX_LEAVES = 1_000  # leaves of a greedy tree, before it is pruned
@@ -81,12 +81,12 @@ class AxisTree(RuleClass):
         boxes = BoxTreeSolver(sum_blocks(costs.by_rank, positions))
         if leaves <= self._max_counted_leaves(boxes) and not self.why_not_exact(costs):
             results = boxes.solve_by_count(leaves)
-            return pareto_front(_make_candidates(costs, results, positions))
+            return find_pareto_front(_make_candidates(costs, results, positions))
         results = self._find_good_trees(costs, boxes, leaves, target)
         candidates = _make_candidates(costs, results, positions)
         if leaves > 1 and (self.why_not_exact(costs) or not _is_integral(costs.by_state)):
             candidates += self._fit_greedy_trees(costs, leaves)
-        return pareto_front(candidates)
+        return find_pareto_front(candidates)
 
     def _find_good_trees(
         self, costs: Costs, boxes: BoxTreeSolver, leaves: int, target: float
@@ -346,8 +346,8 @@ class LinearTree(RuleClass):
     def why_not_applicable(self, costs: Costs) -> str:
         if len(costs.numeric_axes) < 2:
             return "slanting cuts need two axes of numbers"
-        if costs.unsummable:
-            return costs.unsummable
+        if costs.why_not_summable:
+            return costs.why_not_summable
         sums = (
             len(self._list_weight_pairs()) * math.comb(len(costs.numeric_axes), 2) + costs.grid.ndim
         )
@@ -380,7 +380,7 @@ class LinearTree(RuleClass):
             )
             for cost, tree in results
         ]
-        return pareto_front(candidates)
+        return find_pareto_front(candidates)
 
     def _list_weight_pairs(self) -> list[tuple[int, int]]:
         """(p, q) without a common factor, q of either sign."""

@@ -176,7 +176,7 @@ def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -
             break
         policy_loss = evaluator.evaluate(tables[i])
         assert policy_loss is not None, "only averages and totals have policies without a loss"
-        loss = policy_loss.worst if worst else policy_loss.mean
+        loss = policy_loss.worst_loss if worst else policy_loss.mean_loss
         if loss < lowest_loss:
             best = int(i)
             lowest_loss = loss
