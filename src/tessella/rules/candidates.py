@@ -199,7 +199,7 @@ def _find_better_neighbour(
 def weight_losses(
     evaluator: PolicyEvaluator, visits: NDArray, action_loss: NDArray | None = None
 ) -> NDArray[np.float64]:
-    """(S, A) visits x action loss, with infeasible actions dearer than everything else together."""
+    """(S, A) visits x action loss, with infeasible actions costlier than all others together."""
     action_loss = evaluator.action_loss if action_loss is None else action_loss
     feasible = evaluator.feasible
     costs = visits[:, None] * np.where(feasible, action_loss, 0.0)

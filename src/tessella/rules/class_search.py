@@ -168,7 +168,7 @@ def _describe_progress(class_search: ClassSearch) -> str:
 
 
 def describe_effort(search: Search, rules: str, n_tried_before: int = 0) -> str:
-    """How many rules were tried; empty for none, which says nothing of the work done."""
+    """How many rules were tried; empty for none."""
     count = search.n_tried - n_tried_before
     return f"{rules} tried: {count:,}" if count else ""
 

@@ -139,9 +139,9 @@ def outline(tessellation: Tessellation) -> NDArray[np.floating]:
         return np.stack([np.stack([cuts, np.full_like(cuts, y)], axis=-1) for y in (-0.5, 0.5)], 1)
     if len(faces) != 2:
         raise ArgumentError(f"an outline needs one or two axes, not {len(faces)}; take a section")
-    upright = _join_segments(faces[0])
-    level = _join_segments(faces[1].T)[..., ::-1]
-    return np.concatenate([upright, level])
+    vertical = _join_segments(faces[0])
+    horizontal = _join_segments(faces[1].T)[..., ::-1]
+    return np.concatenate([vertical, horizontal])
 
 
 def _join_segments(faces: NDArray[np.bool_]) -> NDArray[np.floating]:
