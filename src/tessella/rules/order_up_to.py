@@ -345,12 +345,14 @@ class _OrderFitter:
         where = self._format_upper_bound(u)
         limit = self._format_limit(target)
         if name == "order":
-            way = f"order up to {limit}: the {self._describe_choice(target, 'that', phrases, u)}"
+            instruction = (
+                f"order up to {limit}: the {self._describe_choice(target, 'that', phrases, u)}"
+            )
         else:
-            way = f"take the {self._describe_choice(target, limit, phrases, u)}"
+            instruction = f"take the {self._describe_choice(target, limit, phrases, u)}"
         if where:
-            return f"Where {where}, {way}; elsewhere {phrases[0]}."
-        return f"{way[0].upper()}{way[1:]}."
+            return f"Where {where}, {instruction}; elsewhere {phrases[0]}."
+        return f"{instruction[0].upper()}{instruction[1:]}."
 
     def _describe_choice(self, target: float, limit: str, phrases: list[str], u: int) -> str:
         """``largest order that keeps stock + order at or below 12``, and what if there is none."""

@@ -223,12 +223,12 @@ def _plan_largest(mdp: MDP, tol: float | None) -> ExecutionPlan:
 
 
 def _check_scales(scales: Sequence[float]) -> tuple[float, ...]:
-    given = tuple(scales)
-    is_valid = 4 <= len(given) <= 8 and all(map(is_positive, given))
-    if not is_valid or any(a >= b for a, b in pairwise(given)):
+    values = tuple(scales)
+    is_valid = 4 <= len(values) <= 8 and all(map(is_positive, values))
+    if not is_valid or any(a >= b for a, b in pairwise(values)):
         requirement = "scaling needs 4 to 8 scales, numbers above 0 in ascending order"
-        raise ArgumentError(requirement, value=f"got {given!r}")
-    return tuple(map(float, given))
+        raise ArgumentError(requirement, value=f"got {values!r}")
+    return tuple(map(float, values))
 
 
 def _build_model(build: Callable[[float], MDP], scale: float) -> MDP:

@@ -104,14 +104,18 @@ class Search:
         """Whether a rule seems to meet the loss target."""
         return self.loss_target.is_met_by(self.losses[point.candidate])
 
-    def find_smallest(self, kind: str | None = None) -> FrontierPoint | None:
+    def find_smallest(self, class_name: str | None = None) -> FrontierPoint | None:
         """The smallest rule that meets the loss target, of one class or of all."""
-        points = self.frontier_points.values() if kind is None else self.list_frontier_points(kind)
+        points = (
+            self.frontier_points.values()
+            if class_name is None
+            else self.list_frontier_points(class_name)
+        )
         return min(filter(self.meets_target, points), key=attrgetter("size", "loss"), default=None)
 
-    def list_frontier_points(self, kind: str) -> list[FrontierPoint]:
+    def list_frontier_points(self, class_name: str) -> list[FrontierPoint]:
         """The best rules of one class."""
-        return [point for point in self.frontier_points.values() if point.kind == kind]
+        return [point for point in self.frontier_points.values() if point.kind == class_name]
 
     def max_size(self, rule_class: RuleClass) -> int:
         """The most numbers of a rule of a class; a generous limit where the class has none."""

@@ -119,10 +119,10 @@ def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
     last = np.empty(shape, dtype=np.int64)
     solid = np.empty(shape, dtype=bool)
     for a in range(len(tessellation.actions)):
-        here = lines == a
-        count = here.sum(axis=-1)
-        first[a] = np.where(count, here.argmax(axis=-1), -1)
-        last[a] = np.where(count, lines.shape[-1] - 1 - here[..., ::-1].argmax(axis=-1), -1)
+        is_taken = lines == a
+        count = is_taken.sum(axis=-1)
+        first[a] = np.where(count, is_taken.argmax(axis=-1), -1)
+        last[a] = np.where(count, lines.shape[-1] - 1 - is_taken[..., ::-1].argmax(axis=-1), -1)
         solid[a] = count == np.where(count, last[a] - first[a] + 1, 0)
     return SwitchingCurves(tessellation, axis, first, last, solid)
 

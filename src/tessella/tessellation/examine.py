@@ -35,7 +35,7 @@ class Structure:
     @property
     def holds(self) -> tuple[str, ...]:
         """Names of the structures that are there."""
-        return tuple(name for name, found in self.evidence.items() if found)
+        return tuple(name for name, test in self.evidence.items() if test)
 
     def records(self) -> list[dict[str, Any]]:
         """For programs: the name of each test, whether the structure holds, and its description."""
@@ -46,8 +46,8 @@ class Structure:
 
     def describe(self) -> str:
         """One line for each test, what holds before what fails."""
-        ordered = sorted(self.evidence.values(), key=lambda found: not found.holds)
-        return "\n".join(found.describe() for found in ordered)
+        ordered = sorted(self.evidence.values(), key=lambda test: not test.holds)
+        return "\n".join(test.describe() for test in ordered)
 
     def __str__(self) -> str:
         return self.describe()

@@ -227,8 +227,8 @@ def _list_component_values(actions: tuple, component: str) -> list:
     """(A,) the value of this component in each action."""
     names = components(actions)
     if component not in names:
-        known = f"the components are {', '.join(names)}" if names else "actions have no components"
-        raise ArgumentError(f"no component is called {component!r}", value=known)
+        hint = f"the components are {', '.join(names)}" if names else "actions have no components"
+        raise ArgumentError(f"no component is called {component!r}", value=hint)
     return [action[component] for action in actions]
 
 

@@ -83,8 +83,8 @@ class CsvTable(ExportTarget):
             cells = [float(c) if n else c for c, n in zip(line, numeric, strict=True)]
             results[tuple(cells[: len(axes)])] = tuple(cells[len(axes) :])
         states = zip(*(rows[axis] for axis in axes), strict=True)
-        known = {key: i for i, key in enumerate(zip(*columns, strict=True))}
-        return np.array([known.get(results.get(row, ()), REFUSED_INDEX) for row in states])
+        index_of = {key: i for i, key in enumerate(zip(*columns, strict=True))}
+        return np.array([index_of.get(results.get(row, ()), REFUSED_INDEX) for row in states])
 
 
 def _read_written(write: Callable[[Path], None]) -> bytes:
@@ -225,8 +225,8 @@ def _find_states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int6
 
 
 def _find_actions(labels: NDArray, actions: tuple, name: str) -> NDArray[np.int64]:
-    known = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
-    indices = np.array([known.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
+    index_of = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
+    indices = np.array([index_of.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
     bad = np.flatnonzero(indices == UNKNOWN_ACTION_INDEX)
     if bad.size:
         value = f"has {labels[bad[0]].tolist()}"

@@ -147,12 +147,12 @@ class ExportContext:
 
     def find_actions(self, answers: Sequence[Sequence]) -> NDArray[np.int64]:
         """(n,) action indices of answers that give the value of each column."""
-        known = {key: i for i, key in enumerate(zip(*self.action_columns.values(), strict=True))}
-        found = []
+        index_of = {key: i for i, key in enumerate(zip(*self.action_columns.values(), strict=True))}
+        indices = []
         for answer in answers:
-            index = known.get(tuple(answer), UNKNOWN_ACTION_INDEX)
-            found.append(REFUSED_INDEX if None in answer else index)
-        return np.array(found, dtype=np.int64)
+            index = index_of.get(tuple(answer), UNKNOWN_ACTION_INDEX)
+            indices.append(REFUSED_INDEX if None in answer else index)
+        return np.array(indices, dtype=np.int64)
 
     @cached_property
     def header_lines(self) -> tuple[str, ...]:

@@ -187,10 +187,10 @@ class FormulaExpression:
         ideal = values[0] + step * np.arange(len(values))
         if len(values) > 2 and np.abs(values - ideal).max() < EVEN_GRID_TOLERANCE_STEPS * step:
             return _format_even_grid_test(cell, values, step)
-        near = np.maximum(
+        tolerances = np.maximum(
             ON_GRID_TOLERANCE_STEPS * gaps.min(), COMPARISON_RELATIVE_RESOLUTION * np.abs(values)
         )
-        distances = (round_to_digits(distance, 1) for distance in near)
+        distances = (round_to_digits(distance, 1) for distance in tolerances)
         tests = (
             f"(ABS({cell}-{format_cell_value(x)})<{format_cell_value(distance)})"
             for x, distance in zip(values, distances, strict=True)
