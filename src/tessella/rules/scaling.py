@@ -218,7 +218,7 @@ def _plan_largest(mdp: MDP, tol: float | None) -> ExecutionPlan:
     """The plan of the largest size: of a certificate there, figures are all that is needed."""
     plan = make_plan(mdp, tol=tol)
     if plan.supports_blocks and mdp.n_states > plan.thresholds.blocks_min_states:
-        return plan.using(certificate="blocks")
+        return plan.using(certificate_route="blocks")
     return plan
 
 
