@@ -82,12 +82,12 @@ def needed(solution: ts.Solution, seconds: float) -> list[str]:
     return [*cells, f"{time.perf_counter() - begun:.0f}"]
 
 
-def carts(judge: PolicyEvaluator) -> Iterator[tuple[int, np.ndarray]]:
+def carts(evaluator: PolicyEvaluator) -> Iterator[tuple[int, np.ndarray]]:
     """(leaves, table) of CART trees."""
-    points, best = judge.mdp.grid.points, judge.solution.policy.table.ravel()
-    visits = judge.optimal.visits
-    large = judge.mdp.n_states > LARGE
-    told = [np.ones(len(points)), visits, visits * judge.second_best_loss]
+    points, best = evaluator.mdp.grid.points, evaluator.solution.policy.table.ravel()
+    visits = evaluator.optimal.visits
+    large = evaluator.mdp.n_states > LARGE
+    told = [np.ones(len(points)), visits, visits * evaluator.second_best_loss]
     for weights in (one for one in told if one.any()):
         weights = np.maximum(weights / weights.mean(), 1e-9)
         trees = [{"max_leaf_nodes": k} for k in ((2, 8, 32) if large else range(2, LEAVES + 1))]
@@ -105,18 +105,20 @@ def carts(judge: PolicyEvaluator) -> Iterator[tuple[int, np.ndarray]]:
 def beside_cart(solution: ts.Solution, _: float) -> list[str]:
     """A line of the second table."""
     begun = time.perf_counter()
-    judge = PolicyEvaluator(solution, start_distribution(solution.mdp, None, solution.policy))
+    evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, None, solution.policy))
     rival: dict[int, float] = {}
-    for leaves, table in carts(judge):
-        lost = judge.evaluate(table) if leaves <= LEAVES and judge.is_feasible(table) else None
+    for leaves, table in carts(evaluator):
+        lost = (
+            evaluator.evaluate(table) if leaves <= LEAVES and evaluator.is_feasible(table) else None
+        )
         if lost is not None:
-            rival[leaves] = min(lost.mean, rival.get(leaves, np.inf))
+            rival[leaves] = min(lost.mean_loss, rival.get(leaves, np.inf))
     theirs, begun = time.perf_counter() - begun, time.perf_counter()
     most = 3 * max(rival) - 2
     trees, limit = [ts.AxisTree()], FRONTIER
     found = ts.frontier(solution, most, classes=trees, relative=False, time_limit=limit)
     ours = time.perf_counter() - begun
-    noise = 1e-9 * max(abs(judge.compute_optimal_value()), 1.0)
+    noise = 1e-9 * max(abs(evaluator.compute_optimal_value()), 1.0)
     above, ratios = [], []
     for leaves, loss in sorted(rival.items()):
         best = min((p.loss for p in found.points if p.size <= 3 * leaves - 2), default=np.inf)

@@ -12,10 +12,10 @@ The way of the data::
     train(baseline, mdp, updates)    -> Policy
     certify(solution, policy)        -> Certificate
     compress(solution, loss)         -> Rule            frontier(solution)    -> Frontier
-    least_size(solution, loss, rule_class) -> Outcome
+    least_size(solution, loss, rule_class) -> ClassOutcome
     tune(solution, form, S=...)      -> Tuned           diff(mdp, a, b)       -> Difference
     scaling(build, scales, loss)     -> Scaling
-    export(rule, "reorder.c")        -> Exported
+    export(rule, "reorder.c")        -> ExportedFile
     run_study(Study(problems, methods))                 -> StudyResults
 
 Names are loaded when first used, so importing tessella is quick.

@@ -84,9 +84,9 @@ def test_a_loss_that_rounding_hides_is_told_by_its_ends_and_holds(crowded, optim
 
 
 def test_a_rule_whose_loss_rounding_hides_is_judged_by_what_it_loses_at_most(crowded, optimum):
-    judge = PolicyEvaluator(optimum, np.full(crowded.n_states, 1 / crowded.n_states))
-    assert judge.evaluate(leaks(crowded)).mean >= LEAST_LOST
-    assert judge.evaluate(optimum.policy.table).mean == pytest.approx(0, abs=1e-9)
+    evaluator = PolicyEvaluator(optimum, np.full(crowded.n_states, 1 / crowded.n_states))
+    assert evaluator.evaluate(leaks(crowded)).mean_loss >= LEAST_LOST
+    assert evaluator.evaluate(optimum.policy.table).mean_loss == pytest.approx(0, abs=1e-9)
 
 
 def switched(cost: float) -> ts.MDP:

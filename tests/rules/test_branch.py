@@ -68,10 +68,10 @@ def test_visits_that_are_sure_are_those_of_every_policy_that_keeps_the_promise(c
     everyone, start = np.arange(STATES), starts()[0]
     sharper = 0
     for loss in LOSSES:
-        judge = PolicyEvaluator(solution, start_distribution(solution.mdp, start))
-        asked = make_loss_target(solution, judge, loss, False, True, "optimal")
-        sure = BranchAndBound(judge, asked, {})._unavoidable_visits
-        kept = tables[lost @ start <= asked.limit]
+        evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, start))
+        loss_target = make_loss_target(solution, evaluator, loss, False, True, "optimal")
+        sure = BranchAndBound(evaluator, loss_target, {})._unavoidable_visits
+        kept = tables[lost @ start <= loss_target.limit]
         systems = np.eye(STATES) - DISCOUNT * rows[kept, everyone]
         seen = np.linalg.solve(np.swapaxes(systems, 1, 2), start[:, None])[..., 0]
         assert (sure <= seen.min(axis=0) + 1e-12).all()
@@ -79,21 +79,21 @@ def test_visits_that_are_sure_are_those_of_every_policy_that_keeps_the_promise(c
     assert sharper == len(LOSSES)
 
 
-def rule_out(solver: BranchAndBound, kind: ts.RuleClass, most: int) -> int:
+def rule_out(solver: BranchAndBound, rule_class: ts.RuleClass, most: int) -> int:
     """The sizes ruled out where no rule is evaluated."""
-    for _ in solver.branches(kind, most):
+    for _ in solver.branches(rule_class, most):
         pass
     return solver.size_needed
 
 
 def test_a_node_holds_every_rule_that_keeps_the_promise(case):
     solution, tables, lost, _ = case
-    judge = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[1]))
+    evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[1]))
     for loss in LOSSES:
-        asked = make_loss_target(solution, judge, loss, False, True, "optimal")
-        first = BranchAndBound(judge, asked, {})._root
+        loss_target = make_loss_target(solution, evaluator, loss, False, True, "optimal")
+        first = BranchAndBound(evaluator, loss_target, {})._root
         assert first is not None
-        kept = tables[lost @ judge.start <= asked.limit]
+        kept = tables[lost @ evaluator.start <= loss_target.limit]
         everyone = np.arange(STATES)
         assert first.allowed[everyone, kept].all()
         assert (first.costs[everyone, kept].sum(axis=1) <= first.target).all()
@@ -101,12 +101,12 @@ def test_a_node_holds_every_rule_that_keeps_the_promise(case):
 
 def test_no_nodes_and_no_time_prove_nothing_more(case):
     solution = case[0]
-    judge = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[0]))
-    asked = make_loss_target(solution, judge, 0.01, False, True, "optimal")
-    made = BranchAndBound(judge, asked, {})
+    evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[0]))
+    loss_target = make_loss_target(solution, evaluator, 0.01, False, True, "optimal")
+    made = BranchAndBound(evaluator, loss_target, {})
     made.nodes_left = 0
     by_the_first_bound = rule_out(made, ts.AxisTree(), 16)
-    late = BranchAndBound(judge, asked, {}, deadline=0.0)
+    late = BranchAndBound(evaluator, loss_target, {}, deadline=0.0)
     assert rule_out(late, ts.AxisTree(), 16) == 0
     assert by_the_first_bound <= ts.least_size(solution, 0.01, ts.AxisTree(), start=1).size_needed
 
@@ -131,6 +131,6 @@ def test_a_class_that_is_exact_for_some_costs_only_proves_nothing_by_others():
     """Run-length tables are the fewest for sets of actions, not for sums of losses."""
     reward = -np.array([[0.4, 0.0], [0.4, 0.0], [0.0, 0.5]])  # one action loses 1/3, the other more
     mdp = ts.MDP.from_arrays(np.full((2, 3, 3), 1 / 3), reward, 0.5, grid={"x": range(3)})
-    judge = PolicyEvaluator(ts.solve(mdp), np.full(3, 1 / 3))
-    asked = make_loss_target(judge.solution, judge, 0.4, False, False, "optimal")
-    assert rule_out(BranchAndBound(judge, asked, {}), ts.RunLength(), 6) <= 2
+    evaluator = PolicyEvaluator(ts.solve(mdp), np.full(3, 1 / 3))
+    loss_target = make_loss_target(evaluator.solution, evaluator, 0.4, False, False, "optimal")
+    assert rule_out(BranchAndBound(evaluator, loss_target, {}), ts.RunLength(), 6) <= 2

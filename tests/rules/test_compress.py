@@ -54,13 +54,13 @@ def all_losses(rows, reward, start, worst):
     loss=st.sampled_from([0.0, 0.003, 0.02, 0.1]),
     worst=st.booleans(),
     one=st.booleans(),
-    kind=st.sampled_from([None, ts.SmallNetwork(), ts.MonotoneSurface()]),
+    rule_class=st.sampled_from([None, ts.SmallNetwork(), ts.MonotoneSurface()]),
 )
-def test_the_promise_is_kept_whatever_the_model(seed, loss, worst, one, kind):
+def test_the_promise_is_kept_whatever_the_model(seed, loss, worst, one, rule_class):
     mdp, rows, reward = random_model(seed)
     start = np.eye(STATES)[2] if one else np.full(STATES, 1 / STATES)
-    kinds = None if kind is None else [kind, ts.RunLength()]
-    rule = ts.compress(ts.solve(mdp), loss, start=start, worst=worst, classes=kinds)
+    rule_classes = None if rule_class is None else [rule_class, ts.RunLength()]
+    rule = ts.compress(ts.solve(mdp), loss, start=start, worst=worst, classes=rule_classes)
     losses, best = all_losses(rows, reward, start, worst)
     assert losses[tuple(rule.table.ravel())] <= loss * abs(best) + 1e-9
     assert rule.size_needed <= rule.size
@@ -93,9 +93,9 @@ CLASSES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "smallest"), CLASSES, ids=lambda c: getattr(c, "name", ""))
+@pytest.mark.parametrize(("rule_class", "smallest"), CLASSES, ids=lambda c: getattr(c, "name", ""))
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_proven_necessary_is_never_above_the_true_minimum(kind, smallest, seed):
+def test_what_is_proven_necessary_is_never_above_the_true_minimum(rule_class, smallest, seed):
     mdp, rows, reward = random_model(seed)
     solution = ts.solve(mdp)
     for worst, loss, one in itertools.product((False, True), (0.0, 0.03), (False, True)):
@@ -103,14 +103,14 @@ def test_what_is_proven_necessary_is_never_above_the_true_minimum(kind, smallest
         losses, best = all_losses(rows, reward, start, worst)
         most = loss * abs(best) + 1e-9
         true = min(smallest(np.reshape(t, SHAPE)) for t, x in losses.items() if x <= most)
-        asked = {"start": start, "worst": worst, "classes": [kind]}
+        asked = {"start": start, "worst": worst, "classes": [rule_class]}
         if true == np.inf:
             with pytest.raises(ts.ArgumentError, match="was found in the given classes"):
                 ts.compress(solution, loss, **asked)
             continue
         rule = ts.compress(solution, loss, **asked)
         assert rule.size_needed <= true <= rule.size
-        if loss == 0 and not one and not isinstance(kind, ts.MonotoneSurface):
+        if loss == 0 and not one and not isinstance(rule_class, ts.MonotoneSurface):
             assert rule.size_needed == rule.size == true
 
 
@@ -193,12 +193,12 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
-def test_a_fit_costs_what_it_says_and_its_cuts_are_clear_of_every_state(kind):
+@pytest.mark.parametrize("rule_class", KINDS, ids=lambda k: k.name)
+def test_a_fit_costs_what_it_says_and_its_cuts_are_clear_of_every_state(rule_class):
     rng = np.random.default_rng(3)
     grid = ts.StateGrid(stock=range(6), level=[0.5, 1.5, 4.0], season=["dry", "wet"])
     costs = ts.Costs(grid, (0, 2, 4), rng.random((grid.size, 3)))
-    fits = kind.fit(costs, 40, 0.0)
+    fits = rule_class.fit(costs, 40, 0.0)
     assert fits
     for fitted in fits:
         program = fitted.build_tree(grid)
@@ -307,9 +307,9 @@ def test_a_class_of_ones_own_takes_part(small):
 
 def test_progress_is_told_class_by_class(small):
     told: list[str] = []
-    kinds = [ts.OneAction(), ts.RunLength()]
-    rule = ts.compress(small, 0.0, classes=kinds, progress=told.append)
-    assert [line.split(":")[0] for line in told] == [kind.name for kind in kinds]
+    rule_classes = [ts.OneAction(), ts.RunLength()]
+    rule = ts.compress(small, 0.0, classes=rule_classes, progress=told.append)
+    assert [line.split(":")[0] for line in told] == [rule_class.name for rule_class in rule_classes]
     assert "nothing yet" in told[0]
     assert f"{rule.size} numbers" in told[1]
 
@@ -383,6 +383,15 @@ def test_what_cannot_be_asked_is_refused(small, arguments, said):
         ts.compress(small, **arguments)
 
 
+def test_an_error_names_the_function_that_was_called(small):
+    with pytest.raises(TypeError, match=r"^frontier\(\) got an unexpected .* 'effort'"):
+        ts.frontier(small, 5, effort=None)
+    with pytest.raises(TypeError, match=r"^least_size\(\) got an unexpected .* 'classes'"):
+        ts.least_size(small, 0.1, ts.OneAction(), classes=[ts.OneAction()])
+    with pytest.raises(ts.ArgumentError, match=r"^frontier needs a Solution"):
+        ts.frontier(small.mdp)
+
+
 @pytest.mark.parametrize("max_size", [2.5, "a", -3, 0, True])
 def test_a_frontier_of_no_whole_number_of_numbers_is_refused(small, max_size):
     said = f"max_size must be a whole number, at least 1; got {max_size!r}"
@@ -394,6 +403,8 @@ def test_the_size_that_is_found_does_not_hang_on_the_last_digits_of_a_solution()
     """Costs of several slopes tie, and rounding picks among them; so the next best are judged."""
     mdp = ts.problem("perishable").build()
     methods = ts.PolicyIteration(), ts.ValueIteration(1e-8), ts.InexactPolicyIteration(1e-4)
-    kinds = [ts.OrderUpTo()]
-    found = [ts.compress(ts.solve(mdp, how), loss=0.005, classes=kinds).size for how in methods]
+    rule_classes = [ts.OrderUpTo()]
+    found = [
+        ts.compress(ts.solve(mdp, how), loss=0.005, classes=rule_classes).size for how in methods
+    ]
     assert found == [2, 2, 2]

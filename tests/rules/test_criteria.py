@@ -77,8 +77,8 @@ def test_the_promise_is_kept_and_no_proof_exceeds_the_true_minimum(make, worst):
     losses = losses_of(rows, reward)
     best = abs(float(start @ solution.value.ravel()))
     for loss in (0.0, 0.05, 0.3):
-        kinds = [ts.RunLength(), ts.AxisTree()]
-        rule = ts.compress(solution, loss, start=start, worst=worst, classes=kinds)
+        rule_classes = [ts.RunLength(), ts.AxisTree()]
+        rule = ts.compress(solution, loss, start=start, worst=worst, classes=rule_classes)
         lost = {t: x.max() if worst else start @ x for t, x in losses.items()}
         most = loss * best + 1e-9
         assert lost[tuple(rule.table.ravel())] <= most
@@ -94,8 +94,8 @@ def test_the_promise_is_kept_and_no_proof_exceeds_the_true_minimum(make, worst):
 def test_a_rule_that_never_ends_is_never_taken():
     mdp, *_ = total(0)
     solution = ts.solve(mdp)
-    judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
-    assert judge.evaluate(np.ones(STATES, dtype=int)) is None
+    evaluator = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
+    assert evaluator.evaluate(np.ones(STATES, dtype=int)) is None
     rule = ts.compress(solution, 1e9, relative=False)
     assert rule.table[4] == 0
 
@@ -148,10 +148,12 @@ def test_what_is_done_where_an_average_never_comes_back_is_free(worst):
 
 def test_what_a_rule_of_an_average_loses_is_the_difference_of_the_gains(average):
     solution, rows, reward = average
-    judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
+    evaluator = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
     for table in itertools.product(range(ACTIONS), repeat=STATES):
-        judged, gain = judge.evaluate(np.array(table)), gain_of(rows, reward, table)
-        assert judged.mean == judged.worst == pytest.approx(solution.gain - gain, abs=1e-9)
+        judged, gain = evaluator.evaluate(np.array(table)), gain_of(rows, reward, table)
+        assert (
+            judged.mean_loss == judged.worst_loss == pytest.approx(solution.gain - gain, abs=1e-9)
+        )
         assert judged.visits.sum() == pytest.approx(1.0)
 
 
@@ -160,19 +162,19 @@ def test_a_rule_with_two_averages_has_no_loss_and_is_not_taken():
     reward = np.zeros((STATES, ACTIONS))
     reward[0] = 1.0, 0.9
     solution = ts.solve(ts.MDP.from_arrays(rows, reward, ts.Average(), grid=GRID))
-    judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
-    assert judge.evaluate(np.zeros(STATES, dtype=int)) is None
+    evaluator = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
+    assert evaluator.evaluate(np.zeros(STATES, dtype=int)) is None
     rule = ts.compress(solution, 10.0, relative=False)
     assert rule.table.any()
 
 
 def test_a_loss_relative_to_random_actions_is_that_of_the_gains(average):
     solution, rows, reward = average
-    judge = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
+    evaluator = PolicyEvaluator(solution, np.full(STATES, 1 / STATES))
     taken = rows.mean(axis=0)
     system = np.vstack([taken.T - np.eye(STATES), np.ones(STATES)])
     shares = np.linalg.lstsq(system, np.append(np.zeros(STATES), 1.0), rcond=None)[0]
-    assert judge.compute_random_value() == pytest.approx(float(shares @ reward.mean(axis=1)))
+    assert evaluator.compute_random_value() == pytest.approx(float(shares @ reward.mean(axis=1)))
 
 
 def test_a_difference_of_averages_adds_up_over_the_states(average):

@@ -95,7 +95,7 @@ PLANE = [
     (ts.LinearCuts(), index_size, False, True, False),
     (ts.RunLength(), run_size, True, False, True),
 ]
-IDS = [f"{kind.name}, {getattr(kind, 'work', 0):g}" for kind, *_ in PLANE]
+IDS = [f"{rule_class.name}, {getattr(rule_class, 'work', 0):g}" for rule_class, *_ in PLANE]
 
 
 def drawn_axis(rng: np.random.Generator, n: int, even: bool) -> np.ndarray:
@@ -116,27 +116,29 @@ def drawn_costs(
     return ts.Costs(grid, tuple(range(n_actions)), (costs > 0.3).astype(float) if whole else costs)
 
 
-def check(rng, kind: ts.RuleClass, costs: ts.Costs, tables: np.ndarray, sizes: np.ndarray) -> None:
+def check(
+    rng, rule_class: ts.RuleClass, costs: ts.Costs, tables: np.ndarray, sizes: np.ndarray
+) -> None:
     """What is needed for a target is the least size of all tables that cost no more."""
-    assert kind.why_not_exact(costs) == ""
+    assert rule_class.why_not_exact(costs) == ""
     paid = costs.by_state[np.arange(costs.grid.size), tables].sum(axis=1)
     some = np.isfinite(sizes) & (paid < 40)
     for target in [0.5, *(rng.choice(paid[some], 2) + 1e-9 if some.any() else [])]:
         true = sizes[paid <= target].min(initial=np.inf)
-        fits = kind.fit(costs, 40, target)
-        needed = kind.size_lower_bound(costs, target, 40, fits)
+        fits = rule_class.fit(costs, 40, target)
+        needed = rule_class.size_lower_bound(costs, target, 40, fits)
         assert needed <= min(true, 41)
         within = min(
             (f.size for f in fits if costs.of(f.build_tree(costs.grid)) <= target), default=99
         )
         assert within >= min(true, 99)
-        if needed > 1 and getattr(kind, "work", 2) > 1:
+        if needed > 1 and getattr(rule_class, "work", 2) > 1:
             assert needed == min(true, 41)
 
 
-@pytest.mark.parametrize(("kind", "size", "whole", "even", "listed"), PLANE, ids=IDS)
+@pytest.mark.parametrize(("rule_class", "size", "whole", "even", "listed"), PLANE, ids=IDS)
 def test_what_a_class_proves_on_a_plane_is_the_least_over_all_tables(
-    kind, size, whole, even, listed
+    rule_class, size, whole, even, listed
 ):
     tables = all_tables(SHAPE[0] * SHAPE[1], 2)
     sizes = np.array([size(t.reshape(SHAPE)) for t in tables], dtype=float)
@@ -147,7 +149,7 @@ def test_what_a_class_proves_on_a_plane_is_the_least_over_all_tables(
         if not listed:
             rising = rising[:, np.argsort(np.argsort(x))][:, :, np.argsort(np.argsort(y))]
         costs = drawn_costs(rng, ts.StateGrid(x=x, y=y), 2, whole)
-        check(rng, kind, costs, rising.reshape(len(tables), -1), sizes)
+        check(rng, rule_class, costs, rising.reshape(len(tables), -1), sizes)
 
 
 def line_sizes(values: np.ndarray, tables: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -212,24 +214,27 @@ def test_a_staircase_goes_on_where_one_band_more_saves_nothing():
 def test_states_far_from_zero_are_told_apart(offset):
     grid = ts.StateGrid(t=np.arange(10) + offset, u=range(3))
     table = np.repeat((np.arange(10) >= 4).astype(int), 3)
-    for kind, wanted in ((ts.LinearCuts(), table), (ts.OrderUpTo(), 1 - table)):
+    for rule_class, wanted in ((ts.LinearCuts(), table), (ts.OrderUpTo(), 1 - table)):
         costs = wrong(grid, (0, 1), wanted)
-        fits = kind.fit(costs, 20, 0.5)
+        fits = rule_class.fit(costs, 20, 0.5)
         assert fits[0].cost == 0.0
-        assert kind.size_lower_bound(costs, 0.5, 20, fits) == 1
+        assert rule_class.size_lower_bound(costs, 0.5, 20, fits) == 1
 
 
 def test_an_order_rule_tries_every_level_and_lot_or_says_that_it_does_not():
-    kind, stock = ts.OrderUpTo(), np.arange(700)
+    rule_class, stock = ts.OrderUpTo(), np.arange(700)
     actions = tuple(range(40))
     for level in (351, 352, 353):
         costs = wrong(ts.StateGrid(stock=stock), actions, np.clip(level - stock, 0, 39))
-        assert kind.fit(costs, 20, 0.5)[0].cost == 0.0
-        assert "lots are tried" in kind.why_not_exact(costs)
+        assert rule_class.fit(costs, 20, 0.5)[0].cost == 0.0
+        assert "lots are tried" in rule_class.why_not_exact(costs)
     stock, actions = np.arange(31), tuple(range(21))
     costs = wrong(ts.StateGrid(stock=stock), actions, np.clip(25 - stock, 0, 20) // 10 * 10)
-    assert kind.why_not_exact(costs) == ""
-    assert (kind.fit(costs, 20, 0.5)[-1].size, kind.fit(costs, 20, 0.5)[-1].cost) == (2, 0.0)
+    assert rule_class.why_not_exact(costs) == ""
+    assert (rule_class.fit(costs, 20, 0.5)[-1].size, rule_class.fit(costs, 20, 0.5)[-1].cost) == (
+        2,
+        0.0,
+    )
     fine = ts.StateGrid(stock=np.sqrt(np.arange(150.0)))
     costs = wrong(fine, tuple(range(40)), np.zeros(150, int))
-    assert "levels to order up to are tried" in kind.why_not_exact(costs)
+    assert "levels to order up to are tried" in rule_class.why_not_exact(costs)

@@ -39,15 +39,18 @@ def worth(mdp: ts.MDP, model, table: np.ndarray) -> np.ndarray:
 def test_a_rule_is_judged_as_near_as_asked_by_its_visits_alone(solution, model):
     mdp, start = solution.mdp, np.full(solution.mdp.n_states, 1 / solution.mdp.n_states)
     assert solution.plan.rule_evaluation == "iterative"
-    mean, worst = PolicyEvaluator(solution, start), PolicyEvaluator(solution, start, worst=True)
+    mean, worst = (
+        PolicyEvaluator(solution, start),
+        PolicyEvaluator(solution, start, is_worst_case=True),
+    )
     mean.loss_tolerance, worst.loss_tolerance = 1e-4, 1e-4
     for level in LEVELS:
         table = base_stock(mdp, level)
         lost = solution.value.ravel() - worth(mdp, model, table)
         told = mean.evaluate(table)
-        assert told.mean == pytest.approx(start @ lost, abs=1e-4)
-        assert np.isnan(told.worst)
-        assert worst.evaluate(table).worst == pytest.approx(lost.max(), abs=2e-4)
+        assert told.mean_loss == pytest.approx(start @ lost, abs=1e-4)
+        assert np.isnan(told.worst_loss)
+        assert worst.evaluate(table).worst_loss == pytest.approx(lost.max(), abs=2e-4)
         assert told.visits.sum() == pytest.approx(1 / (1 - mdp.discount), rel=1e-3)
         assert mean.bound_losses_below([table])[0] <= start @ lost
         assert worst.bound_losses_below([table])[0] <= lost.max()
@@ -55,20 +58,20 @@ def test_a_rule_is_judged_as_near_as_asked_by_its_visits_alone(solution, model):
 
 def test_what_is_as_good_as_optimal_loses_nothing_and_is_not_evaluated(solution, monkeypatch):
     start = np.full(solution.mdp.n_states, 1 / solution.mdp.n_states)
-    judge = PolicyEvaluator(solution, start)
-    assert judge.optimal.mean == pytest.approx(0.0, abs=1e-6)
-    monkeypatch.setattr(judge, "_compute_visits", lambda *_: pytest.fail("it was evaluated"))
+    evaluator = PolicyEvaluator(solution, start)
+    assert evaluator.optimal.mean_loss == pytest.approx(0.0, abs=1e-6)
+    monkeypatch.setattr(evaluator, "_compute_visits", lambda *_: pytest.fail("it was evaluated"))
     table = solution.policy.table.ravel().copy()
-    judge.action_loss[7, :] = 0.0  # two actions that nobody can tell apart
+    evaluator.action_loss[7, :] = 0.0  # two actions that nobody can tell apart
     table[7] = (table[7] + 1) % 5
-    assert judge.evaluate(table).mean == 0.0
+    assert evaluator.evaluate(table).mean_loss == 0.0
 
 
 def test_a_promise_is_kept_within_a_time_limit_and_what_surely_breaks_it_is_not_evaluated(
     solution, model
 ):
-    kinds = [ts.OneAction(), ts.OrderUpTo(), ts.RunLength()]
-    rule = ts.compress(solution, 0.01, classes=kinds, time_limit=60.0)
+    rule_classes = [ts.OneAction(), ts.OrderUpTo(), ts.RunLength()]
+    rule = ts.compress(solution, 0.01, classes=rule_classes, time_limit=60.0)
     mean = float((solution.value.ravel() - worth(solution.mdp, model, rule.table.ravel())).mean())
     assert mean <= 0.01 * abs(float(solution.value.mean()))
     assert rule.facts["mean_loss"] >= mean - 1e-9
@@ -83,4 +86,4 @@ def test_a_start_late_in_a_horizon_counts_only_what_is_left():
     table = np.zeros(mdp.n_states, dtype=np.int32)
     told = PolicyEvaluator(solution, start).evaluate(table)
     assert solution.plan.rule_evaluation == "iterative"
-    assert told.mean == pytest.approx(ts.loss(solution, table, start).mean, rel=1e-6)
+    assert told.mean_loss == pytest.approx(ts.loss(solution, table, start).mean, rel=1e-6)

@@ -81,8 +81,8 @@ def test_a_fit_that_the_time_limit_cut_short_proves_nothing(solution):
     told = limited.outcomes[-1]
     assert (told.kind, told.size_needed) == ("slow", 0)
     assert "stopped by the time limit; more time or a larger loss may allow one" in told.explanation
-    for kind in (ts.LinearCuts(), ts.Staircase(), ts.AxisTree()):
-        rule = ts.compress(solution, 0.0, classes=[ts.RunLength(), kind], time_limit=1e-6)
+    for rule_class in (ts.LinearCuts(), ts.Staircase(), ts.AxisTree()):
+        rule = ts.compress(solution, 0.0, classes=[ts.RunLength(), rule_class], time_limit=1e-6)
         assert [o.size_needed for o in rule.outcomes] == [0, 0]
         assert not rule.proven
         assert not any("meets the loss target" in o.explanation for o in rule.outcomes)
@@ -192,11 +192,11 @@ def test_no_size_is_called_needed_that_is_not_whatever_the_axes():
     """Every class under every criterion, against all tables of some dozen tiny models."""
     proven = set()
     for seed in range(4, 44):
-        tiny, found, kinds = tiny_proofs.checked(seed)
+        tiny, found, class_names = tiny_proofs.checked(seed)
         assert not found, (seed, tiny.criterion, tiny.axes, found)
-        proven |= {(tiny.criterion, kind) for kind in kinds}
-    exact = {kind.name for kind in tiny_proofs.KINDS}
-    assert {kind for _, kind in proven} == exact
+        proven |= {(tiny.criterion, class_name) for class_name in class_names}
+    exact = {rule_class.name for rule_class in tiny_proofs.KINDS}
+    assert {class_name for _, class_name in proven} == exact
     assert {criterion for criterion, _ in proven} == set(tiny_proofs.CRITERIA)
 
 
@@ -232,17 +232,17 @@ def test_axes_that_are_nearly_even_prove_nothing_by_those_that_are():
     low = order[: list(order).index(4) + 1]  # up to (1, 1), below (2, 2) and (0, 0)
     forbidden[low, 1] = forbidden[np.setdiff1d(order, low), 0] = 1
     costs = ts.Costs(grid, (0, 1), forbidden)
-    kind = ts.LinearCuts()
-    fits = kind.fit(costs, 5, 0.5)
-    assert kind.why_not_exact(costs) or kind.size_lower_bound(costs, 0.5, 5, fits) <= 2
+    rule_class = ts.LinearCuts()
+    fits = rule_class.fit(costs, 5, 0.5)
+    assert rule_class.why_not_exact(costs) or rule_class.size_lower_bound(costs, 0.5, 5, fits) <= 2
     even = ts.Costs(ts.StateGrid(x=np.arange(3) * 0.1, y=[0, 1, 2]), (0, 1), forbidden)
-    assert not kind.why_not_exact(even)
+    assert not rule_class.why_not_exact(even)
 
 
-@pytest.mark.parametrize("kind", [ts.LinearCuts(), ts.OrderUpTo()])
-def test_values_that_lie_close_together_on_one_axis_are_told_apart(kind):
+@pytest.mark.parametrize("rule_class", [ts.LinearCuts(), ts.OrderUpTo()])
+def test_values_that_lie_close_together_on_one_axis_are_told_apart(rule_class):
     solution = solved({"x": [0.0, 1e-13, 1.0]}, lambda at: at[:, 0] < 1e-14)
-    told = ts.least_size(solution, 0.0, kind)
+    told = ts.least_size(solution, 0.0, rule_class)
     assert (told.size_needed, told.size) == (1, 1)
 
 
@@ -250,14 +250,17 @@ def test_a_tree_for_whole_costs_may_cost_something():
     grid = ts.StateGrid(x=range(3), y=range(3))
     tables = np.array(list(itertools.product((0, 1), repeat=9)))
     leaves = np.array([tiny_proofs.leaves(table.reshape(3, 3)) for table in tables])
-    kind = ts.AxisTree(work=0)  # prices alone
+    rule_class = ts.AxisTree(work=0)  # prices alone
     for seed in range(172, 192):
         by_state = np.random.default_rng(seed).integers(0, 4, size=(9, 2)).astype(float)
         costs = ts.Costs(grid, (0, 1), by_state)
         for target in (0.5, 1.0, 2.5, 4.0):
             within = by_state[np.arange(9), tables].sum(axis=1) <= target
             least = 3 * leaves[within].min(initial=99) - 2
-            assert kind.size_lower_bound(costs, target, 25, kind.fit(costs, 25, target)) <= least
+            assert (
+                rule_class.size_lower_bound(costs, target, 25, rule_class.fit(costs, 25, target))
+                <= least
+            )
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,9 @@ def test_the_promise_is_about_the_large_size(carried):
 
 
 def test_the_plan_of_the_large_size_says_how_it_is_certified(carried):
-    assert carried.solutions[-1].plan.certificate == "whole"
+    assert carried.solutions[-1].plan.certificate_route == "whole"
     large = ts.inventory(max_stock=110_000, max_regime=9, max_demand=9, orders=(0, 4))
-    assert _plan_largest(large, 1e-3).certificate == "blocks"
+    assert _plan_largest(large, 1e-3).certificate_route == "blocks"
 
 
 def test_a_rule_that_loses_too_much_at_the_large_size_is_refused():

@@ -43,8 +43,8 @@ def costs(draw) -> Costs:
 
 
 @given(costs(), st.sampled_from(CLASSES))
-def test_the_sentences_of_a_rule_say_what_it_does_in_every_state(costs, kind):
-    read_back(costs, kind)
+def test_the_sentences_of_a_rule_say_what_it_does_in_every_state(costs, rule_class):
+    read_back(costs, rule_class)
 
 
 @pytest.mark.parametrize("actions", ACTIONS)
@@ -59,9 +59,9 @@ def test_an_order_up_to_sentence_says_what_to_do_where_no_order_fits(actions):
             read_back(Costs(grid, tuple(actions), by_state, action_name="order"), ts.OrderUpTo())
 
 
-def read_back(costs: Costs, kind: ts.RuleClass) -> None:
+def read_back(costs: Costs, rule_class: ts.RuleClass) -> None:
     """Compare each rule's sentence with its actions, in every state."""
-    for fitted in [] if kind.why_not_applicable(costs) else kind.fit(costs, 8, 0.0):
+    for fitted in [] if rule_class.why_not_applicable(costs) else rule_class.fit(costs, 8, 0.0):
         program = fitted.build_tree(costs.grid)
         text = fitted.sentence or describe_tree(program, costs.actions, costs.action_name)
         for point, action in zip(costs.grid.points, program(costs.grid.points), strict=True):

@@ -86,12 +86,12 @@ def test_a_tree_of_thousands_of_levels_becomes_one_split():
 
 def test_our_trees_lose_no_more_than_those_of_cart_at_any_size(solution):
     grid, best = solution.mdp.grid, solution.policy.table.ravel()
-    judge = PolicyEvaluator(solution, np.full(grid.size, 1 / grid.size))
+    evaluator = PolicyEvaluator(solution, np.full(grid.size, 1 / grid.size))
     found = ts.frontier(solution, 3 * 20 - 2, classes=[ts.AxisTree()], relative=False)
     for leaves in range(2, 20):
         cart = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
-        cart.fit(grid.points, best, sample_weight=judge.optimal.visits)
-        theirs = judge.evaluate(cart.predict(grid.points)).mean
+        cart.fit(grid.points, best, sample_weight=evaluator.optimal.visits)
+        theirs = evaluator.evaluate(cart.predict(grid.points)).mean_loss
         ours = min(p.loss for p in found.points if p.size <= 3 * leaves - 2)
         assert ours <= theirs + 1e-12
 
@@ -112,13 +112,13 @@ def test_every_tree_that_is_offered_is_judged_in_a_model_judged_by_loops():
     mdp = ts.MDP.from_arrays(rows, rng.random((80, ACTIONS)), 0.9, grid=axes)
     solution = ts.solve(mdp, plan=make_plan(mdp, rule_evaluation="iterative"))
     grid, best = solution.mdp.grid, solution.policy.table.ravel()
-    judge = PolicyEvaluator(solution, np.full(grid.size, 1 / grid.size))
-    assert not judge.is_small
+    evaluator = PolicyEvaluator(solution, np.full(grid.size, 1 / grid.size))
+    assert not evaluator.is_small
     found = ts.frontier(solution, 3 * 45 - 2, classes=[OnlyOffers()], relative=False)
     for leaves in range(2, 45):
         cart = DecisionTreeClassifier(max_leaf_nodes=leaves, random_state=0)
-        cart.fit(grid.points, best, sample_weight=judge.optimal.visits)
-        theirs = judge.evaluate(cart.predict(grid.points)).mean
+        cart.fit(grid.points, best, sample_weight=evaluator.optimal.visits)
+        theirs = evaluator.evaluate(cart.predict(grid.points)).mean_loss
         ours = min(p.loss for p in found.points if p.size <= 3 * leaves - 2)
         assert ours <= theirs + 1e-6  # what losses of a large model are told apart by
 

@@ -122,5 +122,5 @@ def test_what_is_not_a_tessellation_is_refused_with_the_way_to_make_one(tile):
     solution = SimpleNamespace(policy=None)
     with pytest.raises(ArgumentError, match=r"two tessellations, or a solution .*; a is a Simple"):
         compare(solution, solution)
-    with pytest.raises(ArgumentError, match=r"tessellate\(\.\.\.\) makes; b is a ndarray"):
+    with pytest.raises(ArgumentError, match=r"tessellate\(\.\.\.\) returns; b is a ndarray"):
         compare(tile([0, 1]), np.array([0, 1]))

@@ -155,11 +155,11 @@ def test_every_order_up_to_policy_is_recognised_and_its_levels_bracketed(
 def test_base_stock_holds_exactly_when_some_level_reproduces_each_line(inventory, table):
     actions = (0, 1, 2)
     found = base_stock(inventory(table, actions), "stock")
-    for line, empty in zip(table.T, found.level.empty, strict=True):
+    for line, empty in zip(table.T, found.level.is_empty, strict=True):
         levels = np.arange(-1, 9)
         fits = (order_up_to(levels, range(5), actions) == line[:, None]).all(axis=0).any()
         assert fits == (not empty)
-    assert bool(found) == (not found.level.empty.any())
+    assert bool(found) == (not found.level.is_empty.any())
 
 
 def test_on_one_axis_the_whole_grid_is_the_only_line(tile):
@@ -185,7 +185,7 @@ def test_on_three_axes_each_line_along_the_stock_axis_has_its_own_level(tile, ax
     lines[0, 2, 1] = 1  # level 12: order 12 at stock 0, where 4 clashes with order 12 at stock 3
     t = tile(np.moveaxis(lines, 0, axis), ORDERS)
     broken = base_stock(t, "xyz"[axis])
-    np.testing.assert_array_equal(np.argwhere(broken.level.empty), [[2, 1]])
+    np.testing.assert_array_equal(np.argwhere(broken.level.is_empty), [[2, 1]])
     spots = [np.insert([2, 1], axis, stock) for stock in (3, 0)]
     states = [[np.ravel_multi_index(tuple(spot), t.grid.shape) for spot in spots]]
     np.testing.assert_array_equal(broken.violations, states)

@@ -209,8 +209,8 @@ def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
         relative_loss = 0.0
     else:
         proof = prove_loss(solution, solution.mdp.policy(policy.table))
-        loss_bound = _average_factor(solution) * proof.mean * (1 + 2 * EPS)
-        relative_loss = proof.relative
+        loss_bound = _average_factor(solution) * proof.mean_loss * (1 + 2 * EPS)
+        relative_loss = proof.relative_loss
     value_bound = (
         _optimal_value(solution) - _average_factor(solution) * solution.error_bound - loss_bound
     )
@@ -347,10 +347,10 @@ def describe_learned(session: Session, request: RequestFields) -> dict[str, Any]
         "ties": _count_ties(model, policy),
         "states": wrong.size,
         "summary": "" if proof.certificate is None else proof.certificate.summary(),
-        "mean_loss": proof.mean,
-        "worst_loss": proof.worst,
-        "relative_loss": proof.relative,
-        "loses": _format_loss(proof.mean, proof.relative),
+        "mean_loss": proof.mean_loss,
+        "worst_loss": proof.worst_loss,
+        "relative_loss": proof.relative_loss,
+        "loses": _format_loss(proof.mean_loss, proof.relative_loss),
     }
 
 

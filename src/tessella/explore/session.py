@@ -25,7 +25,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
 from tessella.plot.frame import action_colours
 from tessella.rules.compress import compress
-from tessella.rules.loss_target import ProvenLoss, prove
+from tessella.rules.loss_target import ProvenLoss, prove_loss_bounds
 from tessella.rules.rule import Rule
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solution import Solution
@@ -175,4 +175,6 @@ def _learn(solution: Solution, request: RequestFields) -> PolicyWithProof:
 
 def prove_loss(solution: Solution, policy: Policy) -> ProvenLoss:
     """An upper bound on the loss of a policy, from the model's own start."""
-    return prove(solution, policy, start_distribution(solution.mdp, None, solution.policy))
+    return prove_loss_bounds(
+        solution, policy, start_distribution(solution.mdp, None, solution.policy)
+    )

@@ -29,7 +29,7 @@ from tessella.files import NATURAL_NUMBER, read_errors, read_field, read_json, w
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions, values_of
 from tessella.mdp.checks import raise_for_first
-from tessella.mdp.rule_tree import RuleTree, check_program, node_from_json
+from tessella.mdp.rule_tree import RuleTree, check_rule_tree, node_from_json
 from tessella.numerics import host_fields, with_host_arrays
 
 FORMAT = "tessella policy"
@@ -260,7 +260,7 @@ def read_program(content: Mapping[str, Any], grid: StateGrid, actions: tuple) ->
     """The rule tree in a file, every node of it checked."""
     root = node_from_json(read_field(content, "program", "an object"))
     tree = RuleTree(grid, root, read_field(content, "size", NATURAL_NUMBER))
-    check_program(tree, len(actions))
+    check_rule_tree(tree, len(actions))
     return tree
 
 

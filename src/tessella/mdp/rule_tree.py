@@ -12,7 +12,7 @@
 
 ``If x <= t`` is a split with one cut, and an order-up-to rule a split with a cut for each order.
 Numbers are floats whose shortest decimal text is what is stored. Every cut lies clear of the index
-of every grid state, so that no rounding can turn a decision (``RuleTree.cut_clearance``).
+of every grid state, so that no rounding can change a decision (``RuleTree.cut_clearance``).
 Text axes occur only in ``LabelSplit``, ``Exceptions`` and ``Lookup``; their coordinates are 0, 1,
 2, ... as everywhere. Off the grid, ``Exceptions`` and ``Lookup`` take the nearest state, the others
 the point. Rule files have keys of their own for nodes (``NODE_KEYS``).
@@ -53,7 +53,7 @@ class Split:
 
 @dataclass(frozen=True)
 class LabelSplit:
-    """Ask whether a text axis has one of some labels."""
+    """Test whether a text axis has one of some labels."""
 
     axis: str
     labels: tuple[str, ...]
@@ -63,7 +63,7 @@ class LabelSplit:
 
 @dataclass(frozen=True)
 class Exceptions:
-    """Some states by name, and what all others do."""
+    """Actions of single states, and a node for all others."""
 
     places: tuple[tuple[Any, ...], ...]  # values of all axes, in the grid's order
     actions: tuple[int, ...]  # one for each place
@@ -88,7 +88,7 @@ NODE_KEYS: dict[type, str] = {
     Exceptions: "Except",
     Lookup: "Lookup",
 }
-NODE_CLASSES = {key: kind for kind, key in NODE_KEYS.items()}
+NODE_CLASSES = {key: node_class for node_class, key in NODE_KEYS.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,101 +115,101 @@ class RuleTree:
 
     def _walk(self, points: NDArray, actions: NDArray) -> Iterator[tuple[Node, NDArray]]:
         """Nodes that points reach, each with the rows of these points; ``actions`` is filled."""
-        waiting: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
-        while waiting:
-            node, rows = waiting.pop()
+        stack: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
+        while stack:
+            node, rows = stack.pop()
             yield node, rows
             branch = self._route(node, points, rows, actions)
-            parts = ((child, rows[branch == j]) for j, child in enumerate(children(node)))
-            waiting += [(child, part) for child, part in parts if part.size]
+            parts = ((child, rows[branch == j]) for j, child in enumerate(list_children(node)))
+            stack += [(child, part) for child, part in parts if part.size]
 
     def _route(self, node: Node, points: NDArray, rows: NDArray, actions: NDArray) -> NDArray:
-        """(n,) which child each point in ``rows`` goes to; -1 where ``actions`` has the answer."""
+        """(n,) which child each point in ``rows`` goes to; -1 where ``actions`` is filled."""
         if isinstance(node, Split | LabelSplit):
-            return self._child_index(node, points[rows])
+            return self._find_child_indices(node, points[rows])
         if isinstance(node, Exceptions):
-            named = np.array([self._state_index(place) for place in node.places], dtype=np.int64)
+            named = np.array([self._find_state(place) for place in node.places], dtype=np.int64)
             order = np.argsort(named)
             states = self.grid.nearest(points[rows])
-            at = order[np.minimum(np.searchsorted(named[order], states), len(named) - 1)]
-            found = named[at] == states
-            actions[rows[found]] = np.asarray(node.actions)[at[found]]
-            return np.where(found, -1, 0)
+            matches = order[np.minimum(np.searchsorted(named[order], states), len(named) - 1)]
+            is_named = named[matches] == states
+            actions[rows[is_named]] = np.asarray(node.actions)[matches[is_named]]
+            return np.where(is_named, -1, 0)
         if isinstance(node, Lookup):
-            at = np.searchsorted(
-                node.starts, self._lookup_positions(node.axes, points[rows]), side="right"
+            n_started = np.searchsorted(
+                node.starts, self._find_lookup_positions(node.axes, points[rows]), side="right"
             )
-            actions[rows] = np.asarray(node.actions)[at - 1]
+            actions[rows] = np.asarray(node.actions)[n_started - 1]
         else:
             actions[rows] = node.action
         return np.full(len(rows), -1)
 
-    def _child_index(self, node: Split | LabelSplit, points: NDArray) -> NDArray[np.int64]:
+    def _find_child_indices(self, node: Split | LabelSplit, points: NDArray) -> NDArray[np.int64]:
         """(n,) which child each point goes to."""
         if isinstance(node, Split):
-            return np.searchsorted(node.cuts, self.index(node, points), side="left")
+            return np.searchsorted(node.cuts, self.compute_weighted_sum(node, points), side="left")
         axis = self.grid.axis(node.axis)
         codes = np.clip(np.rint(points[:, axis]), 0, self.grid.shape[axis] - 1).astype(int)
-        inside = np.isin(self.grid.values[axis], node.labels)
-        return np.where(inside[codes], 0, 1)
+        is_inside = np.isin(self.grid.values[axis], node.labels)
+        return np.where(is_inside[codes], 0, 1)
 
-    def index(self, node: Split, points: NDArray) -> NDArray[np.float64]:
+    def compute_weighted_sum(self, node: Split, points: NDArray) -> NDArray[np.float64]:
         """(n,) the weighted sum that ``node`` compares."""
         total = np.zeros(len(points))
         for name, weight in node.weights:
             total = total + weight * points[:, self.grid.axis(name)]
         return total
 
-    def _lookup_positions(self, axes: tuple[str, ...], points: NDArray) -> NDArray[np.int64]:
+    def _find_lookup_positions(self, axes: tuple[str, ...], points: NDArray) -> NDArray[np.int64]:
         """(n,) positions of points in the order of a lookup."""
-        where = np.unravel_index(self.grid.nearest(points), self.grid.shape)
+        indices = np.unravel_index(self.grid.nearest(points), self.grid.shape)
         order = [self.grid.axis(name) for name in axes]
         shape = [self.grid.shape[k] for k in order]
-        return np.ravel_multi_index([where[k] for k in order], shape)
+        return np.ravel_multi_index([indices[k] for k in order], shape)
 
-    def _state_index(self, index: tuple) -> int:
-        return self.grid.state(**dict(zip(self.grid.axes, index, strict=True)))
+    def _find_state(self, values: tuple) -> int:
+        return self.grid.state(**dict(zip(self.grid.axes, values, strict=True)))
 
     @property
     def cut_clearance(self) -> float:
-        """How clear every cut is of the states that come to it, in shares of their index's size."""
+        """The least relative distance of a cut from the index of a state that reaches it."""
         points = self.grid.points
         walk = self._walk(points, np.empty(len(points), dtype=np.int32))
-        return min(self._node_clearance(node, points[rows]) for node, rows in walk)
+        return min(self._compute_clearance(node, points[rows]) for node, rows in walk)
 
-    def _node_clearance(self, node: Node, points: NDArray) -> float:
+    def _compute_clearance(self, node: Node, points: NDArray) -> float:
         if not isinstance(node, Split) or not node.cuts:
             return math.inf
-        index = np.unique(self.index(node, points))
-        at = np.searchsorted(index, node.cuts)
-        below = index[np.maximum(at - 1, 0)]
-        above = index[np.minimum(at, len(index) - 1)]
-        near = np.minimum(np.abs(below - node.cuts), np.abs(above - node.cuts)).min()
-        return float(near / max(np.abs(index).max(), np.abs(node.cuts).max(), 1e-300))
+        sums = np.unique(self.compute_weighted_sum(node, points))
+        positions = np.searchsorted(sums, node.cuts)
+        below = sums[np.maximum(positions - 1, 0)]
+        above = sums[np.minimum(positions, len(sums) - 1)]
+        distance = np.minimum(np.abs(below - node.cuts), np.abs(above - node.cuts)).min()
+        return float(distance / max(np.abs(sums).max(), np.abs(node.cuts).max(), 1e-300))
 
-    def nodes(self) -> Iterator[Node]:
+    def iterate_nodes(self) -> Iterator[Node]:
         """All nodes, parents first."""
-        waiting = [self.root]
-        while waiting:
-            node = waiting.pop()
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
             yield node
-            waiting.extend(reversed(children(node)))
+            stack.extend(reversed(list_children(node)))
 
     @property
     def depth(self) -> int:
-        """The most nodes on the way to an answer."""
+        """The most nodes on a path from the root to an action."""
         level = [self.root]
         depth = 0
         while level:
             depth += 1
-            level = [child for node in level for child in children(node)]
+            level = [child for node in level for child in list_children(node)]
         return depth
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes that are looked at, in the grid's order."""
+        """The axes that the rule depends on, in the grid's order."""
         used: set[str] = set()
-        for node in self.nodes():
+        for node in self.iterate_nodes():
             if isinstance(node, Split):
                 used |= {name for name, _ in node.weights}
             elif isinstance(node, LabelSplit):
@@ -219,7 +219,7 @@ class RuleTree:
         return tuple(name for name in self.grid.axes if name in used)
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def list_children(node: Node) -> tuple[Node, ...]:
     """The nodes directly below, in the order of their branches."""
     if isinstance(node, Split):
         return node.branches
@@ -234,7 +234,7 @@ def is_text_axis(grid: StateGrid, axis: int | str) -> bool:
     return grid.values[position].dtype.kind == "U"
 
 
-def lookup_of_table(axes: tuple[str, ...], table: NDArray) -> Lookup:
+def build_lookup(axes: tuple[str, ...], table: NDArray) -> Lookup:
     """The runs of a flat table of actions."""
     starts = np.concatenate([[0], np.flatnonzero(np.diff(table)) + 1])
     return Lookup(axes, tuple(starts.tolist()), tuple(table[starts].tolist()))
@@ -254,10 +254,10 @@ def _to_json(value: Any) -> Any:
 
 def node_from_json(content: Mapping[str, Any]) -> Node:
     """What ``node_to_json`` wrote."""
-    ((kind, parts),) = content.items()
-    if kind not in NODE_CLASSES:
-        raise PolicyError(f"a program is made of {', '.join(NODE_CLASSES)}", value=f"got {kind!r}")
-    return NODE_CLASSES[kind](**{name: _from_json(value) for name, value in parts.items()})
+    ((key, node_fields),) = content.items()
+    if key not in NODE_CLASSES:
+        raise PolicyError(f"a program is made of {', '.join(NODE_CLASSES)}", value=f"got {key!r}")
+    return NODE_CLASSES[key](**{name: _from_json(value) for name, value in node_fields.items()})
 
 
 def _from_json(value: Any) -> Any:
@@ -266,10 +266,10 @@ def _from_json(value: Any) -> Any:
     return tuple(map(_from_json, value)) if isinstance(value, list) else value
 
 
-def check_program(program: RuleTree, n_actions: int) -> None:
+def check_rule_tree(tree: RuleTree, n_actions: int) -> None:
     """Refuse a tree from a file with a node that could not be evaluated."""
-    checker = _NodeChecker(program.grid, n_actions)
-    for node in program.nodes():
+    checker = _NodeChecker(tree.grid, n_actions)
+    for node in tree.iterate_nodes():
         checker.check(node)
 
 
@@ -295,17 +295,17 @@ class _NodeChecker:
     def _check_split(self, node: Split) -> None:
         cuts = node.cuts
         _require(node, self._are_weights(node.weights), "weighs axes of numbers", node.weights)
-        ascending = _is_tuple_of(cuts, is_finite) and [*cuts] == sorted(cuts)
-        _require(node, ascending, "has ascending cuts", cuts)
-        matching = _is_tuple_of(node.branches, _is_node) and len(node.branches) == len(cuts) + 1
-        _require(node, matching, "has one branch more than cuts", node.branches)
+        is_ascending = _is_tuple_of(cuts, is_finite) and [*cuts] == sorted(cuts)
+        _require(node, is_ascending, "has ascending cuts", cuts)
+        is_complete = _is_tuple_of(node.branches, _is_node) and len(node.branches) == len(cuts) + 1
+        _require(node, is_complete, "has one branch more than cuts", node.branches)
 
     def _check_label_split(self, node: LabelSplit) -> None:
-        _require(node, self._is_axis(node.axis, text=True), "asks about an axis of text", node.axis)
+        _require(node, self._is_axis(node.axis, is_text=True), "tests an axis of text", node.axis)
         are_labels = _is_tuple_of(node.labels, _is_text)
         _require(node, are_labels, "has labels", node.labels)
-        both = _is_node(node.inside) and _is_node(node.outside)
-        _require(node, both, "has two branches", node.outside)
+        has_both = _is_node(node.inside) and _is_node(node.outside)
+        _require(node, has_both, "has two branches", node.outside)
 
     def _check_exceptions(self, node: Exceptions) -> None:
         are_states = _are_states(node.places, self.grid)
@@ -316,30 +316,31 @@ class _NodeChecker:
     def _check_lookup(self, node: Lookup) -> None:
         axes = node.axes
         starts = node.starts
-        distinct = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
-        _require(node, distinct, "is over some of the axes", axes)
+        are_distinct = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
+        _require(node, are_distinct, "is over some of the axes", axes)
         count = math.prod(self.grid.shape[self.grid.axis(name)] for name in axes)
-        inside = _is_tuple_of(starts, lambda s: is_whole(s, 0, count - 1)) and starts[:1] == (0,)
-        ascending = inside and all(low < high for low, high in pairwise(starts))
+        are_positions = _is_tuple_of(starts, lambda s: is_whole(s, 0, count - 1))
+        begins_at_0 = are_positions and starts[:1] == (0,)
+        is_ascending = begins_at_0 and all(low < high for low, high in pairwise(starts))
         requirement = f"has runs that begin in ascending order from 0 to {count - 1}"
-        _require(node, ascending, requirement, starts)
+        _require(node, is_ascending, requirement, starts)
         self._check_actions(node, node.actions, len(starts))
 
     def _check_actions(self, node: Node, actions: Any, count: int) -> None:
         last = self.n_actions - 1
-        known = _is_tuple_of(actions, lambda a: is_whole(a, 0, last)) and len(actions) == count
-        _require(node, known, f"takes {count} of the actions 0..{last}", actions)
+        are_known = _is_tuple_of(actions, lambda a: is_whole(a, 0, last)) and len(actions) == count
+        _require(node, are_known, f"takes {count} of the actions 0..{last}", actions)
 
     def _are_weights(self, weights: Any) -> bool:
         if not _is_tuple_of(weights, lambda w: isinstance(w, tuple) and len(w) == 2):
             return False
-        named = all(self._is_axis(name, text=False) and is_finite(w) for name, w in weights)
-        return named and len(weights) > 0
+        are_valid = all(self._is_axis(name, is_text=False) and is_finite(w) for name, w in weights)
+        return are_valid and len(weights) > 0
 
-    def _is_axis(self, name: object, text: bool | None = None) -> bool:
+    def _is_axis(self, name: object, is_text: bool | None = None) -> bool:
         if not isinstance(name, str) or name not in self.grid.axes:
             return False
-        return text is None or text == is_text_axis(self.grid, name)
+        return is_text is None or is_text == is_text_axis(self.grid, name)
 
 
 def _require(node: Node, holds: bool, requirement: str, value: object) -> None:
@@ -348,12 +349,12 @@ def _require(node: Node, holds: bool, requirement: str, value: object) -> None:
         raise PolicyError(f"{key} in a program {requirement}", value=f"got {value!r:.60}")
 
 
-def _is_tuple_of(given: Any, holds: Callable[[Any], bool]) -> bool:
-    return isinstance(given, tuple) and all(map(holds, given))
+def _is_tuple_of(value: Any, is_valid: Callable[[Any], bool]) -> bool:
+    return isinstance(value, tuple) and all(map(is_valid, value))
 
 
-def _is_node(given: object) -> bool:
-    return isinstance(given, Node)
+def _is_node(value: object) -> bool:
+    return isinstance(value, Node)
 
 
 def _are_states(places: Any, grid: StateGrid) -> bool:
@@ -375,8 +376,8 @@ def _is_text(value: object) -> bool:
 
 
 @cache
-def short_number_between(low: float, high: float) -> float:
-    """The number of fewest digits that lies well between two others: at least a tenth inside.
+def choose_short_number(low: float, high: float) -> float:
+    """The number of fewest digits between two others, a tenth of their distance from both.
 
     The lower one itself where there is none: ``high`` alone lies above it.
     """
@@ -384,17 +385,17 @@ def short_number_between(low: float, high: float) -> float:
     if not step > 0:
         raise PolicyError("a cut lies between two numbers", value=f"got {low} and {high}")
     middle = (low + high) / 2
-    inside = step / 10
+    margin = step / 10
     for digits in range(-math.floor(math.log10(max(abs(low), abs(high), 1e-300))) - 1, 18):
-        near = float(f"{round(middle, digits):.{max(digits, 0)}f}") + 0.0  # never -0
-        if low + inside <= near <= high - inside and near < high:
-            return near
+        rounded = float(f"{round(middle, digits):.{max(digits, 0)}f}") + 0.0  # never -0
+        if low + margin <= rounded <= high - margin and rounded < high:
+            return rounded
     return middle if middle < high else low
 
 
-def leaf_or_split(
+def build_split_or_leaf(
     weights: tuple[tuple[str, float], ...], cuts: tuple[float, ...], branches: tuple[Node, ...]
 ) -> Node:
-    """A split, or the one thing that all its branches say."""
-    same = all(branch == branches[0] for branch in branches)
-    return branches[0] if same else Split(weights, cuts, branches)
+    """A split; where all branches are equal, the branch itself."""
+    are_equal = all(branch == branches[0] for branch in branches)
+    return branches[0] if are_equal else Split(weights, cuts, branches)

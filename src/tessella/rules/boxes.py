@@ -116,8 +116,8 @@ class BoxTreeSolver:
         """(positions, A) cost of each action in each box of a shape."""
         total = self._prefix_sums
         for axis, length in enumerate(shape):
-            before = (slice(None),) * axis
-            total = total[(*before, slice(length, None))] - total[(*before, slice(0, -length))]
+            leading = (slice(None),) * axis
+            total = total[(*leading, slice(length, None))] - total[(*leading, slice(0, -length))]
         total[total < self._rounding_error] = 0.0
         return total
 
@@ -130,15 +130,15 @@ class BoxTreeSolver:
         return sorted(cuts, key=lambda cut: abs(2 * cut[1] / shape[cut[0]] - 1))
 
     def get_halves(
-        self, best: dict, shape: Shape, axis: int, offset: int
+        self, least_costs: dict, shape: Shape, axis: int, offset: int
     ) -> tuple[NDArray, NDArray]:
-        """(..., positions) what is known of both parts of each box of a shape, cut at one place."""
+        """(..., positions) least costs of both parts of each box of a shape, cut at one place."""
         low, high, _ = _split_box(shape, shape, axis, offset)
         n_positions = self.shape[axis] - shape[axis] + 1
-        behind = (slice(None),) * (len(shape) - axis - 1)
-        first = (..., slice(0, n_positions), *behind)
-        second = (..., slice(offset, offset + n_positions), *behind)
-        return best[low][first], best[high][second]
+        trailing = (slice(None),) * (len(shape) - axis - 1)
+        first = (..., slice(0, n_positions), *trailing)
+        second = (..., slice(offset, offset + n_positions), *trailing)
+        return least_costs[low][first], least_costs[high][second]
 
     def solve_for_price(self, price: float) -> tuple[float, BoxTree]:
         """The least cost plus price for each leaf, and a tree that has it."""
@@ -201,7 +201,7 @@ class BoxTreeSolver:
             for k, cost in enumerate(costs)
         ]
 
-    def _solve_shape(self, best: dict, shape: Shape, max_leaves: int) -> NDArray:
+    def _solve_shape(self, least_costs: dict, shape: Shape, max_leaves: int) -> NDArray:
         """(k, positions) least cost of boxes of a shape with 1, 2, ... leaves or fewer.
 
         It ends where the cost is 0 for all of them.
@@ -212,7 +212,8 @@ class BoxTreeSolver:
             return single_leaf[None]
         least = np.repeat(single_leaf[None], max_leaves, axis=0)
         pairs = [
-            self.get_halves(best, shape, axis, offset) for axis, offset in self.list_cuts(shape)
+            self.get_halves(least_costs, shape, axis, offset)
+            for axis, offset in self.list_cuts(shape)
         ]
         if least.size * len(pairs) < STACKED_MAX_ENTRIES:
             _minimise_stacked(least.reshape(max_leaves, -1), pairs)
@@ -272,7 +273,10 @@ def prune_trees(
         split_region: (region, cut) -> both parts.
         compute_costs: region -> (A,) cost of each action in all of it.
     """
-    roots = [_weigh_tree(tree, max_leaves, region, split_region, compute_costs) for tree in trees]
+    roots = [
+        _compute_subtree_costs(tree, max_leaves, region, split_region, compute_costs)
+        for tree in trees
+    ]
     longest = max((len(root.least_costs) for root in roots), default=0)
     if not longest:
         return []
@@ -287,10 +291,10 @@ def prune_trees(
     return results
 
 
-def _weigh_tree(
+def _compute_subtree_costs(
     tree: BoxTree, max_leaves: int, region: Any, split_region: Callable, compute_costs: Callable
-) -> WeighedNode:
-    """What every part of a tree costs with 1, 2, ... leaves."""
+) -> SubtreeCosts:
+    """The least costs of every subtree with 1, 2, ... leaves."""
 
     def get_children(box: tuple) -> tuple | None:
         node, subregion = box
@@ -299,7 +303,7 @@ def _weigh_tree(
         low, high = split_region(subregion, node)
         return (node.below, low), (node.above, high)
 
-    def combine(box: tuple, children: list[WeighedNode]) -> WeighedNode:
+    def combine(box: tuple, children: list[SubtreeCosts]) -> SubtreeCosts:
         costs = compute_costs(box[1])
         least = costs.min()[None]
         lower_leaves = np.zeros(1, dtype=int)
@@ -307,14 +311,14 @@ def _weigh_tree(
             least, lower_leaves = _combine_leaves(
                 costs.min(), children[0].least_costs, children[1].least_costs, max_leaves
             )
-        return WeighedNode(box[0], int(costs.argmin()), least, lower_leaves, tuple(children))
+        return SubtreeCosts(box[0], int(costs.argmin()), least, lower_leaves, tuple(children))
 
     return fold_tree((tree, region), get_children, combine)
 
 
 @dataclass(frozen=True, eq=False)
-class WeighedNode:
-    """A part of a tree with its least costs.
+class SubtreeCosts:
+    """A subtree with its least costs.
 
     Attributes:
         action: the cheapest for all of it.
@@ -326,7 +330,7 @@ class WeighedNode:
     action: int
     least_costs: NDArray[np.float64]
     lower_leaves: NDArray[np.int64]
-    children: tuple[WeighedNode, ...]
+    children: tuple[SubtreeCosts, ...]
 
 
 def _combine_leaves(
@@ -346,18 +350,18 @@ def _combine_leaves(
     return np.minimum.accumulate(least), lower_leaves
 
 
-def _extract_tree(root: WeighedNode, k: int, cache: dict) -> BoxTree:
+def _extract_tree(root: SubtreeCosts, k: int, cache: dict) -> BoxTree:
     """The cheapest part of a tree with at most ``k + 1`` leaves; ``cache`` has parts of it."""
 
-    def divide(box: tuple[WeighedNode, int]) -> BoxLeaf | Division:
-        weighed, k = box
-        least = weighed.least_costs
+    def divide(box: tuple[SubtreeCosts, int]) -> BoxLeaf | Division:
+        subtree, k = box
+        least = subtree.least_costs
         k = int(np.argmax(least <= least[min(k, len(least) - 1)]))
-        if k == 0 or isinstance(weighed.node, BoxLeaf):
-            return BoxLeaf(weighed.action)
-        j = int(weighed.lower_leaves[k])
-        low, high = weighed.children
-        return weighed.node.axis, weighed.node.position, (low, j), (high, k - 1 - j)
+        if k == 0 or isinstance(subtree.node, BoxLeaf):
+            return BoxLeaf(subtree.action)
+        j = int(subtree.lower_leaves[k])
+        low, high = subtree.children
+        return subtree.node.axis, subtree.node.position, (low, j), (high, k - 1 - j)
 
     return _grow_tree((root, k), divide, cache)
 
@@ -365,7 +369,7 @@ def _extract_tree(root: WeighedNode, k: int, cache: dict) -> BoxTree:
 def _grow_tree(
     root: tuple, divide: Callable[[Any], BoxLeaf | Division], cache: dict[tuple, BoxTree]
 ) -> BoxTree:
-    """A tree from the root: ``divide`` makes a box a leaf, or says how it is cut.
+    """A tree from the root: ``divide`` returns a leaf, or how a box is cut.
 
     Trees of boxes that are in ``cache`` are taken from there, and new ones added.
     """

@@ -86,7 +86,7 @@ def derive_necessary_conditions(
     limit = loss_target.effective_limit
     loss_bounds = bound_action_losses_below(evaluator)
     conditions = []
-    if loss_target.worst and not evaluator.is_average:
+    if loss_target.is_worst_case and not evaluator.is_average:
         conditions.append(NecessaryCondition((loss_bounds > limit).astype(float), 0.5, True))
     visits = bound_unavoidable_visits(evaluator, loss_bounds, limit)
     costs = _multiply_visits(visits, loss_bounds)
@@ -126,7 +126,7 @@ def bound_unavoidable_visits(
 
 def bound_visits_below(evaluator: PolicyEvaluator, allowed: NDArray) -> NDArray[np.float64]:
     """(S,) m of sets A, (S, A)."""
-    rows = np.where(allowed.T[:, :, None], evaluator.rows, np.inf).min(axis=0)
+    rows = np.where(allowed.T[:, :, None], evaluator.transition, np.inf).min(axis=0)
     rows[~np.isfinite(rows)] = 0.0
     if evaluator.is_average:
         return _bound_shares_below(rows)
@@ -222,7 +222,7 @@ class BranchAndBound:
         size = max(self.size_needed, 1)
         node = self._root
         if node is not None and not self._is_time_up():
-            size = max(size, self._fits(rule_class, max_size, node)[1])
+            size = max(size, self._fit_node(rule_class, max_size, node)[1])
         if self._is_time_up():
             return
         while size <= max_size:
@@ -242,7 +242,10 @@ class BranchAndBound:
         stack: list[BranchNode | None] = [self._root]
         while stack:
             node = stack.pop()
-            fits, needed = ([], size + 1) if node is None else self._fits(rule_class, size, node)
+            fits: list[Candidate] = []
+            needed = size + 1
+            if node is not None:
+                fits, needed = self._fit_node(rule_class, size, node)
             if self._is_time_up() or self.nodes_left <= 0:
                 return False
             self.nodes_left -= 1
@@ -266,10 +269,10 @@ class BranchAndBound:
         table = self.evaluator.solution.policy.table.ravel()
         return self._tighten(self.evaluator.feasible, table.astype(np.int64))
 
-    def _fits(
+    def _fit_node(
         self, rule_class: RuleClass, max_size: int, node: BranchNode
     ) -> tuple[list[Candidate], int]:
-        """Rules of at most so many numbers in a node, and how many numbers are needed there.
+        """Rules of at most so many numbers in a node, and a lower bound on the numbers there.
 
         A class may be exact for the costs of some nodes only, as run-length tables are.
         """
@@ -280,12 +283,12 @@ class BranchAndBound:
         return candidates, rule_class.size_lower_bound(costs, node.target, max_size, candidates)
 
     def _tighten(self, allowed: NDArray, table: NDArray) -> BranchNode | None:
-        """A node with all that its bounds forbid; None if nothing is left of it."""
+        """A node without the actions that its bounds rule out; None if no action is left."""
         limit = self.loss_target.limit * (1 + 1e-9)
         minimum = self._minimise_loss(allowed, table)
         min_visits = self._unavoidable_visits
         for _ in range(NODE_TIGHTENING_MAX_ROUNDS):
-            if self.loss_target.worst:
+            if self.loss_target.is_worst_case:
                 loss_bounds = minimum.loss[:, None] + minimum.excess
             else:
                 min_visits = np.maximum(
@@ -306,7 +309,7 @@ class BranchAndBound:
     def _make_node(
         self, allowed: NDArray, minimum: MinimumLoss, min_visits: NDArray, limit: float
     ) -> BranchNode | None:
-        if self.loss_target.worst:
+        if self.loss_target.is_worst_case:
             return BranchNode(allowed, minimum, min_visits, (~allowed).astype(float), 0.5)
         slack = limit - float(self.evaluator.start @ minimum.loss)
         if slack < 0:
@@ -370,23 +373,25 @@ class BranchAndBound:
 
     def _evaluate_table(self, costs: NDArray, table: NDArray) -> tuple[NDArray, NDArray]:
         """(S,) discounted costs of a table, and (S, A) those of another action for once."""
-        loss = self.evaluator.discounted_sum(table, costs[np.arange(len(costs)), table])
-        return loss, costs + self.evaluator.mdp.discount * self.evaluator.expected_next(loss)
+        loss = self.evaluator.compute_discounted_sums(table, costs[np.arange(len(costs)), table])
+        return loss, costs + self.evaluator.mdp.discount * self.evaluator.compute_expected_next(
+            loss
+        )
 
     @cached_property
     def _unavoidable_visits(self) -> NDArray[np.float64]:
         """(S,) lower bounds on the visits of every policy that meets the loss target on average."""
         visits = np.zeros(len(self._action_loss))
-        if self.loss_target.worst:
+        if self.loss_target.is_worst_case:
             return visits
         optimal_visits = self.evaluator.optimal.visits
-        stakes = optimal_visits * np.where(
+        weighted_losses = optimal_visits * np.where(
             np.isfinite(self._action_loss), self._action_loss, 0.0
         ).max(axis=1)
-        for s in np.argsort(-stakes)[
-            : min(VISIT_BOUND_STATE_TARGETS // len(stakes), VISIT_BOUND_MAX_TARGETS)
+        for s in np.argsort(-weighted_losses)[
+            : min(VISIT_BOUND_STATE_TARGETS // len(weighted_losses), VISIT_BOUND_MAX_TARGETS)
         ]:
-            if stakes[s] > 0:
+            if weighted_losses[s] > 0:
                 visits[s] = max(
                     self._bound_visits(int(s), price_share, float(optimal_visits[s]))
                     for price_share in LOSS_PRICE_SHARES

@@ -1,10 +1,10 @@
-"""Greedy trees: CART, on the cheapest action of every state, each weighted by what is at stake.
+"""Greedy trees: CART, on the cheapest action of every state, each weighted by its cost margin.
 
-    stake(s) = second-lowest less lowest cost,    or 1 where it is not 0
+    margin(s) = second-lowest less lowest cost,    or 1 where it is not 0
 
-It grows one cut at a time and looks at no later one, so it proves nothing, and on a grid of any
-size it takes no longer than sorting. What it is good for here: its cuts, of which the cheapest
-trees of every size are taken (``Boxes.prune_trees``).
+It grows one cut at a time without looking ahead, so it proves nothing, and on a grid of any size it
+takes no longer than sorting. Its cuts are used: ``boxes.prune_trees`` takes the cheapest trees of
+every size from them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, fold_tree
-from tessella.rules.rule_class import compute_stakes
+from tessella.rules.rule_class import compute_cost_margins
 
-MIN_RELATIVE_WEIGHT = 1e-9  # of the usual stake: states with nothing at stake still count
+MIN_RELATIVE_WEIGHT = 1e-9  # of the mean margin: states with a margin of 0 still count
 PRUNING_PATH_MAX_STATES = 5_000  # states, up to which trees are pruned by prices
 PRUNING_PATH_MAX_PRICES = 40  # prices that trees are pruned by
 
@@ -30,9 +30,9 @@ def grow_cart_trees(
 
     A cut's ``axis`` is a column of ``positions``.
     """
-    stakes = compute_stakes(costs)
-    if stakes.any() and max_leaves > 1:
-        for weights in (stakes, (stakes > 0).astype(float)):
+    margins = compute_cost_margins(costs)
+    if margins.any() and max_leaves > 1:
+        for weights in (margins, (margins > 0).astype(float)):
             yield _truncate_tree(_fit_cart(positions, costs, weights, max_leaves), 2 * max_leaves)
 
 
@@ -43,16 +43,16 @@ def grow_nested_trees(
 
     Then those of its cost-complexity path: grown to the end, and cut back more and more.
     """
-    stakes = compute_stakes(costs)
-    if not stakes.any() or max_leaves < 2:
+    margins = compute_cost_margins(costs)
+    if not margins.any() or max_leaves < 2:
         return
-    classifier = _fit_cart(positions, costs, stakes, max_leaves)
+    classifier = _fit_cart(positions, costs, margins, max_leaves)
     for k in range(1, classifier.get_n_leaves() + 1):
         yield _truncate_tree(classifier, 2 * k - 1)
     if len(positions) > PRUNING_PATH_MAX_STATES:
         return
-    for alpha in _list_pruning_prices(positions, costs, stakes):
-        pruned = _fit_cart(positions, costs, stakes, None, alpha)
+    for alpha in _list_pruning_prices(positions, costs, margins):
+        pruned = _fit_cart(positions, costs, margins, None, alpha)
         if pruned.get_n_leaves() <= max_leaves:
             yield _truncate_tree(pruned, pruned.tree_.node_count)
 

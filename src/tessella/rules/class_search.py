@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tessella.errors import counted
 from tessella.rules.branch_and_bound import BranchAndBound, NecessaryCondition
-from tessella.rules.candidates import candidates, imitations
+from tessella.rules.candidates import generate_candidates, generate_imitations
 from tessella.rules.rule import ClassOutcome, FrontierPoint
 from tessella.rules.rule_class import Costs, RuleClass
 from tessella.rules.search import ClassSearch, Search
@@ -28,69 +28,74 @@ def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
         search.outcomes.append(ClassOutcome(rule_class.name, None, 0, why_not))
         return
     n_tried_before = search.n_tried
-    task = ClassSearch(search, rule_class, max_size)
+    class_search = ClassSearch(search, rule_class, max_size)
     if search.wants_frontier:  # rules of all sizes first, and proofs with what time is left
-        task.select(imitations(task))
-        task.select(candidates(task))
-    prove_size_lower_bound(task)
-    if task.size_needed <= max_size and not search.wants_frontier:
-        task.select(candidates(task))
-    search.outcomes.append(_summarise(task, n_tried_before))
-    if search.report is not None:
-        search.report(_describe_progress(task))
+        class_search.select(generate_imitations(class_search))
+        class_search.select(generate_candidates(class_search))
+    prove_size_lower_bound(class_search)
+    if class_search.size_needed <= max_size and not search.wants_frontier:
+        class_search.select(generate_candidates(class_search))
+    search.outcomes.append(_summarise(class_search, n_tried_before))
+    if search.progress is not None:
+        search.progress(_describe_progress(class_search))
 
 
-def prove_size_lower_bound(task: ClassSearch) -> None:
+def prove_size_lower_bound(class_search: ClassSearch) -> None:
     """Set ``size_needed`` to the largest size that the conditions rule out, plus one.
 
     The rules fitted on the way are evaluated. Once the time is up it is 0: a fit that may have been
     cut short rules out nothing.
     """
     bound = 0
-    for condition in task.search.conditions:
-        costs = _make_condition_costs(task, condition)
-        if task.rule_class.is_infeasible(costs, condition.target):
-            task.size_needed = task.max_size + 1
+    for condition in class_search.search.conditions:
+        costs = _make_condition_costs(class_search, condition)
+        if class_search.rule_class.is_infeasible(costs, condition.target):
+            class_search.size_needed = class_search.max_size + 1
             return
-        if task.rule_class.why_not_exact(costs):
+        if class_search.rule_class.why_not_exact(costs):
             continue
-        fitted = task.rule_class.fit(costs, task.max_size, condition.target)
-        class_bound = task.rule_class.size_lower_bound(
-            costs, condition.target, task.max_size, fitted
+        fitted = class_search.rule_class.fit(costs, class_search.max_size, condition.target)
+        class_bound = class_search.rule_class.size_lower_bound(
+            costs, condition.target, class_search.max_size, fitted
         )
-        is_cut_short = task.search.is_class_time_up
-        task.select(task.choose(fitted))
+        is_cut_short = class_search.search.is_class_time_up
+        class_search.select(class_search.choose_candidates(fitted))
         if is_cut_short:
             return
         bound = max(bound, class_bound)
-    task.size_needed = bound
+    class_search.size_needed = bound
 
 
-def _make_condition_costs(task: ClassSearch, condition: NecessaryCondition) -> Costs:
+def _make_condition_costs(class_search: ClassSearch, condition: NecessaryCondition) -> Costs:
     """The costs of a condition, without axes that no rule of the class needs."""
-    costs = task.search.make_costs(condition.costs)
-    if not (condition.is_zero_one and task.rule_class.closed_under_slicing):
+    costs = class_search.search.make_costs(condition.costs)
+    if not (condition.is_zero_one and class_search.rule_class.closed_under_slicing):
         return costs
     fewer = costs.drop_irrelevant_axes()
-    return costs if task.rule_class.why_not_applicable(fewer) else fewer
+    return costs if class_search.rule_class.why_not_applicable(fewer) else fewer
 
 
-def raise_size_lower_bound(task: ClassSearch, max_nodes: float) -> None:
+def raise_size_lower_bound(class_search: ClassSearch, max_nodes: float) -> None:
     """The same by branch and bound: sizes from ``size_needed`` on, until one is not ruled out.
 
     A rule that is found on the way is kept, and then its size is the one that is needed.
     """
-    search = task.search
-    if task.rule_class.why_not_exact(search.first_costs):
+    search = class_search.search
+    if class_search.rule_class.why_not_exact(search.first_condition_costs):
         return
     if not BranchAndBound.is_applicable(search.evaluator, search.loss_target):
         return
     deadline = min(search.deadline, search.class_deadline)
     solver = BranchAndBound(
-        search.evaluator, search.loss_target, search.losses, task.size_needed, deadline, max_nodes
+        search.evaluator,
+        search.loss_target,
+        search.losses,
+        class_search.size_needed,
+        deadline,
+        max_nodes,
     )
-    task.select(solver.branches(task.rule_class, task.max_size))
-    task.size_needed = solver.size_needed
+    class_search.select(solver.branches(class_search.rule_class, class_search.max_size))
+    class_search.size_needed = solver.size_needed
 
 
 def tighten_outcome(search: Search, rule_class: RuleClass, best: FrontierPoint) -> None:
@@ -99,74 +104,79 @@ def tighten_outcome(search: Search, rule_class: RuleClass, best: FrontierPoint) 
     previous = search.outcomes[index]
     if not 0 < previous.size_needed < best.size:
         return
-    task = ClassSearch(search, rule_class, best.size - 1, previous.size_needed)
-    raise_size_lower_bound(task, BranchAndBound.compute_node_budget(search.evaluator))
-    smallest = task.best or best
+    class_search = ClassSearch(search, rule_class, best.size - 1, previous.size_needed)
+    raise_size_lower_bound(class_search, BranchAndBound.compute_node_budget(search.evaluator))
+    smallest = class_search.best or best
     search.outcomes[index] = replace(
-        previous, size=smallest.size, size_needed=min(task.size_needed, smallest.size)
+        previous, size=smallest.size, size_needed=min(class_search.size_needed, smallest.size)
     )
 
 
 def explain_inapplicable(search: Search, rule_class: RuleClass) -> str:
     """Why a class has no rules for this model; empty where it has."""
-    why = rule_class.why_not_applicable(search.first_costs)
+    why = rule_class.why_not_applicable(search.first_condition_costs)
     return f"the class does not apply: {why}" if why else ""
 
 
-def _summarise(task: ClassSearch, n_tried_before: int) -> ClassOutcome:
+def _summarise(class_search: ClassSearch, n_tried_before: int) -> ClassOutcome:
     """What became of a class."""
-    search = task.search
-    costs = _make_condition_costs(task, search.conditions[0])
-    remarks = [task.rule_class.why_not_exact(costs)]
-    best = task.best
-    size_needed = task.size_needed
-    is_ruled_out = size_needed > task.max_size and not search.wants_frontier
+    search = class_search.search
+    costs = _make_condition_costs(class_search, search.conditions[0])
+    remarks = [class_search.rule_class.why_not_exact(costs)]
+    best = class_search.best
+    size_needed = class_search.size_needed
+    is_ruled_out = size_needed > class_search.max_size and not search.wants_frontier
     if best is not None and size_needed > best.size:
         size_needed = 0
         remarks.append(CONTRADICTION_TEXT)
     elif is_ruled_out:
-        remarks.append(_describe_ruled_out(task, costs))
+        remarks.append(_describe_ruled_out(class_search, costs))
     if best is None and not is_ruled_out:
-        rules = f"rules of up to {counted(task.max_size, 'number')}"
+        rules = f"rules of up to {counted(class_search.max_size, 'number')}"
         remarks.append(describe_effort(search, rules, n_tried_before))
     suggestion = "a larger `max_size`" if search.wants_frontier else "a larger loss"
-    remarks.append(describe_ending(task, suggestion))
-    return make_outcome(task, size_needed, remarks)
+    remarks.append(describe_ending(class_search, suggestion))
+    return make_outcome(class_search, size_needed, remarks)
 
 
-def make_outcome(task: ClassSearch, size_needed: int, remarks: list[str]) -> ClassOutcome:
-    best = task.best
+def make_outcome(class_search: ClassSearch, size_needed: int, remarks: list[str]) -> ClassOutcome:
+    best = class_search.best
     size = None if best is None else best.size
-    return ClassOutcome(task.rule_class.name, size, size_needed, "; ".join(filter(None, remarks)))
+    return ClassOutcome(
+        class_search.rule_class.name, size, size_needed, "; ".join(filter(None, remarks))
+    )
 
 
-def _describe_ruled_out(task: ClassSearch, costs: Costs) -> str:
-    is_whole_class = task.rule_class.max_size(task.search.first_costs) <= task.max_size
-    target = task.search.conditions[0].target
-    if is_whole_class or task.rule_class.is_infeasible(costs, target):
+def _describe_ruled_out(class_search: ClassSearch, costs: Costs) -> str:
+    is_whole_class = (
+        class_search.rule_class.max_size(class_search.search.first_condition_costs)
+        <= class_search.max_size
+    )
+    target = class_search.search.conditions[0].target
+    if is_whole_class or class_search.rule_class.is_infeasible(costs, target):
         return "no rule of this class meets the loss target"
-    return f"none with {counted(task.max_size, 'number')} or fewer meets the loss target"
+    return f"none with {counted(class_search.max_size, 'number')} or fewer meets the loss target"
 
 
-def _describe_progress(task: ClassSearch) -> str:
-    best = task.best
+def _describe_progress(class_search: ClassSearch) -> str:
+    best = class_search.best
     text = "nothing yet"
     if best is not None:
         text = f"{counted(best.size, 'number')}, loss {best.loss:.4g}"
-    n_evaluated = task.search.evaluator.n_evaluated
-    return f"{task.rule_class.name}: {text}; {n_evaluated:,} rules evaluated"
+    n_evaluated = class_search.search.evaluator.n_evaluated
+    return f"{class_search.rule_class.name}: {text}; {n_evaluated:,} rules evaluated"
 
 
 def describe_effort(search: Search, rules: str, n_tried_before: int = 0) -> str:
-    """How many rules were tried; empty for none, which says nothing of the work done."""
+    """How many rules were tried; empty for none."""
     count = search.n_tried - n_tried_before
     return f"{rules} tried: {count:,}" if count else ""
 
 
-def describe_ending(task: ClassSearch, suggestion: str) -> str:
+def describe_ending(class_search: ClassSearch, suggestion: str) -> str:
     """How a search ended, and where it found nothing, what may help: ``suggestion``."""
-    stopped = "stopped by the time limit" if task.search.is_class_time_up else ""
-    if task.best is not None:
+    stopped = "stopped by the time limit" if class_search.search.is_class_time_up else ""
+    if class_search.best is not None:
         return stopped
     hint = f"{suggestion} may allow one"
     return f"{stopped}; more time or {hint}" if stopped else hint

@@ -1,11 +1,11 @@
-"""A rule as comparisons: what exports write, and what sentences say.
+"""A rule as comparisons: what exports and sentences are written from.
 
     Lookup  ->  splits along its axes, one after the other, with equal neighbours joined
     Split   ->  the same without the branches that no point between the axes' ends can take
 
 ``to_comparisons`` gives a tree of Leaf, Split, LabelSplit and Exceptions. A point off the grid was
-moved to the ends of the axes before (or refused); a *place* of an axis is what is nearest to its
-value: above the midpoint to the value below, up to and with the midpoint to the value above.
+moved to the ends of the axes before (or refused). The numbers nearest to a value of an axis are
+those above the midpoint to the value below, up to and including the midpoint to the value above.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tessella.mdp.rule_tree import (
     Node,
     RuleTree,
     Split,
-    children,
+    build_lookup,
     is_text_axis,
-    lookup_of_table,
+    list_children,
 )
 
 Weights = tuple[tuple[str, float], ...]
@@ -63,7 +63,7 @@ def to_rule_tree(policy: Policy) -> RuleTree:
     """The tree of a rule; of any other policy, its table as runs."""
     if isinstance(policy.rule, RuleTree):
         return policy.rule
-    root = lookup_of_table(policy.grid.axes, policy.table.ravel())
+    root = build_lookup(policy.grid.axes, policy.table.ravel())
     return RuleTree(policy.grid, root, policy.size)
 
 
@@ -109,7 +109,7 @@ def _split_table(grid: StateGrid, axes: tuple[str, ...], table: NDArray, shape: 
     )
     if not changed.size:
         return branches[0]
-    cuts = tuple(midpoint(float(numbers[i]), float(numbers[i + 1])) for i in changed)
+    cuts = tuple(compute_midpoint(float(numbers[i]), float(numbers[i + 1])) for i in changed)
     return Split(((axes[0], 1.0),), cuts, branches)
 
 
@@ -145,25 +145,25 @@ def _list_reachable_branches(grid: StateGrid, node: Split) -> list[int]:
     low = 0.0
     high = 0.0
     for name, weight in node.weights:
-        ends = sorted(weight * x for x in axis_ends(grid, name))
+        ends = sorted(weight * x for x in get_axis_ends(grid, name))
         low += ends[0]
         high += ends[1]
     limits = pairwise([-math.inf, *node.cuts, math.inf])
     return [j for j, (a, b) in enumerate(limits) if a < b and a < high and b >= low]
 
 
-def single_axis(weights: Weights) -> str | None:
+def get_single_axis(weights: Weights) -> str | None:
     """The axis of a sum that is a coordinate and nothing else."""
     return weights[0][0] if len(weights) == 1 and weights[0][1] == 1.0 else None
 
 
-def axis_ends(grid: StateGrid, name: str) -> tuple[float, float]:
+def get_axis_ends(grid: StateGrid, name: str) -> tuple[float, float]:
     """The ends of an axis."""
     numbers = grid.numbers[grid.axis(name)]
     return float(numbers.min()), float(numbers.max())
 
 
-def midpoint(low: float, high: float) -> float:
+def compute_midpoint(low: float, high: float) -> float:
     """Halfway between two numbers, never as high as the higher."""
     middle = low / 2 + high / 2
     return middle if low <= middle < high else low
@@ -172,24 +172,28 @@ def midpoint(low: float, high: float) -> float:
 def list_finite_ends(condition: SumRange) -> list[tuple[str, float]]:
     """``(">", low)`` and ``("<=", high)``, without ends that are infinite."""
     ends = [(">", condition.low), ("<=", condition.high)]
-    return [(test, end) for test, end in ends if math.isfinite(end)]
+    return [(comparison, end) for comparison, end in ends if math.isfinite(end)]
 
 
-def nearest_cell(grid: StateGrid, index: tuple[Any, ...]) -> tuple[Condition, ...]:
-    """What is nearest to one state of the grid."""
+def list_nearest_conditions(grid: StateGrid, state: tuple[Any, ...]) -> tuple[Condition, ...]:
+    """The conditions under which a point is nearest to one state of the grid."""
     return tuple(
         LabelSet(name, (str(value),))
         if is_text_axis(grid, name)
-        else _nearest_range(grid, name, float(value))
-        for name, value in zip(grid.axes, index, strict=True)
+        else _make_nearest_range(grid, name, float(value))
+        for name, value in zip(grid.axes, state, strict=True)
     )
 
 
-def _nearest_range(grid: StateGrid, name: str, value: float) -> SumRange:
+def _make_nearest_range(grid: StateGrid, name: str, value: float) -> SumRange:
     numbers = np.sort(grid.numbers[grid.axis(name)]).tolist()
     index = int(np.argmin(np.abs(np.asarray(numbers) - value)))
-    low = midpoint(numbers[index - 1], numbers[index]) if index else -math.inf
-    high = midpoint(numbers[index], numbers[index + 1]) if index + 1 < len(numbers) else math.inf
+    low = compute_midpoint(numbers[index - 1], numbers[index]) if index else -math.inf
+    high = (
+        compute_midpoint(numbers[index], numbers[index + 1])
+        if index + 1 < len(numbers)
+        else math.inf
+    )
     return SumRange(((name, 1.0),), low, high)
 
 
@@ -202,9 +206,9 @@ def iterate_branches(node: Split) -> Iterator[tuple[SumRange, Node]]:
 
 @dataclass(frozen=True)
 class BranchTest:
-    """``if sum <test> cut``, do ``node`` and be done; without a test, do it in any case."""
+    """``if sum <comparison> cut``, take ``node``; without a comparison, take it in any case."""
 
-    test: str  # "<=", ">" or ""
+    comparison: str  # "<=", ">" or ""
     cut: float
     node: Node
 
@@ -214,7 +218,7 @@ def list_branch_tests(node: Split) -> list[BranchTest]:
 
     Nested within one another, only branches with at most half of the leaves go one level down.
     """
-    sizes = [count_leaves(branch) for branch in node.branches]
+    sizes = [count_named_actions(branch) for branch in node.branches]
     last = max(range(len(sizes)), key=lambda j: (sizes[j], j))
     below = [BranchTest("<=", node.cuts[j], node.branches[j]) for j in range(last)]
     above = [
@@ -223,11 +227,11 @@ def list_branch_tests(node: Split) -> list[BranchTest]:
     return [*below, *above, BranchTest("", 0.0, node.branches[last])]
 
 
-def count_leaves(node: Node) -> int:
+def count_named_actions(node: Node) -> int:
     """How many times a tree of comparisons names an action."""
     if isinstance(node, Exceptions):
-        return len(node.places) + count_leaves(node.otherwise)
-    return sum(map(count_leaves, children(node))) or 1
+        return len(node.places) + count_named_actions(node.otherwise)
+    return sum(map(count_named_actions, list_children(node))) or 1
 
 
 @dataclass(frozen=True)
@@ -266,12 +270,12 @@ def iterate_clauses(
         yield from iterate_clauses(grid, node.outside, stated, add_condition(implied, outside))
     elif isinstance(node, Exceptions):
         for state, action in zip(node.places, node.actions, strict=True):
-            state_cell = nearest_cell(grid, state)
+            nearest = list_nearest_conditions(grid, state)
             yield from iterate_clauses(
                 grid,
                 Leaf(action),
-                reduce(add_condition, state_cell, stated),
-                reduce(add_condition, state_cell, implied),
+                reduce(add_condition, nearest, stated),
+                reduce(add_condition, nearest, implied),
             )
         yield from iterate_clauses(grid, node.otherwise, stated, implied)
 
@@ -298,7 +302,7 @@ def add_condition(path: tuple, new: Condition) -> tuple:
 
 
 def _intersect(old: object, new: Condition) -> Condition | None:
-    """Both conditions as one; None if they are about different things."""
+    """Both conditions as one; None if they are about different sums or axes."""
     if isinstance(old, SumRange) and isinstance(new, SumRange) and old.weights == new.weights:
         return SumRange(new.weights, max(old.low, new.low), min(old.high, new.high))
     if isinstance(old, LabelSet) and isinstance(new, LabelSet) and old.axis == new.axis:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -26,7 +26,7 @@ from tessella.errors import (
 )
 from tessella.grid import StateGrid
 from tessella.mdp.start import Start, start_distribution
-from tessella.rules.candidates import shorter_rules
+from tessella.rules.candidates import generate_shorter_rules
 from tessella.rules.class_search import (
     describe_effort,
     describe_ending,
@@ -39,11 +39,16 @@ from tessella.rules.class_search import (
 )
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.linear_cuts import LinearCuts, Staircase
-from tessella.rules.loss_target import LossReference, ProvenLoss, make_loss_target, prove
+from tessella.rules.loss_target import (
+    LossReference,
+    ProvenLoss,
+    make_loss_target,
+    prove_loss_bounds,
+)
 from tessella.rules.monotone_surface import MonotoneSurface
 from tessella.rules.order_up_to import OrderUpTo
 from tessella.rules.rule import ClassOutcome, Frontier, FrontierPoint, Rule
-from tessella.rules.rule_class import RuleClass, pareto_front
+from tessella.rules.rule_class import RuleClass, find_pareto_front
 from tessella.rules.search import ClassSearch, Search, SearchEffort
 from tessella.rules.small_network import SmallNetwork
 from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
@@ -122,7 +127,8 @@ def compress(
 
 def frontier(solution: Solution, max_size: int = 60, **options: Unpack[SearchOptions]) -> Frontier:
     """Size against loss for all rules of up to ``max_size`` numbers; options as in ``compress``."""
-    return find_frontier(prepare_search(solution, 0.0, **options), max_size)
+    _require_known_options("frontier", options, SearchOptions)
+    return find_frontier(prepare_search(solution, 0.0, caller="frontier", **options), max_size)
 
 
 def find_frontier(search: Search, max_size: int) -> Frontier:
@@ -133,7 +139,7 @@ def find_frontier(search: Search, max_size: int) -> Frontier:
         for rule_class in search.rule_classes:
             search_class(search, rule_class, max_size)
     except KeyboardInterrupt:
-        if not search.points:
+        if not search.frontier_points:
             raise
     return _make_frontier(search)
 
@@ -152,25 +158,32 @@ def least_size(
     after the other, for as long as the time limit allows. Where no rule is found, ``explanation``
     says what was tried and what may help.
     """
-    search = prepare_search(solution, loss, classes=[rule_class], **options)
+    _require_known_options("least_size", options, LossOptions)
+    search = prepare_search(solution, loss, classes=[rule_class], caller="least_size", **options)
     require_whole("max_size", max_size, 1)
     why_not = explain_inapplicable(search, rule_class)
     if why_not:
         return ClassOutcome(rule_class.name, None, 0, why_not)
-    task = ClassSearch(search, rule_class, max_size)
-    prove_size_lower_bound(task)
-    if task.size_needed:
-        raise_size_lower_bound(task, math.inf)
-    best = task.best
+    class_search = ClassSearch(search, rule_class, max_size)
+    prove_size_lower_bound(class_search)
+    if class_search.size_needed:
+        raise_size_lower_bound(class_search, math.inf)
+    best = class_search.best
     remarks = []
-    if best is None and task.size_needed > 1:
-        remarks.append(
-            f"none with {counted(task.size_needed - 1, 'number')} or fewer meets the loss target"
-        )
+    if best is None and class_search.size_needed > 1:
+        ruled_out = counted(class_search.size_needed - 1, "number")
+        remarks.append(f"none with {ruled_out} or fewer meets the loss target")
     elif best is None:
         remarks += ["nothing is proven", describe_effort(search, "rules")]
-    remarks.append(describe_ending(task, "a larger loss or `max_size`"))
-    return make_outcome(task, task.size_needed, remarks)
+    remarks.append(describe_ending(class_search, "a larger loss or `max_size`"))
+    return make_outcome(class_search, class_search.size_needed, remarks)
+
+
+def _require_known_options(caller: str, options: Mapping[str, Any], known: type) -> None:
+    """Refuse an option that ``known`` does not declare, as a signature would."""
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}")
 
 
 def _refuse_equal_numbers(grid: StateGrid) -> None:
@@ -194,11 +207,15 @@ def prepare_search(
     time_limit: float | None = None,
     progress: Callable[[str], None] | None = None,
     effort: SearchEffort = DEFAULT_EFFORT,
+    caller: str = "compress",
 ) -> Search:
-    """A search that has not begun, with checked arguments as in ``compress``."""
-    require_type("compress", solution, Solution)
+    """A search that has not begun, with checked arguments as in ``compress``.
+
+    ``caller`` is the function that error messages name.
+    """
+    require_type(caller, solution, Solution)
     mdp = solution.mdp
-    rule_classes = _check_classes(classes)
+    rule_classes = _check_classes(caller, classes)
     if time_limit is not None and not is_positive(time_limit):
         requirement = "a time limit is a number of seconds above 0"
         raise ArgumentError(requirement, value=f"got {time_limit!r}")
@@ -211,15 +228,15 @@ def prepare_search(
     return Search(evaluator, loss_target, rule_classes, deadline, progress, effort)
 
 
-def _check_classes(classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:
+def _check_classes(caller: str, classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:
     if isinstance(classes, RuleClass) or not isinstance(classes, Iterable | None):
         requirement = "classes is a list of classes of rules"
-        raise ArgumentError(requirement, value=f"got {classes!r}; say classes=[...]")
+        raise ArgumentError(requirement, value=f"got {classes!r}; pass classes=[...]")
     rule_classes = DEFAULT_CLASSES if classes is None else tuple(classes)
     for rule_class in rule_classes:
-        require_type("compress", rule_class, RuleClass)
+        require_type(caller, rule_class, RuleClass)
     if not rule_classes:
-        raise ArgumentError("compress needs at least one class of rules")
+        raise ArgumentError(f"{caller} needs at least one class of rules")
     return rule_classes
 
 
@@ -273,12 +290,12 @@ def _certify_smallest(solution: Solution, search: Search) -> Rule:
     """The smallest rule whose certificate meets the loss target, with as few digits as possible."""
     classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
     target = search.loss_target
-    promising = filter(search.is_met_by, search.points.values())
-    for original in sorted(promising, key=attrgetter("size", "loss")):
-        task = ClassSearch(search, classes_by_name[original.kind], original.size)
-        for point in chain(shorter_rules(task, original), [original]):
+    apparent = filter(search.meets_target, search.frontier_points.values())
+    for original in sorted(apparent, key=attrgetter("size", "loss")):
+        class_search = ClassSearch(search, classes_by_name[original.kind], original.size)
+        for point in chain(generate_shorter_rules(class_search, original), [original]):
             policy = solution.mdp.policy(point.build_tree(solution.mdp.grid), name=point.kind)
-            proof = prove(solution, policy, target.start)
+            proof = prove_loss_bounds(solution, policy, target.start)
             if target.is_proven_by(proof):
                 return _make_rule(search, point, policy, proof)
     outcomes = "; ".join(str(outcome) for outcome in search.outcomes)
@@ -304,11 +321,11 @@ def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenL
         outcomes=outcomes,
         sentence=point.candidate.sentence,
         facts=proof.collect_facts(search.evaluator.solution)
-        | {"promised": search.loss_target.loss},
+        | {"promised": search.loss_target.stated_loss},
     )
 
 
 def _make_frontier(search: Search) -> Frontier:
-    points = sorted(search.points.values(), key=attrgetter("size", "loss"))
-    front = pareto_front(points, "loss")
+    points = sorted(search.frontier_points.values(), key=attrgetter("size", "loss"))
+    front = find_pareto_front(points, "loss")
     return Frontier(tuple(front), tuple(points), tuple(search.outcomes))

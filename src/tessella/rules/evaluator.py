@@ -33,7 +33,6 @@ from scipy.sparse.linalg import splu, spsolve
 
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
-from tessella.mdp.tabular.pairs import SparseModel
 from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
@@ -63,26 +62,28 @@ class PolicyLoss:
             large model.
         visits: (S,) expected discounted visits, from the start or from the state that loses most;
             for an average, shares of time. In single precision in a large model.
-        mean: the loss from the start.
-        worst: the loss from the state that loses most; NaN in a large model unless requested.
+        mean_loss: from the start.
+        worst_loss: from the state that loses most; NaN in a large model unless requested.
     """
 
     table: NDArray[np.int32]
     loss: NDArray[np.float64] | None
     visits: NDArray
-    mean: float
-    worst: float
+    mean_loss: float
+    worst_loss: float
 
 
 class PolicyEvaluator:
     """What rules lose in the model of a solution, from one start.
 
-    With ``worst``, visits of a rule of a small model are those from the state that loses most.
+    With ``is_worst_case``, visits of a rule of a small model begin in the state that loses most.
     ``loss_tolerance`` is the least difference of losses that matters, for large models.
     """
 
-    def __init__(self, solution: Solution, start: NDArray[np.float64], worst: bool = False) -> None:
-        self.worst = worst
+    def __init__(
+        self, solution: Solution, start: NDArray[np.float64], is_worst_case: bool = False
+    ) -> None:
+        self.is_worst_case = is_worst_case
         self.loss_tolerance = 0.0
         self.solution = solution
         self.mdp = solution.mdp
@@ -123,7 +124,7 @@ class PolicyEvaluator:
 
     @property
     def _average_loss_tolerance(self) -> float:
-        """Losses per period of a small model are found to this."""
+        """How exactly losses per period of a small model are computed."""
         return LOSS_RELATIVE_TOLERANCE * self.mdp.dynamics.reward_scale
 
     @property
@@ -134,7 +135,7 @@ class PolicyEvaluator:
 
     @property
     def tie_tolerance(self) -> float:
-        """Losses up to this are ties; where nothing bounds the values, what rounding makes."""
+        """Losses up to this are ties; without a bound on the values, an estimate of rounding."""
         tolerance = self.solution.tie_tolerance
         if np.isfinite(tolerance):
             return tolerance
@@ -147,7 +148,7 @@ class PolicyEvaluator:
 
     @property
     def is_small(self) -> bool:
-        """Whether the rows are few enough to be written out."""
+        """Whether the transition matrices are small enough to be dense."""
         return self.solution.policy_plan.rule_evaluation == "dense"
 
     @cached_property
@@ -158,22 +159,18 @@ class PolicyEvaluator:
         return find_absorbing_states(PreparedModel(self.solution.policy_plan)).ravel()
 
     @cached_property
-    def _sparse_model(self) -> SparseModel:
-        return self.mdp.to_sparse()
-
-    @cached_property
-    def rows(self) -> NDArray[np.float64]:
+    def transition(self) -> NDArray[np.float64]:
         """(A, S, S) transition probabilities of a small model, 0 where it has ended."""
-        dense = np.stack([matrix.toarray() for matrix in self._sparse_model.transition])
+        dense = np.stack([matrix.toarray() for matrix in self.mdp.to_sparse().transition])
         dense[:, self._absorbing_mask] = 0.0
         return dense
 
     def _build_policy_matrix(self, table: NDArray) -> csr_array:
         """(S, S) the rows of a table, 0 where the process has ended."""
         if self.is_small:
-            return csr_array(self.rows[table, np.arange(len(table))])
-        is_going = diags_array((~self._absorbing_mask).astype(float))
-        chain = csr_array(is_going @ self.mdp.dynamics.policy_matrix(table))
+            return csr_array(self.transition[table, np.arange(len(table))])
+        continuing = diags_array((~self._absorbing_mask).astype(float))
+        chain = csr_array(continuing @ self.mdp.dynamics.policy_matrix(table))
         chain.eliminate_zeros()
         return chain
 
@@ -226,11 +223,11 @@ class PolicyEvaluator:
         return self._evaluate_average(policy, 0.0, chain)
 
     @cached_property
-    def _inverse(self) -> NDArray[np.float64]:
-        """(S, S) expected discounted visits under the optimal policy, from each state."""
+    def _fundamental_matrix(self) -> NDArray[np.float64]:
+        """(S, S) M: expected discounted visits under the optimal policy, from each state."""
         optimal = self.solution.policy.table.ravel()
         all_states = np.arange(len(optimal))
-        system = np.eye(len(optimal)) - self.mdp.discount * self.rows[optimal, all_states]
+        system = np.eye(len(optimal)) - self.mdp.discount * self.transition[optimal, all_states]
         if self.is_average:
             system = system + self.start
         return np.asarray(np.linalg.inv(system), dtype=np.float64)
@@ -239,18 +236,18 @@ class PolicyEvaluator:
         optimal = self.solution.policy.table.ravel()
         changed = np.flatnonzero(table != optimal)
         visit_changes = self._compute_visit_changes(changed, table[changed])
-        columns = self._inverse[:, changed]
+        columns = self._fundamental_matrix[:, changed]
         factors = lu_factor(np.eye(len(changed)) - visit_changes[:, changed], check_finite=False)
         action_loss = self.action_loss[changed, table[changed]]
         loss = columns @ lu_solve(factors, action_loss, check_finite=False)
         start = self._choose_visit_origin(loss)
         z = lu_solve(factors, start @ columns, trans=1, check_finite=False)
-        return self._make_loss(table, loss, start @ self._inverse + z @ visit_changes)
+        return self._make_loss(table, loss, start @ self._fundamental_matrix + z @ visit_changes)
 
     @cached_property
     def _visit_changes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """(A, S, S) rows D M, and which of them (A, S) are known."""
-        return np.empty_like(self.rows), np.zeros(self.rows.shape[:2], dtype=bool)
+        return np.empty_like(self.transition), np.zeros(self.transition.shape[:2], dtype=bool)
 
     def _compute_visit_changes(self, states: NDArray, actions: NDArray) -> NDArray[np.float64]:
         """(k, S) how the visits move with one period of other actions, D M of these states."""
@@ -260,32 +257,34 @@ class PolicyEvaluator:
             s = states[is_missing]
             a = actions[is_missing]
             optimal = self.solution.policy.table.ravel()[s]
-            row_change = self.mdp.discount * (self.rows[a, s] - self.rows[optimal, s])
-            changes[a, s] = row_change @ self._inverse
+            row_change = self.mdp.discount * (self.transition[a, s] - self.transition[optimal, s])
+            changes[a, s] = row_change @ self._fundamental_matrix
             is_known[a, s] = True
         return changes[actions, states]
 
-    def discounted_sum(self, table: NDArray, payments: NDArray) -> NDArray[np.float64]:
-        """(S,) discounted sums A_pi^-1 of what a table pays in each state of a small model."""
+    def compute_discounted_sums(self, table: NDArray, payments: NDArray) -> NDArray[np.float64]:
+        """(S,) A_pi^-1 payments: discounted sums under a table, in a small model."""
         changed = np.flatnonzero(table != self.solution.policy.table.ravel())
-        base = self._inverse @ payments
+        base = self._fundamental_matrix @ payments
         visit_changes = self._compute_visit_changes(changed, table[changed])
         system = np.eye(len(changed)) - visit_changes[:, changed]
-        return base + self._inverse[:, changed] @ np.linalg.solve(system, visit_changes @ payments)
+        return base + self._fundamental_matrix[:, changed] @ np.linalg.solve(
+            system, visit_changes @ payments
+        )
 
-    def expected_next(self, values: NDArray) -> NDArray[np.float64]:
-        """(S, A) what is expected of (S,) in the next state of a small model."""
-        return np.asarray(self._stacked_rows @ values).reshape(self.mdp.n_actions, -1).T
+    def compute_expected_next(self, values: NDArray) -> NDArray[np.float64]:
+        """(S, A) expectations of values (S,) in the next state of a small model."""
+        return np.asarray(self._stacked_transition @ values).reshape(self.mdp.n_actions, -1).T
 
     @cached_property
-    def _stacked_rows(self) -> NDArray[np.float64] | csr_array:
-        """(A x S, S) all rows, without what is 0 where that is most."""
-        flat = self.rows.reshape(-1, self.mdp.n_states)
+    def _stacked_transition(self) -> NDArray[np.float64] | csr_array:
+        """(A x S, S) all transition rows; sparse where most entries are 0."""
+        flat = self.transition.reshape(-1, self.mdp.n_states)
         return csr_array(flat) if np.count_nonzero(flat) < SPARSE_MAX_DENSITY * flat.size else flat
 
     def _choose_visit_origin(self, loss: NDArray) -> NDArray[np.float64]:
         """(S,) where visits are counted from: the start, or the state that loses most."""
-        if not self.worst or self.is_average or not loss.any():
+        if not self.is_worst_case or self.is_average or not loss.any():
             return self.start
         return np.eye(1, len(loss), int(loss.argmax()))[0]
 
@@ -296,7 +295,7 @@ class PolicyEvaluator:
     def compute_policy_gains(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
         assert policy_loss.loss is not None, "only small models have the loss of every state"
-        expected_loss = self.expected_next(policy_loss.loss)
+        expected_loss = self.compute_expected_next(policy_loss.loss)
         action_loss = np.where(self.feasible, self.action_loss, 0.0)
         q = -action_loss - self.mdp.discount * expected_loss  # less V*
         q[~self.feasible] = -np.inf
@@ -304,12 +303,12 @@ class PolicyEvaluator:
 
     @cached_property
     def _value_scale(self) -> float:
-        """How large values and losses are."""
+        """The magnitude of values and losses."""
         largest_loss = float(self.action_loss[np.isfinite(self.action_loss)].max())
         return max(float(np.abs(self.solution.value).max()), largest_loss) or 1.0
 
     def _evaluate_iteratively(self, table: NDArray) -> PolicyLoss | None:
-        """A rule of a large model, as far as losses must be distinguished."""
+        """The loss of a rule of a large model, as exact as losses must be distinguished."""
         immediate = self.action_loss[np.arange(len(table)), table]
         is_optimal = np.array_equal(table, self.solution.policy.table.ravel())
         if not (is_optimal or self.is_average or immediate.any()):
@@ -322,7 +321,7 @@ class PolicyEvaluator:
         policy_visits = self._compute_visits(policy, guess, tol, float(immediate.max()))
         mean = float(policy_visits @ immediate)
         worst = np.nan
-        if self.worst:
+        if self.is_worst_case:
             value = self._evaluate_policy(policy, tol).value
             worst = float(np.maximum(self.solution.value - value, 0.0).max())
         return PolicyLoss(table, None, policy_visits.astype(np.float32), mean, worst)
@@ -348,7 +347,7 @@ class PolicyEvaluator:
         criterion = self.mdp.criterion
         max_loss = criterion.value_of_constant_reward(largest_loss)
         visits_tolerance = VISITS_MAX_TOLERANCE
-        if max_loss and not self.worst:
+        if max_loss and not self.is_worst_case:
             visits_tolerance = float(
                 np.clip(tol / max_loss, VISITS_MIN_TOLERANCE, VISITS_MAX_TOLERANCE)
             )
@@ -361,7 +360,7 @@ class PolicyEvaluator:
     def _evaluate_average(
         self, policy: Policy, tol: float, chain: csr_array | None = None
     ) -> PolicyLoss | None:
-        """By the gains; where those are not known well, what a rule loses at most."""
+        """The difference of the gains; an upper bound on it where they have not converged."""
         best = self.solution
         try:
             evaluation = self._evaluate_policy(policy, tol or None)
@@ -375,8 +374,8 @@ class PolicyEvaluator:
         gain_loss = max((best.gain or 0.0) - (evaluation.gain or 0.0), 0.0)
         if not (best.converged and evaluation.converged):
             gain_loss += best.error_bound + evaluation.error_bound
-        apart = (best.value - evaluation.value).ravel()
-        loss = None if chain is None else apart - apart.mean() + gain_loss
+        value_difference = (best.value - evaluation.value).ravel()
+        loss = None if chain is None else value_difference - value_difference.mean() + gain_loss
         table = policy.table.ravel()
         return PolicyLoss(table, loss, share.astype(np.float32), gain_loss, gain_loss)
 
@@ -394,11 +393,11 @@ class PolicyEvaluator:
             raise ModelError("the optimal policy must have one recurrent class, or end")
         return policy_loss
 
-    def sum_unit_loss(self) -> float:
-        """What a loss of 1 in every period adds up to under the optimal policy, about."""
+    def compute_effective_horizon(self) -> float:
+        """Approximately the loss under the optimal policy if every period lost 1."""
         if not self.is_total:
             return self.mdp.criterion.value_of_constant_reward(1.0)
-        if not self.worst:
+        if not self.is_worst_case:
             return float(self.optimal.visits.sum())
         optimal = self.solution.policy.table.ravel()
         system = eye_array(len(optimal)) - self._build_policy_matrix(optimal)
@@ -412,7 +411,7 @@ class PolicyEvaluator:
     def compute_random_value(self) -> float:
         """The value from the start of taking every feasible action as often."""
         share = self.feasible / self.feasible.sum(axis=1, keepdims=True)
-        model = self._sparse_model
+        model = self.mdp.to_sparse()
         continuing = np.where(self._absorbing_mask[:, None], 0.0, share)
         rows = sum(p.multiply(continuing[:, a : a + 1]) for a, p in enumerate(model.transition))
         reward = (share * np.where(self.feasible, model.reward, 0.0)).sum(axis=1)
@@ -435,7 +434,7 @@ class PolicyEvaluator:
         if self.is_average:
             return np.zeros(len(tables))
         first = [self.action_loss[np.arange(len(table)), table.ravel()] for table in tables]
-        return np.array([loss.max() if self.worst else self.start @ loss for loss in first])
+        return np.array([loss.max() if self.is_worst_case else self.start @ loss for loss in first])
 
     def _sweep_from_zero(self, batch: list[NDArray]) -> NDArray[np.float64]:
         """(B,) L_0 = l_pi, L_{n+1} = l_pi + discount P_pi L_n <= L of all tables at once."""
@@ -444,11 +443,11 @@ class PolicyEvaluator:
         loss = immediate.copy()
         for _ in range(LOWER_BOUND_SWEEPS):
             expected_loss = np.zeros_like(loss)
-            for a, rows in enumerate(self.rows):
+            for a, rows in enumerate(self.transition):
                 is_taken = np.equal(tables.T, a)
                 states = np.flatnonzero(is_taken.any(axis=1))
                 expected_loss[states] = np.where(
                     is_taken[states], rows[states] @ loss, expected_loss[states]
                 )
             loss = immediate + self.mdp.discount * expected_loss
-        return loss.max(axis=0) if self.worst else self.start @ loss
+        return loss.max(axis=0) if self.is_worst_case else self.start @ loss

@@ -42,11 +42,11 @@ from tessella.mdp.rule_tree import (
     Leaf,
     Node,
     Split,
+    build_split_or_leaf,
+    choose_short_number,
     is_text_axis,
-    leaf_or_split,
-    short_number_between,
 )
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 INDEX_RELATIVE_TOLERANCE = 1e-12  # of the spread of an index
 WEIGHT_SEARCH_MAX_STATES = 40_000  # states in a search for weights; more are looked at in blocks
@@ -81,15 +81,15 @@ def sort_states(
     order = np.argsort(index, kind="stable")
     sorted_index = index[order]
     ends = sorted_index[[0, -1]]
-    tolerance = rounding(float(ends[1] - ends[0]), float(np.abs(ends + origin).max()))
+    tolerance = bound_rounding_error(float(ends[1] - ends[0]), float(np.abs(ends + origin).max()))
     starts = np.flatnonzero(np.concatenate([[True], np.diff(sorted_index) > tolerance]))
     return SortedStates(
         sorted_index[starts] + origin, np.add.reduceat(costs[order], starts, axis=0)
     )
 
 
-def rounding(span: float, size: float) -> float:
-    """How much an index may be off: a share of its span, or of its size if that is more."""
+def bound_rounding_error(span: float, size: float) -> float:
+    """A bound on the rounding error of an index of this span and size."""
     return max(INDEX_RELATIVE_TOLERANCE * span, 8 * np.finfo(float).eps * size)
 
 
@@ -135,17 +135,17 @@ def choose_cut(values: NDArray, n_below: int) -> float:
     step = max(step, float(np.spacing(np.abs(values).max())))
     low = values[n_below - 1] if n_below else values[0] - 2 * step
     high = values[n_below] if n_below < len(values) else values[-1] + 2 * step
-    return short_number_between(float(low), float(high))
+    return choose_short_number(float(low), float(high))
 
 
 def build_split(weights: tuple, values: NDArray, ordered_cuts: OrderedCuts) -> Node:
-    """Steps along rising values as a split."""
+    """A split with these cuts along rising values."""
     cuts = ordered_cuts.cuts
     actions = ordered_cuts.actions
     if len(values) == 1:
         return Leaf(actions[cuts.count(0)])
     branches = tuple(map(Leaf, actions))
-    return leaf_or_split(weights, tuple(choose_cut(values, c) for c in cuts), branches)
+    return build_split_or_leaf(weights, tuple(choose_cut(values, c) for c in cuts), branches)
 
 
 def build_split_from_actions(weights: tuple, values: NDArray, actions: NDArray) -> Node:
@@ -168,7 +168,7 @@ class LinearCuts(RuleClass):
     closed_under_slicing: ClassVar[bool] = True
 
     def why_not_applicable(self, costs: Costs) -> str:
-        return costs.unsummable if costs.numeric_axes else "no axis has numbers"
+        return costs.why_not_summable if costs.numeric_axes else "no axis has numbers"
 
     def why_not_exact(self, costs: Costs) -> str:
         if len(costs.numeric_axes) > 2:
@@ -200,11 +200,13 @@ class LinearCuts(RuleClass):
                 weights = (
                     _search_weights(costs, pair) if is_inexact else projection.list_directions()
                 )
-                results += _fit_indexes(projection, weights, max_size, all_orders=not is_inexact)
+                results += _fit_indexes(
+                    projection, weights, max_size, uses_all_directions=not is_inexact
+                )
         if len(costs.numeric_axes) > 2 and max_size >= len(costs.numeric_axes):
             full = Projection(costs, costs.numeric_axes)
             results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), max_size)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best with as many cuts and weights of fewer digits."""
@@ -223,15 +225,15 @@ class LinearCuts(RuleClass):
 
 
 class Projection:
-    """Costs along some axes, with the others summed up: what an index of these axes sees."""
+    """Costs along some axes, summed over all others, for an index of these axes."""
 
-    def __init__(self, costs: Costs, axes: tuple[int, ...], use_blocks: bool = False) -> None:
+    def __init__(self, costs: Costs, axes: tuple[int, ...], may_coarsen: bool = False) -> None:
         self.names = tuple(costs.grid.axes[k] for k in axes)
         table = costs.sum_to_axes(axes)
         values = [costs.sorted_values[k] for k in axes]
-        self.is_blocked = use_blocks and math.prod(table.shape[:-1]) > WEIGHT_SEARCH_MAX_STATES
-        if self.is_blocked:
-            table, values = _sum_blocks(table, values)
+        self.is_coarse = may_coarsen and math.prod(table.shape[:-1]) > WEIGHT_SEARCH_MAX_STATES
+        if self.is_coarse:
+            table, values = _coarsen(table, values)
         self.values = values
         self.origin = np.array([v[0] for v in values])
         offsets = np.meshgrid(*(v - v[0] for v in values), indexing="ij")
@@ -270,7 +272,9 @@ class Projection:
 def _is_evenly_spaced(values: NDArray) -> bool:
     even = np.linspace(values[0], values[-1], len(values))
     span = float(values[-1] - values[0])
-    return bool(np.abs(values - even).max() <= rounding(span, float(np.abs(values).max())))
+    return bool(
+        np.abs(values - even).max() <= bound_rounding_error(span, float(np.abs(values).max()))
+    )
 
 
 @cache
@@ -291,12 +295,12 @@ def _sort_for_slopes(n: int, m: int) -> NDArray[np.int32]:
 
 
 def _fit_indexes(
-    projection: Projection, weights: list[NDArray], max_size: int, all_orders: bool = False
+    projection: Projection, weights: list[NDArray], max_size: int, uses_all_directions: bool = False
 ) -> list[Candidate]:
     """The cheapest index of each number of cuts over some directions."""
     least = (
         projection.compute_all_directions()
-        if all_orders
+        if uses_all_directions
         else np.stack([projection.compute_least_costs(w) for w in weights])
     )
     n_weights = len(projection.names) - 1
@@ -344,8 +348,8 @@ def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts
     return Candidate(root, len(weights) - 1 + cuts, ordered_cuts.cost)
 
 
-def _sum_blocks(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[NDArray]]:
-    """Costs of blocks of neighbours, at their middles, where the states are many."""
+def _coarsen(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[NDArray]]:
+    """Costs of blocks of neighbouring states, at the middles of the blocks."""
     factor = (math.prod(table.shape[:-1]) / WEIGHT_SEARCH_MAX_STATES) ** (1 / len(values))
     for axis, axis_values in enumerate(values):
         size = max(1, math.ceil(factor)) if len(axis_values) > 20 else 1
@@ -357,10 +361,10 @@ def _sum_blocks(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[ND
 
 
 def _search_weights(costs: Costs, axes: tuple[int, ...]) -> list[NDArray]:
-    """Weights by a search that takes one after the other and looks ever nearer at the best."""
-    projection = Projection(costs, axes, use_blocks=True)
+    """Weights by coordinate search, with steps that shrink around the best."""
+    projection = Projection(costs, axes, may_coarsen=True)
     spans = [max(float(v[-1] - v[0]), 1e-300) for v in projection.values]
-    unit = np.array(spans[0]) / np.array(spans)  # weights at which all axes weigh the same
+    balanced = np.array(spans[0]) / np.array(spans)  # weights at which all axes count alike
     angles = np.full(len(axes), np.pi / 8)
     weights = []
     step = np.pi / 8
@@ -369,23 +373,23 @@ def _search_weights(costs: Costs, axes: tuple[int, ...]) -> list[NDArray]:
         for k in range(1, len(axes)):
             trials = angles[k] + step * np.arange(-4, 5)
             trials = trials[np.abs(np.sin(trials)) > 1e-3]
-            directions = (_replace_angle(angles, k, angle, unit) for angle in trials)
+            directions = (_replace_angle(angles, k, angle, balanced) for angle in trials)
             trial_costs = [projection.compute_least_costs(w)[:, -1].min() for w in directions]
             if min(trial_costs) < best:
                 best = min(trial_costs)
                 angles[k] = trials[int(np.argmin(trial_costs))]
-            weights.append(_replace_angle(angles, k, angles[k], unit))
+            weights.append(_replace_angle(angles, k, angles[k], balanced))
         step *= 1.0 if iteration < 1 else 0.5
         if time.perf_counter() > costs.deadline:
             break
     return weights[-2:]
 
 
-def _replace_angle(angles: NDArray, axis: int, angle: float, unit: NDArray) -> NDArray:
+def _replace_angle(angles: NDArray, axis: int, angle: float, balanced: NDArray) -> NDArray:
     """Weights with one angle replaced; the first axis has weight 1."""
     changed = angles.copy()
     changed[axis] = angle
-    weights = np.tan(changed) * unit
+    weights = np.tan(changed) * balanced
     weights[0] = 1.0
     return weights
 
@@ -420,7 +424,7 @@ class Staircase(RuleClass):
             is_usable = costs.grid.shape[across] > 1 and not is_text_axis(costs.grid, along)
             if is_usable and time.perf_counter() < costs.deadline:
                 results += self._fit_axes(costs, across, along, max_size)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
     def _fit_axes(self, costs: Costs, across: int, along: int, max_size: int) -> list[Candidate]:
         table = costs.sum_to_axes((across, along))
@@ -431,12 +435,12 @@ class Staircase(RuleClass):
         candidates = []
         for cuts in range(1, min(rows.shape[2] - 1, max_size) + 1):
             bands = _BandSolver(sums, cuts)
-            for p in range(1, min((max_size + 1) // (cuts + 1), bands.n) + 1):
+            for p in range(1, min((max_size + 1) // (cuts + 1), bands.n_parts) + 1):
                 ends = bands.find_ends(p)
                 if ends is None:
                     continue  # two more may save what one more does not: rows A, B, A
                 root = _build_band_split(costs, (across, along), starts, sums, ends, cuts)
-                candidates.append(Candidate(root, p - 1 + p * cuts, bands.cost(p)))
+                candidates.append(Candidate(root, p - 1 + p * cuts, bands.compute_cost(p)))
         return candidates
 
 
@@ -445,7 +449,7 @@ class _BandSolver:
 
     def __init__(self, sums: NDArray, cuts: int) -> None:
         n = len(sums) - 1
-        self.n = n
+        self.n_parts = n
         self.interval_costs = np.full((n + 1, n + 1), np.inf)
         for i in range(n):
             rows = np.maximum(sums[i + 1 :] - sums[i], 0.0)
@@ -462,16 +466,16 @@ class _BandSolver:
             self.predecessors.append(total.argmin(axis=0))
             self.least_costs.append(total.min(axis=0))
 
-    def cost(self, p: int) -> float:
+    def compute_cost(self, p: int) -> float:
         self._extend(p)
         return float(self.least_costs[p - 1][-1])
 
     def find_ends(self, p: int) -> list[int] | None:
         """Where each band ends; None if so many cost no less than fewer."""
-        if p > 1 and not self.cost(p) < self.cost(p - 1):
+        if p > 1 and not self.compute_cost(p) < self.compute_cost(p - 1):
             return None
-        ends = [self.n]
-        end = self.n
+        ends = [self.n_parts]
+        end = self.n_parts
         for k in range(p - 1, 0, -1):
             end = int(self.predecessors[k][end])
             ends.append(end)
@@ -487,8 +491,8 @@ def _build_band_split(
     branches = []
     for first, last in zip([0, *ends[:-1]], ends, strict=True):
         rows = np.maximum(sums[last] - sums[first], 0.0)
-        both = [find_optimal_cuts(rows, cuts, is_reversed) for is_reversed in (False, True)]
-        branches.append(build_split(weights, values, min(both, key=lambda c: c.cost)))
+        fits = [find_optimal_cuts(rows, cuts, is_reversed) for is_reversed in (False, True)]
+        branches.append(build_split(weights, values, min(fits, key=lambda c: c.cost)))
     band_starts = [int(starts[end]) for end in ends[:-1]]
     labels = costs.grid.values[across]
     name = costs.grid.axes[across]
@@ -499,7 +503,6 @@ def _build_band_split(
         return node
     sorted_values = costs.sorted_values[across]
     limits = tuple(
-        short_number_between(sorted_values[start - 1], sorted_values[start])
-        for start in band_starts
+        choose_short_number(sorted_values[start - 1], sorted_values[start]) for start in band_starts
     )
     return Split(((name, 1.0),), limits, tuple(branches))

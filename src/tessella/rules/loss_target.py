@@ -1,4 +1,4 @@
-"""The loss that a rule may have, from a start or from the worst state; and a proof of what it has.
+"""A target for the loss of a rule, from a start or from the worst state; and proofs of losses.
 
 A relative target is a share of |J(pi*)|, the size of the optimal value from the start, as
 ``relative_loss`` of a certificate is; or of J(pi*) - J(random), what the optimum gains over taking
@@ -6,9 +6,9 @@ every feasible action as often. Rules that cannot be distinguished from optimal 
 ``zero_tolerance`` is what ties and the error of the solution may hide. Any other target is met
 exactly, and refused where the solution is not known well enough for it.
 
-``prove`` gives the upper ends of a rule's losses, and the certificate that proves them, which can
-be checked by whoever has the model's file. Of an average it may be wider than the gains are known,
-for that file's rounding and the checker's; then the bounds on the gains decide.
+``prove_loss_bounds`` gives upper bounds on a rule's losses, and the certificate that proves them,
+which can be checked with the model's file alone. For an average, rounding in that file and in the
+checker may make it wider than the bounds on the gains; then those bounds are used.
 """
 
 from __future__ import annotations
@@ -37,51 +37,51 @@ PER_PERIOD = "per period"  # how the text of a loss target about an average ends
 
 @dataclass(frozen=True, eq=False)
 class LossTarget:
-    """A loss that a rule must keep within.
+    """The largest loss that a rule may have.
 
     Attributes:
-        loss: as the user stated it.
+        stated_loss: as the user stated it.
         limit: the same in the model's own units.
-        worst: whether it is about the worst state, and not the mean over the start.
-        reference: what a loss is divided by to compare with ``loss``; 1 for an absolute loss.
+        is_worst_case: whether it is about the worst state, and not the mean over the start.
+        reference: what a loss is divided by to compare with ``stated_loss``; 1 if absolute.
         relative_to: "optimal" or "random", or "" for an absolute loss.
         zero_tolerance: losses up to this cannot be distinguished from 0.
-        tolerance: how exact a solution must be to distinguish losses of ``limit`` from 0; 0 where
-            float64 has no digits for that.
+        required_tolerance: how exact a solution must be to distinguish losses of ``limit`` from 0;
+            0 where float64 has no digits for that.
         start: (S,) distribution of the first state.
         is_average: whether it is about an average, which is the same from every state.
         minimise: whether the model is stated in costs; then the text speaks of them.
     """
 
-    loss: float
+    stated_loss: float
     limit: float
-    worst: bool
+    is_worst_case: bool
     reference: float
     relative_to: str
     zero_tolerance: float
-    tolerance: float
+    required_tolerance: float
     start: NDArray[np.float64]
     is_average: bool = False
     minimise: bool = False
 
-    def loss_of(self, policy_loss: PolicyLoss) -> float:
+    def get_loss(self, policy_loss: PolicyLoss) -> float:
         """The loss that the target is about."""
-        return policy_loss.worst if self.worst else policy_loss.mean
+        return policy_loss.worst_loss if self.is_worst_case else policy_loss.mean_loss
 
     def is_met_by(self, policy_loss: PolicyLoss) -> bool:
         """Whether a rule seems to meet it; a proof has the last word."""
-        return self.loss_of(policy_loss) <= (
-            self.limit * (1 - 1e-9) if self.loss else self.zero_tolerance / 2
+        return self.get_loss(policy_loss) <= (
+            self.limit * (1 - 1e-9) if self.stated_loss else self.zero_tolerance / 2
         )
 
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
-        bound = proof.worst if self.worst else proof.mean
-        return bound <= (self.limit if self.loss else self.zero_tolerance)
+        bound = proof.worst_loss if self.is_worst_case else proof.mean_loss
+        return bound <= (self.limit if self.stated_loss else self.zero_tolerance)
 
     @property
     def effective_limit(self) -> float:
-        """What a rule may lose that cannot be distinguished from one that meets the target."""
+        """The largest loss that cannot be distinguished from one that meets the target."""
         return max(self.limit, self.zero_tolerance)
 
     @property
@@ -92,19 +92,23 @@ class LossTarget:
     @property
     def hint(self) -> str:
         """What to do where the solution is too rough for such a loss; empty if it is not."""
-        if not self.loss or not self.is_zero:
+        if not self.stated_loss or not self.is_zero:
             return ""
-        advice = f": solve to a tolerance of {self.tolerance:.0e}" if self.tolerance else ""
+        advice = (
+            f": solve to a tolerance of {self.required_tolerance:.0e}"
+            if self.required_tolerance
+            else ""
+        )
         return f"the solution is too rough for it{advice}"
 
     def __str__(self) -> str:
-        where = "from the worst state" if self.worst else "on average from the start"
+        where = "from the worst state" if self.is_worst_case else "on average from the start"
         where = PER_PERIOD if self.is_average else where
         noun = with_article(sense_of(self.minimise).loss)
         if not self.relative_to:
-            return f"{noun} of at most {format_value(self.loss)} {where}"
+            return f"{noun} of at most {format_value(self.stated_loss)} {where}"
         reference = describe_loss_reference(self.minimise, self.relative_to)
-        share_text = f"{format_value(100 * self.loss)}% of {reference}"
+        share_text = f"{format_value(100 * self.stated_loss)}% of {reference}"
         return f"{noun} of at most {share_text} {where}"
 
 
@@ -135,22 +139,24 @@ def make_loss_target(
     limit = float(loss) * reference
     error = solution.error_bound
     if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
-        optimal_loss = prove(solution, solution.policy, evaluator.start).mean
+        optimal_loss = prove_loss_bounds(solution, solution.policy, evaluator.start).mean_loss
         zero_tolerance = 2 * max(optimal_loss, 2 * error)
     else:
-        tie_loss = evaluator.sum_unit_loss() * 2 * evaluator.tie_tolerance
+        tie_loss = evaluator.compute_effective_horizon() * 2 * evaluator.tie_tolerance
         zero_tolerance = float(tie_loss + 4 * error)
     zero_tolerance = max(zero_tolerance, MIN_REWARD_SCALE)
     tolerance = error * limit / zero_tolerance / 2
-    finest = EPS * max(abs(evaluator.compute_optimal_value()), solution.mdp.dynamics.reward_scale)
+    min_tolerance = EPS * max(
+        abs(evaluator.compute_optimal_value()), solution.mdp.dynamics.reward_scale
+    )
     loss_target = LossTarget(
-        loss=float(loss),
+        stated_loss=float(loss),
         limit=limit,
-        worst=bool(worst),
+        is_worst_case=bool(worst),
         reference=reference,
         relative_to=relative_to if relative else "",
         zero_tolerance=zero_tolerance,
-        tolerance=tolerance if tolerance > finest else 0.0,
+        required_tolerance=tolerance if tolerance > min_tolerance else 0.0,
         start=evaluator.start,
         is_average=evaluator.is_average,
         minimise=solution.mdp.minimise,
@@ -181,7 +187,7 @@ def _compute_reference(
     # An optimum that is not known exactly makes the reference no larger than it surely is.
     reference -= solution.error_bound * (1 + 1e-9)
     if not reference > 0:
-        requirement = "a relative loss needs an optimal value other than 0; say relative=False"
+        requirement = "a relative loss needs an optimal value other than 0; pass relative=False"
         error_text = f", within {round_up(solution.error_bound)}" if solution.error_bound else ""
         raise ArgumentError(requirement, value=f"it is {optimal:.3g}{error_text}")
     return reference
@@ -189,36 +195,36 @@ def _compute_reference(
 
 @dataclass(frozen=True, eq=False)
 class ProvenLoss:
-    """What a policy surely loses at most.
+    """Proven upper bounds on the loss of a policy.
 
     Attributes:
-        mean: from the start.
-        worst: from the worst state.
-        relative: ``mean`` as a share of the optimal value; None where that may be 0.
+        mean_loss: from the start.
+        worst_loss: from the worst state.
+        relative_loss: ``mean_loss`` as a share of the optimal value; None where that may be 0.
         certificate: what proves it.
     """
 
-    mean: float
-    worst: float
-    relative: float | None
+    mean_loss: float
+    worst_loss: float
+    relative_loss: float | None
     certificate: Certificate = field(repr=False)
 
     def collect_facts(self, solution: Solution) -> dict[str, Any]:
-        """What the head of a file says: model and proven loss."""
+        """The facts at the head of a file: model and proven loss."""
         clock = solution.mdp.clock
         return {
             "model": solution.mdp.name,
             "fingerprint": solution.mdp.fingerprint,
-            "mean_loss": self.mean,
-            "relative_loss": self.relative,
-            "worst_loss": self.worst,
+            "mean_loss": self.mean_loss,
+            "relative_loss": self.relative_loss,
+            "worst_loss": self.worst_loss,
             "certified": True,
             "stated_in": solution.mdp.sense.units,
         } | ({} if clock is None else {"periods_per_time": clock.per_time(1.0)})
 
 
-def prove(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
-    """What ``policy`` surely loses at most, from ``start`` (S,)."""
+def prove_loss_bounds(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
+    """Proven upper bounds on the loss of ``policy`` from ``start`` (S,)."""
     certificate = certify(solution, policy, start)
     mean = certificate.mean_loss.upper
     relative_loss = certificate.relative_loss

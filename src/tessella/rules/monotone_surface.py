@@ -27,8 +27,14 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.rule_tree import Leaf, is_text_axis, lookup_of_table
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, compute_stakes, pareto_front
+from tessella.mdp.rule_tree import Leaf, build_lookup, is_text_axis
+from tessella.rules.rule_class import (
+    Candidate,
+    Costs,
+    RuleClass,
+    compute_cost_margins,
+    find_pareto_front,
+)
 from tessella.rules.trees import choose_positions, compute_boundary_losses, sum_blocks
 
 RESCALING_MAX_COST_RATIO = 0.1  # of the cost known: a cut that costs less is computed again
@@ -37,7 +43,7 @@ FLOW_UNITS = 2**29  # what the least cost known becomes in whole numbers
 UNLIMITED_CAPACITY = 2**30  # more than flows, and no overflow with one of them on top
 GRID_PARTS_PER_AXIS = (2, 3, 4, 6, 8, 12, 16, 24, 32)  # places along each axis
 ALL_DIRECTIONS_MAX_AXES = 4  # axes, up to which all directions are tried
-REFINED_DIRECTIONS = 2  # directions that are looked at closely
+REFINED_DIRECTIONS = 2  # directions whose surfaces are fitted on all grids
 COMPARISON_GRID_INDEX = 4  # index in GRID_PARTS_PER_AXIS: where directions are compared
 CORNERS_PER_REMOVAL = 16  # of the corners one is taken away in a turn
 PRUNING_MAX_STATE_CORNERS = 400_000  # up to which corners are taken away one by one
@@ -65,7 +71,7 @@ class MonotoneSurface(RuleClass):
         return len(costs.actions) + costs.grid.size * costs.grid.ndim
 
     def is_infeasible(self, costs: Costs, target: float) -> bool:
-        """Whether every surface costs more than the target: the flow, rounded down, says so."""
+        """Whether every surface costs more than the target, by the flow, which is rounded down."""
         table = costs.by_rank
         is_complete = table.size <= self.nodes and costs.grid.ndim <= ALL_DIRECTIONS_MAX_AXES
         if not is_complete or self.why_not_applicable(costs):
@@ -90,12 +96,12 @@ class MonotoneSurface(RuleClass):
             table = sum_blocks(costs.by_rank, positions)
             for signs in directions:
                 if results and time.perf_counter() > costs.deadline:
-                    return pareto_front(results)
+                    return find_pareto_front(results)
                 cheapest = find_cheapest_table(_flip_axes(table, signs)).table
                 surface = Surface(positions, signs, cheapest)
                 prune = positions is grids[-1] and signs is directions[0]
                 results += _fit_corners(costs, table, surface, max_size, prune)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
     def _list_grids(self, costs: Costs) -> list[list[NDArray[np.int64]]]:
         """Where parts of the grid begin along each axis: few places first, all of them last."""
@@ -117,7 +123,7 @@ class MonotoneSurface(RuleClass):
 
 @dataclass(frozen=True, eq=False)
 class CheapestTable:
-    """A monotone table, rising along all axes, and what none can cost less than."""
+    """A monotone table, rising along all axes, and a lower bound on the cost of any such table."""
 
     table: NDArray[np.int64]
     lower_bound: float
@@ -200,7 +206,7 @@ class SurfaceCorners:
 
     @property
     def used_axes(self) -> NDArray[np.int64]:
-        """The axes that are looked at."""
+        """The axes that the corners depend on."""
         return np.flatnonzero(self.positions.any(axis=0))
 
     @property
@@ -334,7 +340,7 @@ def _make_candidate(
         part_of_value = np.empty_like(part)
         part_of_value[order] = part  # from rising order to the order in which values are listed
         table = np.take(table, part_of_value, axis)
-    root = lookup_of_table(costs.grid.axes, table.ravel())
+    root = build_lookup(costs.grid.axes, table.ravel())
     text = _CornerText(costs, positions, signs, from_above)
     return Candidate(
         Leaf(root.actions[0]) if len(root.starts) == 1 else root,
@@ -411,11 +417,11 @@ def _list_directions(axes: int) -> Iterator[tuple[int, ...]]:
 
 
 def _guess_directions(table: NDArray) -> list[tuple[int, ...]]:
-    """The direction in which the cheapest actions rise, by what is at stake; and its opposite."""
-    stake = compute_stakes(table)
+    """The direction in which the cheapest actions rise, by cost margins; and its opposite."""
+    margin = compute_cost_margins(table)
     best = table.argmin(axis=-1)
-    total = max(float(stake.sum()), 1e-300)
-    deviation = stake * (best - (stake * best).sum() / total)
+    total = max(float(margin.sum()), 1e-300)
+    deviation = margin * (best - (margin * best).sum() / total)
     coordinates = np.indices(best.shape)
     signs = tuple(1 if (deviation * coordinate).sum() >= 0 else -1 for coordinate in coordinates)
     return [signs, tuple(-s for s in signs)]

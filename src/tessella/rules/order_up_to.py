@@ -1,4 +1,4 @@
-"""Order-up-to forms: bring a level up to S, at once or from s down.
+"""Order-up-to rules: bring a level up to S, at once or from s down.
 
     level = sum of some axes (+ slope x another axis)
     base stock  S          take the action nearest to S - level, from below or from above
@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, groupby
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
@@ -33,9 +34,15 @@ from numpy.typing import NDArray
 from tessella.errors import format_value
 from tessella.grid import AXIS_MAX_SIZE
 from tessella.mdp.actions import format_action
-from tessella.mdp.rule_tree import Split, is_text_axis, short_number_between
+from tessella.mdp.rule_tree import Split, choose_short_number, is_text_axis
 from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, iterate_roundings, pareto_front
+from tessella.rules.rule_class import (
+    Candidate,
+    Costs,
+    RuleClass,
+    find_pareto_front,
+    iterate_roundings,
+)
 
 SLOPED_MAX_TARGETS = 400  # values of S with one slope, at most
 SINGLE_AXIS_MAX_TARGETS = 4_000  # values of S on a single axis, at most
@@ -58,34 +65,34 @@ class OrderUpTo(RuleClass):
         numbers = (isinstance(a, int | float) and abs(a) <= AXIS_MAX_SIZE for a in costs.actions)
         if not all(numbers) or len(costs.actions) < 2:
             return f"actions must be two or more numbers of a size of at most {AXIS_MAX_SIZE:g}"
-        return costs.unsummable
+        return costs.why_not_summable
 
     def why_not_exact(self, costs: Costs) -> str:
         if sum(not is_text_axis(costs.grid, k) for k in range(costs.grid.ndim)) > 1:
             return "slopes and sums of axes are searched for"
         level = OrderLevel(costs, costs.numeric_axes)
-        targets = level.targets(level.projection.values[0], level.order_sizes)
+        targets = level.list_targets(level.projection.values[0], level.order_sizes)
         if len(targets) > SINGLE_AXIS_MAX_TARGETS:
             tried = f"{SINGLE_AXIS_MAX_TARGETS:,} of {len(targets):,}"
             return f"only {tried} levels to order up to are tried"
         lots = len(level.list_lots(None))
-        return f"only {MAX_LOTS} of {lots} lots are tried" if lots > level.n_lots else ""
+        return f"only {MAX_LOTS} of {lots} lots are tried" if lots > level.max_lots else ""
 
     def max_size(self, costs: Costs) -> float:
         return 4 if len(costs.numeric_axes) > 1 else 3
 
     def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
-        forms = _pick_cheapest(self._list_forms(costs, max_size))
-        return pareto_front(form.build() for form in forms)
+        candidates = _pick_cheapest(self._list_candidates(costs, max_size))
+        return find_pareto_front(candidate.build() for candidate in candidates)
 
     def near_ties(self, costs: Costs, max_size: int) -> list[Candidate]:
         """Of each size some that cost little more, with other slopes."""
-        forms = sorted(self._list_forms(costs, max_size), key=lambda form: (form.size, form.cost))
-        sizes = [list(same) for _, same in groupby(forms, key=lambda form: form.size)]
-        return [form.build() for same in sizes for form in same[1:NEAR_TIES_PER_SIZE]]
+        candidates = sorted(self._list_candidates(costs, max_size), key=attrgetter("size", "cost"))
+        by_size = [list(same) for _, same in groupby(candidates, key=attrgetter("size"))]
+        return [candidate.build() for same in by_size for candidate in same[1:NEAR_TIES_PER_SIZE]]
 
-    def _list_forms(self, costs: Costs, max_size: int) -> list[OrderForm]:
-        forms: list[OrderForm] = []
+    def _list_candidates(self, costs: Costs, max_size: int) -> list[LazyCandidate]:
+        candidates: list[LazyCandidate] = []
         sums = [
             c
             for n in range(1, len(costs.numeric_axes) + 1)
@@ -93,12 +100,12 @@ class OrderUpTo(RuleClass):
         ]
         for axes in sums[:MAX_AXIS_SUMS]:
             level = OrderLevel(costs, axes)
-            forms += level.fit_forms(None, 0.0, max_size)
+            candidates += level.fit_candidates(None, 0.0, max_size)
             others = [k for k in costs.numeric_axes if k not in axes]
             for other in others:
                 if max_size >= 2 and time.perf_counter() < costs.deadline:
-                    forms += _search_slopes(costs, (*axes, other), max_size)
-        return forms
+                    candidates += _search_slopes(costs, (*axes, other), max_size)
+        return candidates
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best of the same size with a slope of fewer digits."""
@@ -107,60 +114,64 @@ class OrderUpTo(RuleClass):
             axes = tuple(costs.grid.axis(name) for name, _ in candidate.root.weights)
             for rounded in iterate_roundings(slope) if slope != 1 else ():
                 level = OrderLevel(costs, axes)
-                forms = level.fit_forms(level.last_axis, rounded, candidate.size)
-                yield from (form.build() for form in forms if form.size == candidate.size)
+                rivals = level.fit_candidates(level.last_axis, rounded, candidate.size)
+                yield from (rival.build() for rival in rivals if rival.size == candidate.size)
 
 
 @dataclass(frozen=True, eq=False)
-class OrderForm:
-    """A form that was tried, to be written out if it is among the best."""
+class LazyCandidate:
+    """A rule that was fitted, and is built only if it is among the best."""
 
     size: int
     cost: float
     build: Callable[[], Candidate]
 
 
-def _pick_cheapest(forms: Iterable[OrderForm]) -> list[OrderForm]:
+def _pick_cheapest(candidates: Iterable[LazyCandidate]) -> list[LazyCandidate]:
     """The cheapest of each size."""
-    cheapest: dict[int, OrderForm] = {}
-    for form in forms:
-        if form.size not in cheapest or form.cost < cheapest[form.size].cost:
-            cheapest[form.size] = form
+    cheapest: dict[int, LazyCandidate] = {}
+    for candidate in candidates:
+        if candidate.size not in cheapest or candidate.cost < cheapest[candidate.size].cost:
+            cheapest[candidate.size] = candidate
     return list(cheapest.values())
 
 
-def _search_slopes(costs: Costs, axes: tuple[int, ...], max_size: int) -> list[OrderForm]:
-    """Forms on a level with a slope, with slopes ever nearer to the best one.
+def _search_slopes(costs: Costs, axes: tuple[int, ...], max_size: int) -> list[LazyCandidate]:
+    """Rules on a level with a slope, with slopes ever closer to the best one.
 
     Where the states are many, slopes are compared on blocks of them.
     """
-    level = OrderLevel(costs, axes, use_blocks=True)
+    level = OrderLevel(costs, axes, may_coarsen=True)
     results = _refine_slopes(level, max_size)
-    if not level.projection.is_blocked:
-        return [form for _, form in results]
+    if not level.projection.is_coarse:
+        return [candidate for _, candidate in results]
     best: dict[int, tuple[float, float]] = {}  # size -> the least cost, and its slope
-    for slope, form in results:
-        best[form.size] = min(best.get(form.size, (np.inf, np.inf)), (form.cost, slope))
+    for slope, candidate in results:
+        best[candidate.size] = min(
+            best.get(candidate.size, (np.inf, np.inf)), (candidate.cost, slope)
+        )
     full = OrderLevel(costs, axes)
     slopes = {best[size][1] for size in sorted(best)}
     return _pick_cheapest(
-        form for slope in slopes for form in full.fit_forms(full.last_axis, slope, max_size)
+        candidate
+        for slope in slopes
+        for candidate in full.fit_candidates(full.last_axis, slope, max_size)
     )
 
 
-def _refine_slopes(level: OrderLevel, max_size: int) -> list[tuple[float, OrderForm]]:
-    """Slopes with their forms: evenly spread ones, then some near the best, and nearer."""
+def _refine_slopes(level: OrderLevel, max_size: int) -> list[tuple[float, LazyCandidate]]:
+    """Slopes with their candidates: evenly spread ones, then some near the best, and nearer."""
     unit = 10.0 ** np.round(np.log10(level.span_ratio))
     step = 2 * unit / SLOPES_PER_SIGN
     multiples = [k for k in range(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1) if k]
     slopes = [k / SLOPES_PER_SIGN * 2 * unit for k in multiples]
-    results: list[tuple[float, OrderForm]] = []
+    results: list[tuple[float, LazyCandidate]] = []
     for refinement in (*SLOPE_REFINEMENT_FACTORS, 0):
-        with_lots = refinement != SLOPE_REFINEMENT_FACTORS[0]  # only near the best without them
+        includes_lots = refinement != SLOPE_REFINEMENT_FACTORS[0]  # only near the best without them
         for slope in slopes:
-            forms = level.fit_forms(level.last_axis, slope, max_size, with_lots)
-            results += [(slope, form) for form in forms]
-        best = min(results, key=lambda one: one[1].cost, default=(step, None))[0]
+            candidates = level.fit_candidates(level.last_axis, slope, max_size, includes_lots)
+            results += [(slope, candidate) for candidate in candidates]
+        best = min(results, key=lambda result: result[1].cost, default=(step, None))[0]
         refined = best + step / max(refinement, 1) * np.arange(-4, 5)
         slopes = [float(np.round(slope, 6)) for slope in refined if abs(slope) > 1e-9]
         if time.perf_counter() > level.costs.deadline:
@@ -169,11 +180,11 @@ def _refine_slopes(level: OrderLevel, max_size: int) -> list[tuple[float, OrderF
 
 
 class OrderLevel:
-    """A level: the sum of some axes, the last of which may have a slope."""
+    """A level (the inventory position): a sum of axes, the last of which may have a slope."""
 
-    def __init__(self, costs: Costs, axes: tuple[int, ...], use_blocks: bool = False) -> None:
+    def __init__(self, costs: Costs, axes: tuple[int, ...], may_coarsen: bool = False) -> None:
         self.costs = costs
-        self.projection = Projection(costs, axes, use_blocks)
+        self.projection = Projection(costs, axes, may_coarsen)
         self.last_axis = costs.grid.axes[axes[-1]]
         spans = [float(v[-1] - v[0]) for v in self.projection.values]
         self.span_ratio = spans[0] / spans[-1]
@@ -182,7 +193,7 @@ class OrderLevel:
         self.order_sizes = values[self.action_order]
 
     @property
-    def n_lots(self) -> int:
+    def max_lots(self) -> int:
         """How many lots are tried: all of them on one axis, if it is short enough."""
         is_single_axis = (
             len(self.costs.numeric_axes) == 1
@@ -191,13 +202,13 @@ class OrderLevel:
         return len(self.order_sizes) if is_single_axis else MAX_LOTS
 
     @property
-    def n_targets(self) -> int:
+    def max_targets(self) -> int:
         return SINGLE_AXIS_MAX_TARGETS if len(self.costs.numeric_axes) == 1 else SLOPED_MAX_TARGETS
 
-    def fit_forms(
-        self, sloped_axis: str | None, slope: float, max_size: int, with_lots: bool = True
-    ) -> list[OrderForm]:
-        """The cheapest form of each size."""
+    def fit_candidates(
+        self, sloped_axis: str | None, slope: float, max_size: int, includes_lots: bool = True
+    ) -> list[LazyCandidate]:
+        """The cheapest rule of each size."""
         weights = np.ones(len(self.projection.names))
         if sloped_axis is not None:
             weights[-1] = slope
@@ -206,31 +217,31 @@ class OrderLevel:
         named_weights = tuple(
             (n, float(w)) for n, w in zip(self.projection.names, weights, strict=True)
         )
-        forms = []
+        candidates = []
         lots = [0.0]
-        if with_lots and max_size >= 2 + n_slopes:
-            lots += self.list_lots(self.n_lots)
+        if includes_lots and max_size >= 2 + n_slopes:
+            lots += self.list_lots(self.max_lots)
         for lot in lots:
             allowed = self._find_multiples(lot)
             for rounds_up in (False, True):
                 size = 1 + n_slopes + int(lot > 0)
-                form = _FormFitter(self, states, named_weights, allowed, rounds_up, lot, size)
-                forms += form.fit(max_size)
-        return _pick_cheapest(forms)
+                fitter = _OrderFitter(self, states, named_weights, allowed, rounds_up, lot, size)
+                candidates += fitter.fit(max_size)
+        return _pick_cheapest(candidates)
 
-    def targets(self, values: NDArray, orders: NDArray) -> NDArray[np.float64]:
+    def list_targets(self, values: NDArray, orders: NDArray) -> NDArray[np.float64]:
         """Values of S at which some action changes; those nearer than rounding are one."""
-        found = np.sort((values[:, None] + orders[None, :]).ravel())
-        apart = np.diff(found, prepend=-np.inf) > self.slack(values)
-        return np.asarray(found[apart], dtype=np.float64)
+        candidates = np.sort((values[:, None] + orders[None, :]).ravel())
+        is_distinct = np.diff(candidates, prepend=-np.inf) > self.bound_rounding_error(values)
+        return np.asarray(candidates[is_distinct], dtype=np.float64)
 
-    def slack(self, values: NDArray) -> float:
-        """What rounding may make of a level less an order; more where axes are added."""
+    def bound_rounding_error(self, values: NDArray) -> float:
+        """A bound on the rounding error of S - order; larger where axes are added."""
         orders = self.order_sizes
-        summed = len(self.projection.names) > 1
+        is_sum = len(self.projection.names) > 1
         spread = float(values[-1] - values[0] + orders[-1] - orders[0])
         size = float(np.abs(values).max() + np.abs(orders).max())
-        return max(1e-11 * spread if summed else 0.0, 8 * np.finfo(float).eps * size)
+        return max(1e-11 * spread if is_sum else 0.0, 8 * np.finfo(float).eps * size)
 
     def list_lots(self, limit: int | None) -> list[float]:
         """Actions of which some, but not all, are multiples: the first ``limit``."""
@@ -253,8 +264,8 @@ class OrderLevel:
 
 
 @dataclass(frozen=True, eq=False)
-class _FormFitter:
-    """Base stock and (s, S) on one line of levels, with one way of rounding."""
+class _OrderFitter:
+    """Fits base-stock and (s, S) rules on one level, with one way of rounding."""
 
     level: OrderLevel
     states: SortedStates
@@ -264,39 +275,41 @@ class _FormFitter:
     lot: float
     size: int
 
-    def fit(self, max_size: int) -> list[OrderForm]:
+    def fit(self, max_size: int) -> list[LazyCandidate]:
         values = self.states.values
         orders = self.level.order_sizes[self.allowed]
-        all_targets = self.level.targets(values, orders)
-        targets = _thin_out(all_targets, self.level.n_targets)
+        all_targets = self.level.list_targets(values, orders)
+        targets = _thin_out(all_targets, self.level.max_targets)
         ends = self._find_action_ends(targets, values, orders)  # (targets, orders + 1), falling
         sums = np.zeros((len(orders), len(values) + 1))
         np.cumsum(
             self.states.costs[:, self.level.action_order[self.allowed]].T, axis=1, out=sums[:, 1:]
         )
-        kinds = np.arange(len(orders))
-        pieces = sums[kinds, ends[:, :-1]] - sums[kinds, ends[:, 1:]]  # (targets, orders)
+        order_indices = np.arange(len(orders))
+        costs_by_order = (
+            sums[order_indices, ends[:, :-1]] - sums[order_indices, ends[:, 1:]]
+        )  # (targets, orders)
         choices = []  # target, how many levels are ordered for, and the cost
         if max_size >= self.size:
-            i = int(pieces.sum(axis=1).argmin())
-            choices.append((i, len(values), float(pieces[i].sum())))
+            i = int(costs_by_order.sum(axis=1).argmin())
+            choices.append((i, len(values), float(costs_by_order[i].sum())))
         if max_size > self.size:
-            i, u, cost = _find_reorder_point(sums, ends, pieces)
+            i, u, cost = _find_reorder_point(sums, ends, costs_by_order)
             if 0 < u < len(values):
                 choices.append((i, u, cost))
-        forms = []
+        candidates = []
         for i, u, cost in choices:
             level = _shorten(all_targets, float(targets[i]), self.rounds_up)
             size = self.size + int(u < len(values))
             build = partial(self._build, level, ends[i], u, size, max(cost, 0.0))
-            forms.append(OrderForm(size, max(cost, 0.0), build))
-        return forms
+            candidates.append(LazyCandidate(size, max(cost, 0.0), build))
+        return candidates
 
     def _find_action_ends(
         self, targets: NDArray, values: NDArray, orders: NDArray
     ) -> NDArray[np.int64]:
         """(targets, orders + 1) where the levels of each order end, and 0."""
-        slack = self.level.slack(values)
+        slack = self.level.bound_rounding_error(values)
         if self.rounds_up:
             ends = np.searchsorted(values, targets[:, None] - orders[:-1] - slack, side="left")
         else:
@@ -305,7 +318,7 @@ class _FormFitter:
         return np.hstack([whole, ends, np.zeros_like(whole)])
 
     def _build(self, target: float, ends: NDArray, u: int, size: int, cost: float) -> Candidate:
-        """The form with this S, for the first ``u`` levels."""
+        """The rule with this S, for the first ``u`` levels."""
         values = self.states.values
         actions = self.level.action_order[self.allowed]
         taken = np.repeat(actions[::-1], -np.diff(ends)[::-1])
@@ -314,7 +327,7 @@ class _FormFitter:
         return Candidate(root, size, cost, self._describe(target, taken, u))
 
     def _describe(self, target: float, taken: NDArray, u: int) -> str:
-        """The form in one sentence, that of a threshold where it has two actions to choose from."""
+        """The rule in one sentence; with two actions to choose from, that of a threshold."""
         name = self.level.costs.action_name
         actions = self.level.costs.actions
         phrases = [format_action(name, actions[i]) for i in self.level.action_order[self.allowed]]
@@ -327,44 +340,46 @@ class _FormFitter:
             if sorted(actions) == [0, 1] and name != "action":
                 high = name[:1].upper() + name[1:]
                 low = "do not"
-            where = self._at_most(below)
+            where = self._format_upper_bound(below)
             return f"{high} while {where}; otherwise {low}." if where else f"Always {phrases[1]}."
-        where = self._at_most(u)
-        limit = self._limit(target)
+        where = self._format_upper_bound(u)
+        limit = self._format_limit(target)
         if name == "order":
-            way = f"order up to {limit}: the {self._choice(target, 'that', phrases, u)}"
+            instruction = (
+                f"order up to {limit}: the {self._describe_choice(target, 'that', phrases, u)}"
+            )
         else:
-            way = f"take the {self._choice(target, limit, phrases, u)}"
+            instruction = f"take the {self._describe_choice(target, limit, phrases, u)}"
         if where:
-            return f"Where {where}, {way}; elsewhere {phrases[0]}."
-        return f"{way[0].upper()}{way[1:]}."
+            return f"Where {where}, {instruction}; elsewhere {phrases[0]}."
+        return f"{instruction[0].upper()}{instruction[1:]}."
 
-    def _choice(self, target: float, limit: str, phrases: list[str], u: int) -> str:
+    def _describe_choice(self, target: float, limit: str, phrases: list[str], u: int) -> str:
         """``largest order that keeps stock + order at or below 12``, and what if there is none."""
         values = self.states.values
         orders = self.level.order_sizes[self.allowed]
         name = self.level.costs.action_name
-        slack = self.level.slack(values)
-        sum_of = f"{self._level} + {name}"
+        slack = self.level.bound_rounding_error(values)
+        sum_of = f"{self._level_text} + {name}"
         lots = f" in lots of {format_value(float(self.lot))}" if self.lot else ""
         if self.lot and orders[0] % self.lot:
             lots = f" of {format_value(float(orders[0]))} or{lots}"
         if self.rounds_up:
             text = f"smallest {name}{lots} that brings {sum_of} to {limit} or above"
-            none = values[0] + orders[-1] < target - slack
+            may_fail = values[0] + orders[-1] < target - slack
             last = phrases[-1]
         else:
             text = f"largest {name}{lots} that keeps {sum_of} at or below {limit}"
-            none = values[u - 1] + orders[0] > target + slack
+            may_fail = values[u - 1] + orders[0] > target + slack
             last = phrases[0]
-        return f"{text}, or {last} if there is none" if none else text
+        return f"{text}, or {last} if there is none" if may_fail else text
 
     @property
-    def _level(self) -> str:
+    def _level_text(self) -> str:
         *axes, (last, slope) = self.named_weights
         return " + ".join([name for name, _ in axes] + ([last] if slope == 1 else []))
 
-    def _limit(self, number: float) -> str:
+    def _format_limit(self, number: float) -> str:
         """``6.5 - 0.38 x life1``: what the level is compared with."""
         last, slope = self.named_weights[-1]
         text = format_value(float(np.round(number, 9)))
@@ -372,24 +387,28 @@ class _FormFitter:
             return text
         return f"{text} {'-' if slope > 0 else '+'} {format_value(abs(slope))} x {last}"
 
-    def _at_most(self, count: int) -> str:
+    def _format_upper_bound(self, count: int) -> str:
         """Where the lowest ``count`` levels are; empty for all of them."""
         values = self.states.values
         if count == len(values):
             return ""
         limit = _shorten(values, float(values[count - 1]), False)
-        return f"{self._level} is at most {self._limit(limit)}"
+        return f"{self._level_text} is at most {self._format_limit(limit)}"
 
 
-def _find_reorder_point(sums: NDArray, ends: NDArray, pieces: NDArray) -> tuple[int, int, float]:
+def _find_reorder_point(
+    sums: NDArray, ends: NDArray, costs_by_order: NDArray
+) -> tuple[int, int, float]:
     """(target, levels below s, cost) of the cheapest (s, S)."""
     extra_cost = sums - sums[0]  # what an order costs more than none, in the first u levels
     first = ends[:, 1:]
     last = ends[:, :-1]
-    lower = np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1] - pieces  # orders larger than this one
+    lower = (
+        np.cumsum(costs_by_order[:, ::-1], axis=1)[:, ::-1] - costs_by_order
+    )  # orders larger than this one
     least = _compute_range_minima(extra_cost, first, last)
-    kinds = np.arange(len(sums))
-    total = lower - sums[kinds, first] + least + sums[0, -1]
+    order_indices = np.arange(len(sums))
+    total = lower - sums[order_indices, first] + least + sums[0, -1]
     i, k = np.unravel_index(int(total.argmin()), total.shape)
     part = extra_cost[k, first[i, k] : last[i, k] + 1]
     return int(i), int(first[i, k] + part.argmin()), float(total[i, k])
@@ -412,15 +431,15 @@ def _compute_range_minima(rows: NDArray, first: NDArray, last: NDArray) -> NDArr
 
 
 def _shorten(values: NDArray, value: float, rounds_up: bool) -> float:
-    """The number of fewest digits that no place distinguishes from one of them.
+    """The number of fewest digits that decides like ``value``, one of ascending values.
 
-    Those from it up to the next, or with ``up`` those from the one before up to it.
+    Any number from it up to the next does; with ``rounds_up``, any from the one before up to it.
     """
     i = int(np.searchsorted(values, value))
     ends = values[max(i - rounds_up, 0) : i - rounds_up + 2]
     if len(ends) < 2 or i < rounds_up:
         return value
-    return min(value, short_number_between(*map(float, ends)), key=_count_digits)
+    return min(value, choose_short_number(*map(float, ends)), key=_count_digits)
 
 
 def _count_digits(number: float) -> int:

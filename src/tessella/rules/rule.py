@@ -1,8 +1,8 @@
 """A rule, which is a small policy with a certificate, in sentences too; and the frontier of rules.
 
 In sentences, a tree becomes one line for each leaf, a split one line for each branch, both with the
-grid's own values: "stock is at most 3", never "stock <= 3.5". What a path says twice about one axis
-it says once: "stock is 4 to 7".
+grid's own values: "stock is at most 3", never "stock <= 3.5". Two conditions of a
+path on one axis become one: "stock is 4 to 7".
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from tessella.rules.comparisons import (
     LabelSet,
     SumRange,
     add_condition,
+    get_single_axis,
     is_possible,
     iterate_branches,
-    single_axis,
 )
 from tessella.rules.export.export import ExportedFile, export
 from tessella.rules.export.export_context import OffGrid
 from tessella.rules.loss_target import PER_PERIOD, describe_loss_reference
-from tessella.rules.rule_class import Candidate, format_weighted_sum, pareto_front
+from tessella.rules.rule_class import Candidate, find_pareto_front, format_weighted_sum
 
 EXPLANATION_MAX_LINES = 60  # lines, beyond which a rule is summed up
 RULE_FORMAT = PROGRAM_FORMAT
-WHAT = "a saved rule"
-FACTS = {
+RULE_FILE_NOUN = "a saved rule"  # what messages call such a file
+FACT_TYPES = {
     "model": "text",
     "fingerprint": "text",
     "mean_loss": "a number",
@@ -170,8 +170,8 @@ def _is_possible(tree: RuleTree, condition: Condition | str) -> bool:
     """Whether some state of the grid may meet a condition."""
     if isinstance(condition, str):
         return True
-    if isinstance(condition, SumRange) and single_axis(condition.weights) is not None:
-        return _axis_range(tree, condition) is not None
+    if isinstance(condition, SumRange) and get_single_axis(condition.weights) is not None:
+        return _find_axis_range(tree, condition) is not None
     return is_possible(condition)
 
 
@@ -190,12 +190,12 @@ def _format_condition(tree: RuleTree, condition: Condition | str) -> str:
         return condition
     if isinstance(condition, LabelSet):
         return f"{condition.axis} is {' or '.join(condition.labels)}"
-    axis_range = _axis_range(tree, condition)
+    axis_range = _find_axis_range(tree, condition)
     if axis_range is None:
         operand = format_weighted_sum(condition.weights)
         return f"{operand} {_format_interval(condition.low, condition.high)}"
     first, last = axis_range
-    axis = single_axis(condition.weights)
+    axis = get_single_axis(condition.weights)
     if not np.isfinite(condition.low):
         return f"{axis} is at most {last}"
     if not np.isfinite(condition.high):
@@ -203,9 +203,9 @@ def _format_condition(tree: RuleTree, condition: Condition | str) -> str:
     return f"{axis} is {first} to {last}"
 
 
-def _axis_range(tree: RuleTree, condition: SumRange) -> tuple[str, str] | None:
+def _find_axis_range(tree: RuleTree, condition: SumRange) -> tuple[str, str] | None:
     """The first and the last value of an axis that meets a condition; None for other sums."""
-    name = single_axis(condition.weights)
+    name = get_single_axis(condition.weights)
     if name is None:
         return None
     values = tree.grid.numbers[tree.grid.axis(name)]
@@ -225,7 +225,7 @@ def _format_interval(low: float, high: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class FrontierPoint:
-    """A rule that was found.
+    """The best rule of its class and size.
 
     Attributes:
         kind: the name of its class.
@@ -247,7 +247,7 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class ClassOutcome:
-    """What became of one class in a search.
+    """The result of a search in one class.
 
     Attributes:
         kind: its name.
@@ -293,7 +293,7 @@ class Frontier:
     def of_class(self, kind: str) -> tuple[FrontierPoint, ...]:
         """The frontier of one class."""
         points = (point for point in self.all_points if point.kind == kind)
-        return tuple(pareto_front(points, "loss"))
+        return tuple(find_pareto_front(points, "loss"))
 
     def __str__(self) -> str:
         lines = [f"{'numbers':>8} {'loss':>12}  class"]
@@ -369,8 +369,8 @@ class Rule(Policy):
     @staticmethod
     def load(path: str | Path) -> Rule:
         """A rule that ``save`` wrote; ``certify`` computes its certificate again."""
-        content = read_json(path, WHAT)
-        with read_errors(path, WHAT):
+        content = read_json(path, RULE_FILE_NOUN)
+        with read_errors(path, RULE_FILE_NOUN):
             about, _ = policy_fields(content, (RULE_FORMAT,))
             facts = read_field(content, "facts", "an object")
             _check_facts(facts)
@@ -391,5 +391,5 @@ class Rule(Policy):
 def _check_facts(facts: dict[str, Any]) -> None:
     """Refuse facts that are not what the head of a file states: none, or losses at least."""
     for name in facts.keys() | ({"mean_loss", "worst_loss"} if facts else ()):
-        if name in FACTS:
-            read_field(facts, name, FACTS[name])
+        if name in FACT_TYPES:
+            read_field(facts, name, FACT_TYPES[name])

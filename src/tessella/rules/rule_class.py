@@ -69,8 +69,8 @@ class Costs:
         return tuple(k for k, n in enumerate(grid.shape) if n > 1 and not is_text_axis(grid, k))
 
     @property
-    def unsummable(self) -> str:
-        """Why sums of the axes of numbers say nothing of one of them; empty where they do."""
+    def why_not_summable(self) -> str:
+        """Why sums of the axes of numbers lose one of them to rounding; empty if they do not."""
         axes = [self.sorted_values[k] for k in self.numeric_axes]
         largest = max(float(np.abs(values).max()) for values in axes)
         finest = min(float(np.diff(values).min()) for values in axes)
@@ -100,10 +100,11 @@ class Costs:
     def drop_irrelevant_axes(self) -> Costs:
         """Costs of 0 and 1 without the axes that need not be looked at, of which one is kept.
 
-        An axis is idle if what is forbidden (1) at some place along it holds all that is forbidden
-        at the others: a rule that does everywhere what it does there costs nothing if it did so
-        before, and looks at one axis less. So no rule of a class is smaller than the smallest
-        without idle axes, if what a rule does at one place is a rule of the class, no larger:
+        An axis is irrelevant if the actions forbidden (1) at one place along it include all that
+        are forbidden at the others: a rule that does everywhere what it does there costs nothing
+        if it did so before, and depends on one axis less. So no rule of a class is smaller than
+        the smallest without irrelevant axes, if what a rule does at one place is a rule of the
+        class, no larger:
 
         - axis tree: cuts along the axis disappear, and leaves with them;
         - run-length table: states disappear, and no run is added;
@@ -144,7 +145,7 @@ def _find_strictest(array: NDArray, axis: int) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A rule, its additive cost, and what its class says of it.
+    """A rule, its additive cost, and its sentence.
 
     Attributes:
         root: what to do.
@@ -220,7 +221,7 @@ class RuleClass(ABC):
     ) -> int:
         """No rule of fewer numbers costs ``target`` or less; at most ``max_size + 1``.
 
-        ``candidates`` is what ``fit`` gave for the same arguments. Asked of exact solvers only.
+        ``candidates`` is what ``fit`` gave for the same arguments. Called for exact classes only.
         """
         return min(
             (candidate.size for candidate in candidates if candidate.cost <= target),
@@ -228,8 +229,8 @@ class RuleClass(ABC):
         )
 
 
-def compute_stakes(costs: NDArray) -> NDArray[np.float64]:
-    """(...) second-lowest less lowest of (..., A) costs: what is at stake in each state."""
+def compute_cost_margins(costs: NDArray) -> NDArray[np.float64]:
+    """(...) second-lowest less lowest of (..., A) costs: what a wrong action costs at least."""
     if costs.shape[-1] < 2:
         return np.zeros(costs.shape[:-1])
     lowest = np.partition(costs, 1, axis=-1)
@@ -247,7 +248,7 @@ def iterate_roundings(number: float) -> Iterator[float]:
             yield rounded
 
 
-def pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[AnyRule]:
+def find_pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[AnyRule]:
     """Of each size the rule with the least ``measure``, and none that a smaller one undercuts."""
     front: list[AnyRule] = []
     for rule in sorted(rules, key=attrgetter("size", measure)):

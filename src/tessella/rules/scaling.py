@@ -26,7 +26,15 @@ from tessella.certificates.certify import certify
 from tessella.errors import ArgumentError, PolicyError, counted, is_positive, require_type
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.rule_tree import Exceptions, LabelSplit, Lookup, Node, RuleTree, Split, children
+from tessella.mdp.rule_tree import (
+    Exceptions,
+    LabelSplit,
+    Lookup,
+    Node,
+    RuleTree,
+    Split,
+    list_children,
+)
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.rules.compress import compress
@@ -210,17 +218,17 @@ def _plan_largest(mdp: MDP, tol: float | None) -> ExecutionPlan:
     """The plan of the largest size: of a certificate there, figures are all that is needed."""
     plan = make_plan(mdp, tol=tol)
     if plan.supports_blocks and mdp.n_states > plan.thresholds.blocks_min_states:
-        return plan.using(certificate="blocks")
+        return plan.using(certificate_route="blocks")
     return plan
 
 
 def _check_scales(scales: Sequence[float]) -> tuple[float, ...]:
-    given = tuple(scales)
-    is_valid = 4 <= len(given) <= 8 and all(map(is_positive, given))
-    if not is_valid or any(a >= b for a, b in pairwise(given)):
+    values = tuple(scales)
+    is_valid = 4 <= len(values) <= 8 and all(map(is_positive, values))
+    if not is_valid or any(a >= b for a, b in pairwise(values)):
         requirement = "scaling needs 4 to 8 scales, numbers above 0 in ascending order"
-        raise ArgumentError(requirement, value=f"got {given!r}")
-    return tuple(map(float, given))
+        raise ArgumentError(requirement, value=f"got {values!r}")
+    return tuple(map(float, values))
 
 
 def _build_model(build: Callable[[float], MDP], scale: float) -> MDP:
@@ -248,7 +256,7 @@ def iterate_numbers(node: Node) -> Iterator[float]:
     if isinstance(node, Split):
         yield from (weight for _, weight in node.weights)
         yield from node.cuts
-    for child in children(node):
+    for child in list_children(node):
         yield from iterate_numbers(child)
 
 
@@ -268,7 +276,7 @@ def replace_numbers(node: Node, numbers: Iterator[float]) -> Node:
 def _explain_difference(trees: Sequence[RuleTree]) -> str:
     """Why trees differ in more than their numbers; empty if they do not."""
     for tree in trees:
-        if any(isinstance(node, Lookup | Exceptions) for node in tree.nodes()):
+        if any(isinstance(node, Lookup | Exceptions) for node in tree.iterate_nodes()):
             return "a table of places has no numbers that follow the size"
     structures = [replace_numbers(tree.root, repeat(0.0)) for tree in trees]
     if any(structure != structures[0] for structure in structures):
@@ -278,7 +286,7 @@ def _explain_difference(trees: Sequence[RuleTree]) -> str:
 
 def _explain_disorder(tree: RuleTree) -> str:
     """Why the cuts of a tree are of no use; empty if they ascend."""
-    for node in tree.nodes():
+    for node in tree.iterate_nodes():
         if isinstance(node, Split) and list(node.cuts) != sorted(node.cuts):
             return "its cuts, predicted one by one, are out of order"
     return ""

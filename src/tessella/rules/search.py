@@ -1,4 +1,4 @@
-"""One search for small rules: its task, the rules evaluated so far, and the selection loop.
+"""One search for small rules: its settings, the rules evaluated so far, and the selection loop.
 
 Generators (``candidates``, ``branch_and_bound``) yield candidates of a class. ``Search.select``
 is the one loop that evaluates them and keeps the best rule of each class and size. A generator that
@@ -48,34 +48,34 @@ class SearchEffort:
 
 @dataclass(eq=False)
 class Search:
-    """One search over classes: the task, and the rules evaluated so far.
+    """One search over classes: its settings, and the rules evaluated so far.
 
     Attributes:
         evaluator: what rules lose.
         loss_target: the loss that rules must stay within.
         rule_classes: the classes to search.
         deadline: when to stop, on the clock of ``time.perf_counter``.
-        report: receives a line from time to time that says how far the search is.
+        progress: receives a line from time to time that says how far the search is.
         effort: how much is tried.
         wants_frontier: whether rules that miss the loss target are wanted too, for a frontier.
         class_deadline: when to stop with the current class.
         losses: the loss of each candidate that was evaluated.
-        points: the best rule of each class and size.
+        frontier_points: the best rule of each class and size.
         outcomes: what became of each class.
-        n_tried: how many rules were built and evaluated; solvers and branch and bound may rule out
-            any number of rules without that.
+        n_tried: how many rules were built and evaluated; exact solvers and branch and bound rule
+            out many more without building them.
     """
 
     evaluator: PolicyEvaluator
     loss_target: LossTarget
     rule_classes: tuple[RuleClass, ...]
     deadline: float = float("inf")
-    report: Callable[[str], None] | None = None
+    progress: Callable[[str], None] | None = None
     effort: SearchEffort = SearchEffort()
     wants_frontier: bool = False
     class_deadline: float = float("inf")
     losses: dict[Candidate, PolicyLoss] = field(default_factory=dict)
-    points: dict[tuple[str, int], FrontierPoint] = field(default_factory=dict)
+    frontier_points: dict[tuple[str, int], FrontierPoint] = field(default_factory=dict)
     outcomes: list[ClassOutcome] = field(default_factory=list)
     n_tried: int = 0
 
@@ -96,26 +96,30 @@ class Search:
         return derive_necessary_conditions(self.evaluator, self.loss_target)
 
     @property
-    def first_costs(self) -> Costs:
+    def first_condition_costs(self) -> Costs:
         """The costs of the first necessary condition."""
         return self.make_costs(self.conditions[0].costs)
 
-    def is_met_by(self, point: FrontierPoint) -> bool:
+    def meets_target(self, point: FrontierPoint) -> bool:
         """Whether a rule seems to meet the loss target."""
         return self.loss_target.is_met_by(self.losses[point.candidate])
 
-    def find_smallest(self, kind: str | None = None) -> FrontierPoint | None:
+    def find_smallest(self, class_name: str | None = None) -> FrontierPoint | None:
         """The smallest rule that meets the loss target, of one class or of all."""
-        points = self.points.values() if kind is None else self.list_points(kind)
-        return min(filter(self.is_met_by, points), key=attrgetter("size", "loss"), default=None)
+        points = (
+            self.frontier_points.values()
+            if class_name is None
+            else self.list_frontier_points(class_name)
+        )
+        return min(filter(self.meets_target, points), key=attrgetter("size", "loss"), default=None)
 
-    def list_points(self, kind: str) -> list[FrontierPoint]:
+    def list_frontier_points(self, class_name: str) -> list[FrontierPoint]:
         """The best rules of one class."""
-        return [point for point in self.points.values() if point.kind == kind]
+        return [point for point in self.frontier_points.values() if point.kind == class_name]
 
     def max_size(self, rule_class: RuleClass) -> int:
-        """The most numbers that a rule of a class may have; of a class that knows none, many."""
-        limit = rule_class.max_size(self.first_costs)
+        """The most numbers of a rule of a class; a generous limit where the class has none."""
+        limit = rule_class.max_size(self.first_condition_costs)
         return int(limit) if np.isfinite(limit) else 3 * self.evaluator.mdp.n_states
 
     def evaluate(self, rule_class: RuleClass, candidate: Candidate) -> FrontierPoint | None:
@@ -135,7 +139,7 @@ class Search:
         if policy_loss is None:
             return None
         self.losses[candidate] = policy_loss
-        loss = self.loss_target.loss_of(policy_loss) / self.loss_target.reference
+        loss = self.loss_target.get_loss(policy_loss) / self.loss_target.reference
         return FrontierPoint(rule_class.name, candidate.size, loss, candidate, policy_loss.table)
 
     def select(self, rule_class: RuleClass, candidates: Iterable[Candidate]) -> None:
@@ -150,8 +154,8 @@ class Search:
             point = self.evaluate(rule_class, candidate)
             if point is not None:
                 key = (point.kind, point.size)
-                if key not in self.points or point.loss < self.points[key].loss:
-                    self.points[key] = point
+                if key not in self.frontier_points or point.loss < self.frontier_points[key].loss:
+                    self.frontier_points[key] = point
 
 
 @dataclass(eq=False)
@@ -161,7 +165,7 @@ class ClassSearch:
     Attributes:
         search: what it is a part of.
         rule_class: the class.
-        max_size: rules with more numbers are of no interest.
+        max_size: rules with more numbers are not searched.
         size_needed: no rule of the class with fewer numbers meets the loss target.
     """
 
@@ -171,8 +175,8 @@ class ClassSearch:
     size_needed: int = 0
 
     @property
-    def points(self) -> list[FrontierPoint]:
-        return self.search.list_points(self.rule_class.name)
+    def frontier_points(self) -> list[FrontierPoint]:
+        return self.search.list_frontier_points(self.rule_class.name)
 
     @property
     def best(self) -> FrontierPoint | None:
@@ -181,7 +185,7 @@ class ClassSearch:
 
     @property
     def size_limit(self) -> int:
-        """How many numbers a rule may have to be of interest."""
+        """The most numbers of a rule that would still be an improvement."""
         best = self.best
         if best is None or self.search.wants_frontier:
             return self.max_size
@@ -210,9 +214,9 @@ class ClassSearch:
     def fit(self, by_state: NDArray, max_size: int, target: float) -> Iterator[Candidate]:
         """The rules of one fit to (S, A) costs that are to be evaluated."""
         costs = self.search.make_costs(by_state)
-        yield from self.choose(self.rule_class.fit(costs, max_size, target))
+        yield from self.choose_candidates(self.rule_class.fit(costs, max_size, target))
 
-    def choose(self, candidates: list[Candidate]) -> Iterator[Candidate]:
+    def choose_candidates(self, candidates: list[Candidate]) -> Iterator[Candidate]:
         """The rules of one fit, of growing size, that are to be evaluated.
 
         All in a small model. In a large one, evenly spread ones for a frontier, otherwise about

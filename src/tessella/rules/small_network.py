@@ -7,7 +7,7 @@ list, in order, along the rising or the falling index. It stores the other weigh
 every unit, and the cuts. Where it is known which units are above 0, the index is a weighted
 sum, so a tree of splits holds it, and every export writes it.
 
-Units are trained on the expected cost of a rule that hesitates at its cuts t_j,
+Units are trained on the expected cost of a rule that is randomised near its cuts t_j,
 
     sum_s c(s, 0) + sum_j (c(s, j) - c(s, j - 1)) sigmoid(index(s) - t_j),
 
@@ -44,14 +44,14 @@ from tessella.rules.rule_class import (
     Candidate,
     Costs,
     RuleClass,
-    compute_stakes,
+    compute_cost_margins,
+    find_pareto_front,
     format_weighted_sum,
-    pareto_front,
 )
 
 WEIGHT_DECIMALS = (1, 2, 3)  # behind the point, of weights in steps of their axis
 LBFGS_MAX_STEPS = 60  # steps of L-BFGS
-FORBIDDEN_COST_STAKES = 20.0  # typical stakes: costs above are forbidden actions, and cut to this
+FORBIDDEN_COST_MARGINS = 20.0  # typical margins: costs above are forbidden actions, and cut to this
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SmallNetwork(RuleClass):
     def why_not_applicable(self, costs: Costs) -> str:
         if not costs.numeric_axes:
             return "no axis has numbers"
-        return "there is one action only" if len(costs.actions) < 2 else costs.unsummable
+        return "there is one action only" if len(costs.actions) < 2 else costs.why_not_summable
 
     def why_not_exact(self, costs: Costs) -> str:
         return "networks are trained, from a few starts"
@@ -81,7 +81,7 @@ class SmallNetwork(RuleClass):
     def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
         results: list[Candidate] = []
         axes = costs.numeric_axes
-        coarse = Projection(costs, axes, use_blocks=True)
+        coarse = Projection(costs, axes, may_coarsen=True)
         full = Projection(costs, axes)
         for units, start in product(range(1, self.units + 1), range(self.starts)):
             if (
@@ -91,7 +91,7 @@ class SmallNetwork(RuleClass):
                 break
             trained = _train_index(coarse, units, np.random.default_rng(start), costs.deadline)
             results += _fit_cuts(costs, full, trained, max_size)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
 
 def _compute_size(axes: int, units: int, cuts: int) -> int:
@@ -122,7 +122,7 @@ class KinkedIndex:
 def _train_index(
     projection: Projection, units: int, rng: np.random.Generator, deadline: float
 ) -> KinkedIndex:
-    """Units that cost little when the rule hesitates, for points that are scaled to -1 to 1."""
+    """Units that minimise the cost of the randomised rule, for points scaled to -1 to 1."""
     span = np.maximum(np.ptp(projection.points, axis=0), 1e-300) / 2
     points = projection.points / span - 1.0
     cost_steps = _compute_cost_steps(projection.costs)
@@ -155,23 +155,23 @@ def _train_index(
     ).x
     w, a, b, v = np.split(solution[: ends[-1]], ends[:-1])
     a = a.reshape(units, d) * np.abs(v)[:, None]
-    at = b * np.abs(v) + a.sum(axis=1)  # of points that begin at 0
-    return KinkedIndex(w / span, a / span, at, np.where(v < 0, -1.0, 1.0))
+    offsets = b * np.abs(v) + a.sum(axis=1)  # of points that begin at 0
+    return KinkedIndex(w / span, a / span, offsets, np.where(v < 0, -1.0, 1.0))
 
 
 def _compute_cost_steps(table: NDArray) -> NDArray[np.float64]:
     """(S, A - 1) what each action costs more than the one before, as shares of all."""
     excess = table - table.min(axis=1, keepdims=True)
     second = np.partition(excess, 1, axis=1)[:, 1]
-    typical_stake = np.quantile(second[second > 0], 0.99) if (second > 0).any() else 1.0
-    steps = np.diff(np.minimum(excess, FORBIDDEN_COST_STAKES * typical_stake), axis=1)
+    typical_margin = np.quantile(second[second > 0], 0.99) if (second > 0).any() else 1.0
+    steps = np.diff(np.minimum(excess, FORBIDDEN_COST_MARGINS * typical_margin), axis=1)
     return steps / max(float(np.abs(steps).sum()), 1e-300)
 
 
 def _fit_initial_slope(points: NDArray, table: NDArray) -> NDArray[np.float64]:
-    """(d,) the direction in which the cheapest action rises, by what is at stake, of length 1."""
-    stake = compute_stakes(table)
-    weight = np.sqrt(np.minimum(stake, np.quantile(stake, 0.99)))
+    """(d,) the direction in which the cheapest action rises, by cost margins; of length 1."""
+    margin = compute_cost_margins(table)
+    weight = np.sqrt(np.minimum(margin, np.quantile(margin, 0.99)))
     design = np.column_stack([points, np.ones(len(points))]) * weight[:, None]
     slope = np.linalg.lstsq(design, table.argmin(axis=1) * weight, rcond=None)[0][:-1]
     return np.asarray(slope / max(float(np.linalg.norm(slope)), 1e-300), dtype=np.float64)
@@ -212,8 +212,8 @@ def _iterate_roundings(projection: Projection, trained: KinkedIndex) -> Iterator
         kink_weights = _round_weights(trained.kink_weights / scale, unit, digits)
         if np.isfinite(kink_weights).all() and kink_weights.any(axis=1).all():
             kinks = zip(kink_weights, trained.kink_offsets / scale, strict=True)
-            at = np.array([_place_kink(projection, a, b) for a, b in kinks])
-            yield KinkedIndex(weights, kink_weights, at, orientation * trained.sign)
+            offsets = np.array([_place_kink(projection, a, b) for a, b in kinks])
+            yield KinkedIndex(weights, kink_weights, offsets, orientation * trained.sign)
 
 
 def _round_weights(weights: NDArray, unit: NDArray, digits: int) -> NDArray[np.float64]:
@@ -223,11 +223,11 @@ def _round_weights(weights: NDArray, unit: NDArray, digits: int) -> NDArray[np.f
     return np.asarray(np.stack(columns, axis=-1) + 0.0, dtype=np.float64)
 
 
-def _place_kink(projection: Projection, kink: NDArray, at: float) -> float:
-    """A place of few digits near ``at`` that no state lies at, counted from the axes' own zero."""
-    origin = float(projection.origin @ kink)
-    values = np.unique(np.round(projection.points @ kink, 9) + origin)
-    return choose_cut(values, int(np.searchsorted(values, at + origin)))
+def _place_kink(projection: Projection, weights: NDArray, offset: float) -> float:
+    """An offset of few digits near ``offset`` that no state has, from the axes' own zero."""
+    origin = float(projection.origin @ weights)
+    values = np.unique(np.round(projection.points @ weights, 9) + origin)
+    return choose_cut(values, int(np.searchsorted(values, offset + origin)))
 
 
 def _make_candidate(
@@ -280,9 +280,12 @@ def _describe_network(
     costs: Costs, names: tuple[str, ...], index: KinkedIndex, limits: list[float], actions: tuple
 ) -> str:
     text = f"index = {_format_sum(names, index.weights)}"
-    for kink, at, sign in zip(index.kink_weights, index.kink_offsets, index.sign, strict=True):
-        offset = "" if not at else f" {'-' if at > 0 else '+'} {format_value(abs(float(at)))}"
-        text += f" {'-' if sign < 0 else '+'} max(0, {_format_sum(names, kink)}{offset})"
+    for weights, offset, sign in zip(
+        index.kink_weights, index.kink_offsets, index.sign, strict=True
+    ):
+        offset_text = f" {'-' if offset > 0 else '+'} {format_value(abs(float(offset)))}"
+        unit_text = _format_sum(names, weights) + (offset_text if offset else "")
+        text += f" {'-' if sign < 0 else '+'} max(0, {unit_text})"
     lines = [f"{text}."]
     intervals = pairwise([-math.inf, *limits, math.inf])
     for action, (low, high) in zip(actions, intervals, strict=False):

@@ -26,7 +26,7 @@ from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Exceptions, Leaf, Lookup
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 THRESHOLD_COUNT = 12  # thresholds
 MAX_AXIS_ORDERS = 6  # orders of the axes, at most
@@ -76,7 +76,7 @@ class RunLength(RuleClass):
                 if time.perf_counter() > costs.deadline and results:
                     break
                 results += _fit_runs(costs, order, flat, threshold, max_size)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
     def size_lower_bound(
         self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
@@ -156,7 +156,7 @@ class WithExceptions(RuleClass):
             for candidate in base.fit(costs, max_size - exception_size, target):
                 count = min((max_size - candidate.size) // exception_size, MAX_EXCEPTIONS)
                 results += _add_exceptions(costs, candidate, count, target)
-        return pareto_front(results)
+        return find_pareto_front(results)
 
 
 def _add_exceptions(

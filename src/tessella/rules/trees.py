@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, is_text_axis, short_number_between
+from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, choose_short_number, is_text_axis
 from tessella.rules.boxes import (
     BoxCut,
     BoxLeaf,
@@ -39,7 +39,7 @@ from tessella.rules.boxes import (
     prune_trees,
 )
 from tessella.rules.cart import grow_cart_trees, grow_nested_trees
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 PRICE_MAX_PASSES = 10  # prices that are tried on the way to a target
 GROWN_MAX_LEAVES = 1_000  # leaves of a greedy tree, before it is pruned
@@ -53,7 +53,7 @@ class AxisTree(RuleClass):
     """Trees of axis-aligned cuts.
 
     Attributes:
-        boxes: the most boxes that are looked at; with more, only some places are cut.
+        boxes: the most boxes that are searched; with more, only some cuts are tried.
         work: the most additions that are spent on trees of every size; beyond, prices are used.
     """
 
@@ -65,10 +65,10 @@ class AxisTree(RuleClass):
     benefits_from_local_search: ClassVar[bool] = True
 
     def why_not_exact(self, costs: Costs) -> str:
-        boxes = count_boxes(costs.grid.shape)
-        if boxes <= self.boxes:
+        n_boxes = count_boxes(costs.grid.shape)
+        if n_boxes <= self.boxes:
             return ""
-        return f"{boxes:,} boxes are too many to look at; cuts are made at some places only"
+        return f"{n_boxes:,} boxes are too many to look at; cuts are made at some places only"
 
     def max_size(self, costs: Costs) -> float:
         return compute_tree_size(costs.grid.size)
@@ -78,29 +78,29 @@ class AxisTree(RuleClass):
         if leaves < 1:
             return []
         positions = self._choose_positions(costs)
-        boxes = BoxTreeSolver(sum_blocks(costs.by_rank, positions))
-        if leaves <= self._max_counted_leaves(boxes) and not self.why_not_exact(costs):
-            results = boxes.solve_by_count(leaves)
-            return pareto_front(_make_candidates(costs, results, positions))
-        results = self._find_good_trees(costs, boxes, leaves, target)
+        solver = BoxTreeSolver(sum_blocks(costs.by_rank, positions))
+        if leaves <= self._max_counted_leaves(solver) and not self.why_not_exact(costs):
+            results = solver.solve_by_count(leaves)
+            return find_pareto_front(_make_candidates(costs, results, positions))
+        results = self._find_good_trees(costs, solver, leaves, target)
         candidates = _make_candidates(costs, results, positions)
         if leaves > 1 and (self.why_not_exact(costs) or not _is_integral(costs.by_state)):
             candidates += self._fit_greedy_trees(costs, leaves)
-        return pareto_front(candidates)
+        return find_pareto_front(candidates)
 
     def _find_good_trees(
-        self, costs: Costs, boxes: BoxTreeSolver, leaves: int, target: float
+        self, costs: Costs, solver: BoxTreeSolver, leaves: int, target: float
     ) -> list:
         """Good trees of all sizes, the best for some prices and for small numbers of leaves."""
-        results = _solve_by_prices(boxes, target, costs.deadline)
+        results = _solve_by_prices(solver, target, costs.deadline)
         if _is_integral(costs.by_state):
             return [result for result in results if count_leaves(result[1]) <= leaves]
         n_counted = min(
-            self._max_counted_leaves(boxes), leaves, min(count_leaves(tree) for _, tree in results)
+            self._max_counted_leaves(solver), leaves, min(count_leaves(tree) for _, tree in results)
         )
         if n_counted > 1 and time.perf_counter() < costs.deadline:
-            results += boxes.solve_by_count(n_counted)
-        return boxes.prune_trees([tree for _, tree in results], leaves)
+            results += solver.solve_by_count(n_counted)
+        return solver.prune_trees([tree for _, tree in results], leaves)
 
     def imitations(self, costs: Costs, max_size: int) -> list[Candidate]:
         """A greedy tree as it grows, and as it is cut back."""
@@ -121,11 +121,11 @@ class AxisTree(RuleClass):
         self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
     ) -> int:
         leaves = compute_max_leaves(max_size)
-        boxes = BoxTreeSolver(costs.by_rank)
+        solver = BoxTreeSolver(costs.by_rank)
         must_cost_nothing = target < 1 and _is_integral(costs.by_state)
-        if leaves <= self._max_counted_leaves(boxes) or must_cost_nothing:
+        if leaves <= self._max_counted_leaves(solver) or must_cost_nothing:
             return super().size_lower_bound(costs, target, max_size, candidates)
-        bound = _bound_leaves_below(boxes, target, costs.deadline)
+        bound = _bound_leaves_below(solver, target, costs.deadline)
         return compute_tree_size(min(bound, leaves + 1))
 
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
@@ -149,13 +149,13 @@ class AxisTree(RuleClass):
             for other in self.neighbours(costs, node):
                 yield (*nodes[:j], other, *nodes[j + 1 :])
 
-    def _max_counted_leaves(self, boxes: BoxTreeSolver) -> int:
+    def _max_counted_leaves(self, solver: BoxTreeSolver) -> int:
         """For how many leaves the dynamic program by count is cheap enough."""
-        mean_cuts = sum(n * (n * n - 1) / 6 / (n * (n + 1) / 2) for n in boxes.shape)
-        return int(math.sqrt(2 * self.work / max(mean_cuts * count_boxes(boxes.shape), 1)))
+        mean_cuts = sum(n * (n * n - 1) / 6 / (n * (n + 1) / 2) for n in solver.shape)
+        return int(math.sqrt(2 * self.work / max(mean_cuts * count_boxes(solver.shape), 1)))
 
     def _choose_positions(self, costs: Costs) -> list[NDArray[np.int64]]:
-        """Where each part begins along each axis: everywhere, if there are not too many boxes."""
+        """Where each part begins along each axis: everywhere, if there are not too many solver."""
         shape = costs.grid.shape
         if not self.why_not_exact(costs):
             return [np.arange(n) for n in shape]
@@ -163,7 +163,7 @@ class AxisTree(RuleClass):
         n_parts = [min(n, 2) for n in shape]
         totals = np.array([w.sum() for w in weights])
         is_affordable = True
-        while is_affordable:  # more parts for the axis on which most is at stake between its parts
+        while is_affordable:  # more parts for the axis that loses most per part
             gain = np.where(np.less(n_parts, shape), totals / n_parts, -1.0)
             axis = int(gain.argmax())
             n_parts[axis] += max(1, n_parts[axis] // 8)
@@ -181,7 +181,7 @@ def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]
         high = positions[j + 1] if j + 1 < len(positions) else len(values)
         for moved in (position - 1, position + 1):
             if low < moved < high:
-                cut = short_number_between(values[moved - 1], values[moved])
+                cut = choose_short_number(values[moved - 1], values[moved])
                 yield (*node.cuts[:j], cut, *node.cuts[j + 1 :])
 
 
@@ -213,47 +213,47 @@ def _is_integral(costs: NDArray) -> bool:
     return bool((costs == np.rint(costs)).all())
 
 
-def _solve_by_prices(boxes: BoxTreeSolver, target: float, deadline: float) -> list:
-    """Trees for prices between nothing and all, nearer and nearer to the target."""
-    lowest_cost = float(boxes.compute_action_costs((1,) * len(boxes.shape)).min(axis=-1).sum())
-    high = max(float(boxes.compute_action_costs(boxes.shape).min()), 1e-200)
-    low = (0.25 if _has_integral_sums(boxes) else 1e-9 * high) / math.prod(boxes.shape)
+def _solve_by_prices(solver: BoxTreeSolver, target: float, deadline: float) -> list:
+    """The best trees for prices per leaf that converge to the one that meets the target."""
+    lowest_cost = float(solver.compute_action_costs((1,) * len(solver.shape)).min(axis=-1).sum())
+    high = max(float(solver.compute_action_costs(solver.shape).min()), 1e-200)
+    low = (0.25 if _has_integral_sums(solver) else 1e-9 * high) / math.prod(solver.shape)
     low = 2.0 ** math.floor(math.log2(low))  # added to whole costs without rounding
-    cost, tree = boxes.solve_for_price(low)
+    cost, tree = solver.solve_for_price(low)
     results = [(cost - low * count_leaves(tree), tree)]
     goal = max(target, lowest_cost)
-    if _has_integral_sums(boxes) and results[0][0] <= goal:
+    if _has_integral_sums(solver) and results[0][0] <= goal:
         return results
-    for price, total, tree in _narrow_price(boxes, low, high, goal, deadline):
+    for price, total, tree in _narrow_price(solver, low, high, goal, deadline):
         results.append((total - price * count_leaves(tree), tree))
     return results
 
 
 def _narrow_price(
-    boxes: BoxTreeSolver, low: float, high: float, goal: float, deadline: float
+    solver: BoxTreeSolver, low: float, high: float, goal: float, deadline: float
 ) -> Iterator[tuple[float, float, BoxTree]]:
-    """Prices nearer and nearer to where the cost meets a goal: price, cost with leaves, tree."""
+    """Bisection for the price at which the cost meets a goal: (price, cost with leaves, tree)."""
     for _ in range(PRICE_MAX_PASSES):
         if time.perf_counter() > deadline:
             return
         price = math.sqrt(low * high)
-        total, tree = boxes.solve_for_price(price)
+        total, tree = solver.solve_for_price(price)
         yield price, total, tree
         meets_goal = total - price * count_leaves(tree) <= goal
         low, high = (price, high) if meets_goal else (low, price)
 
 
-def _has_integral_sums(boxes: BoxTreeSolver) -> bool:
-    return _is_integral(boxes.compute_action_costs(boxes.shape))
+def _has_integral_sums(solver: BoxTreeSolver) -> bool:
+    return _is_integral(solver.compute_action_costs(solver.shape))
 
 
-def _bound_leaves_below(boxes: BoxTreeSolver, target: float, deadline: float) -> int:
+def _bound_leaves_below(solver: BoxTreeSolver, target: float, deadline: float) -> int:
     """No tree of fewer leaves costs the target or less: the best of the bounds by prices."""
-    high = float(boxes.compute_action_costs(boxes.shape).min())
+    high = float(solver.compute_action_costs(solver.shape).min())
     if high <= target:
         return 1
     best = 1.0  # the bound rises and then falls with the price
-    for price, total, _ in _narrow_price(boxes, 1e-9 * high, high, target, deadline):
+    for price, total, _ in _narrow_price(solver, 1e-9 * high, high, target, deadline):
         best = max(best, (total * (1 - 1e-12) - target) / price)
     return max(1, math.ceil(best - 1e-6))
 
@@ -315,7 +315,7 @@ def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[
     if is_text_axis(costs.grid, cut.axis):
         return LabelSplit(name, tuple(values[:position].tolist()), *children)
     numbers = costs.sorted_values[cut.axis]
-    limit = short_number_between(numbers[position - 1], numbers[position])
+    limit = choose_short_number(numbers[position - 1], numbers[position])
     return join_splits(((name, 1.0),), limit, children)
 
 
@@ -346,8 +346,8 @@ class LinearTree(RuleClass):
     def why_not_applicable(self, costs: Costs) -> str:
         if len(costs.numeric_axes) < 2:
             return "slanting cuts need two axes of numbers"
-        if costs.unsummable:
-            return costs.unsummable
+        if costs.why_not_summable:
+            return costs.why_not_summable
         sums = (
             len(self._list_weight_pairs()) * math.comb(len(costs.numeric_axes), 2) + costs.grid.ndim
         )
@@ -380,7 +380,7 @@ class LinearTree(RuleClass):
             )
             for cost, tree in results
         ]
-        return pareto_front(candidates)
+        return find_pareto_front(candidates)
 
     def _list_weight_pairs(self) -> list[tuple[int, int]]:
         """(p, q) without a common factor, q of either sign."""
@@ -446,7 +446,7 @@ def _build_slanted_node(tree: BoxTree, features: list[CutFeature]) -> Node:
         values = features[tree.axis].values
         if isinstance(values, tuple):
             return LabelSplit(definition[0], values[: tree.position], *children)
-        cut = short_number_between(float(values[tree.position - 1]), float(values[tree.position]))
+        cut = choose_short_number(float(values[tree.position - 1]), float(values[tree.position]))
         return join_splits(definition, cut, children)
 
     return fold_boxes(tree, build)

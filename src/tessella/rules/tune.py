@@ -1,4 +1,4 @@
-"""tune(solution, form, S=range(...)) -> Tuned: the best parameters of a form that the user brings.
+"""tune(solution, form, S=range(...)) -> Tuned: the best parameters of a form that the user gives.
 
 A form is a function of axes and parameters that gives the action, as ``certify`` takes functions of
 axes: ``form(stock, S)``. All candidates are compared in one batch. In a small model their losses
@@ -159,7 +159,7 @@ def _tabulate_form(
 
 
 def _check_parameters(form: Callable, axes: tuple[str, ...], ranges: Mapping[str, Any]) -> None:
-    """Refuse a form that names something else than axes and parameters with ranges."""
+    """Refuse a form with arguments other than axes and parameters with ranges."""
     for name in signature(form).parameters:
         if name not in axes and name not in ranges:
             requirement = "a form names axes of the model and parameters that have ranges"
@@ -176,7 +176,7 @@ def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -
             break
         policy_loss = evaluator.evaluate(tables[i])
         assert policy_loss is not None, "only averages and totals have policies without a loss"
-        loss = policy_loss.worst if worst else policy_loss.mean
+        loss = policy_loss.worst_loss if worst else policy_loss.mean_loss
         if loss < lowest_loss:
             best = int(i)
             lowest_loss = loss

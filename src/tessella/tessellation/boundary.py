@@ -119,10 +119,10 @@ def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
     last = np.empty(shape, dtype=np.int64)
     solid = np.empty(shape, dtype=bool)
     for a in range(len(tessellation.actions)):
-        here = lines == a
-        count = here.sum(axis=-1)
-        first[a] = np.where(count, here.argmax(axis=-1), -1)
-        last[a] = np.where(count, lines.shape[-1] - 1 - here[..., ::-1].argmax(axis=-1), -1)
+        is_taken = lines == a
+        count = is_taken.sum(axis=-1)
+        first[a] = np.where(count, is_taken.argmax(axis=-1), -1)
+        last[a] = np.where(count, lines.shape[-1] - 1 - is_taken[..., ::-1].argmax(axis=-1), -1)
         solid[a] = count == np.where(count, last[a] - first[a] + 1, 0)
     return SwitchingCurves(tessellation, axis, first, last, solid)
 
@@ -139,9 +139,9 @@ def outline(tessellation: Tessellation) -> NDArray[np.floating]:
         return np.stack([np.stack([cuts, np.full_like(cuts, y)], axis=-1) for y in (-0.5, 0.5)], 1)
     if len(faces) != 2:
         raise ArgumentError(f"an outline needs one or two axes, not {len(faces)}; take a section")
-    upright = _join_segments(faces[0])
-    level = _join_segments(faces[1].T)[..., ::-1]
-    return np.concatenate([upright, level])
+    vertical = _join_segments(faces[0])
+    horizontal = _join_segments(faces[1].T)[..., ::-1]
+    return np.concatenate([vertical, horizontal])
 
 
 def _join_segments(faces: NDArray[np.bool_]) -> NDArray[np.floating]:

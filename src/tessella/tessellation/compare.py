@@ -41,7 +41,7 @@ class Comparison:
         displacement_a: (faces of a,) distance to the boundary of b, axis by axis as `face_states`.
         displacement_b: (faces of b,) distance to the boundary of a.
         worse: (grid shape) whether they differ and the action of ``b`` is surely worse than the
-            best; beside a tessellation, of which no values are known, the same as ``where``.
+            best; the same as ``where`` if ``a`` was a tessellation, which has no values.
     """
 
     a: Tessellation = field(repr=False)
@@ -76,21 +76,21 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
 
     Args:
         a: the reference: a tessellation, or a solution.
-        b: the other, on the same grid with the same actions: a tessellation; or, beside a solution,
-            whatever decides (see ``tessella.as_policy``).
-        occupancy: what `occupancy` found, or (grid shape) non-negative weights of the states, to be
-            normalised. They weigh shares directly, and each face by its two states.
+        b: the other, on the same grid with the same actions: a tessellation; or, if ``a`` is a
+            solution, anything that ``tessella.as_policy`` reads.
+        occupancy: a result of `occupancy`, or (grid shape) non-negative weights of the states, to
+            be normalised. They weigh shares directly, and each face by its two states.
     """
     solution = a
     if not isinstance(a, Tessellation):
         if not hasattr(a, "mdp"):
-            requirement = "compare takes two tessellations, or a solution and whatever decides"
+            requirement = "compare takes two tessellations, or a solution and a policy"
             raise ArgumentError(requirement, location="a", value=f"is a {type(a).__name__}")
         a = tessellate(a)
     if not isinstance(b, Tessellation):
         if solution is a:
             requirement = (
-                "beside a tessellation, compare takes another, which tessellate(...) makes"
+                "compare takes a tessellation and a second one, which tessellate(...) returns"
             )
             raise ArgumentError(requirement, location="b", value=f"is a {type(b).__name__}")
         b = tessellate(solution, b)
@@ -159,10 +159,10 @@ def _face_midpoints(t: Tessellation) -> NDArray[np.float64]:
     return np.stack(ends, axis=-1).mean(axis=1)
 
 
-def _compute_distances(here: NDArray, there: NDArray) -> NDArray[np.float64]:
-    if len(here) == 0 or len(there) == 0:
-        return np.full(len(here), np.inf)
-    return scipy.spatial.KDTree(there).query(here)[0]
+def _compute_distances(sources: NDArray, targets: NDArray) -> NDArray[np.float64]:
+    if len(sources) == 0 or len(targets) == 0:
+        return np.full(len(sources), np.inf)
+    return scipy.spatial.KDTree(targets).query(sources)[0]
 
 
 def _face_weights(both: tuple[Tessellation, Tessellation], weight: NDArray) -> NDArray:

@@ -6,8 +6,8 @@
     threshold     there is one order of the actions such that on every line along the axis the
                   policy runs through some of them in that order, each on one interval
 
-An axis on which the action does not depend has nothing to say about it: it rises, falls and has
-thresholds there only as any constant does.
+Along an axis on which the action does not depend, it is constant: it rises, falls and has
+thresholds only in that trivial sense.
 
 With r the order of the actions and z the position on a line (see `GridLines`), next groups are
 enough for monotonicity: with g and g' two groups of equal z that follow each other, the action
@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError, require_type
 from tessella.tessellation.evidence import (
     NO_VIOLATIONS,
-    Along,
+    AxisOrSum,
     Evidence,
     GridLines,
     build_lines,
@@ -100,7 +100,7 @@ def through_sum(tessellation: Tessellation, axes: tuple[str, ...]) -> ThroughSum
     require_type("through_sum", tessellation, Tessellation)
     grid_lines = build_lines(tessellation.grid, tuple(axes))
     first = np.repeat(
-        grid_lines.groups, np.diff(grid_lines.groups, append=len(grid_lines.position))
+        grid_lines.group_starts, np.diff(grid_lines.group_starts, append=len(grid_lines.positions))
     )
     flat = tessellation.table.ravel()
     differs = np.nonzero(flat[grid_lines.states] != flat[grid_lines.states[..., first]])
@@ -118,7 +118,7 @@ class Monotone(Evidence):
     Attributes:
         axis: the axis, or the sum of axes as ``stock + transit``.
         direction: "rises" or "falls", both in the weak sense; "stays" where no state of a line
-            acts differently from another, whatever was asked.
+            acts differently from another, whatever the argument.
     """
 
     axis: str
@@ -131,7 +131,7 @@ class Monotone(Evidence):
 
 
 def monotone(
-    tessellation: Tessellation, axis: Along, direction: Direction | None = None
+    tessellation: Tessellation, axis: AxisOrSum, direction: Direction | None = None
 ) -> Monotone:
     """Test monotonicity along an axis, or a sum of axes given as a tuple of their names.
 
@@ -163,14 +163,14 @@ def monotone(
 
 def _find_drops(grid_lines: GridLines, rank: NDArray[np.int64]) -> NDArray[np.int64]:
     """(n, 2) states of next groups whose ranks fall: a highest one, and a lowest one after it."""
-    m = len(grid_lines.position)
+    m = len(grid_lines.positions)
     position = np.arange(m)
-    # Rank and place in one number, so that an extreme says where it is: the first such place.
-    highest = np.maximum.reduceat(rank * m + (m - 1 - position), grid_lines.groups, axis=-1)
-    lowest = np.minimum.reduceat(rank * m + position, grid_lines.groups, axis=-1)
+    # Rank and position in one number, so that an extreme gives its first position too.
+    highest = np.maximum.reduceat(rank * m + (m - 1 - position), grid_lines.group_starts, axis=-1)
+    lowest = np.minimum.reduceat(rank * m + position, grid_lines.group_starts, axis=-1)
     drop = np.nonzero(highest[..., :-1] // m > lowest[..., 1:] // m)
-    spots = m - 1 - highest[..., :-1][drop] % m, lowest[..., 1:][drop] % m
-    pairs = np.stack([grid_lines.states[(*drop[:-1], spot)] for spot in spots], axis=-1)
+    indices = m - 1 - highest[..., :-1][drop] % m, lowest[..., 1:][drop] % m
+    pairs = np.stack([grid_lines.states[(*drop[:-1], spot)] for spot in indices], axis=-1)
     return pairs[np.argsort(pairs[:, 0], kind="stable")]
 
 
@@ -209,8 +209,8 @@ def threshold(tessellation: Tessellation, axis: str) -> Threshold:
     graph = {int(a): [int(p) for p, q in distinct if q == a] for a in by_rank}
     try:
         order = tuple(TopologicalSorter(graph).static_order())
-    except CycleError as found:
-        cycle = found.args[1]
+    except CycleError as error:
+        cycle = error.args[1]
         face_index = {(int(p), int(q)): i for (p, q), i in zip(distinct, first, strict=True)}
         steps = [face_index[step] for step in pairwise(cycle)]
         return Threshold(tessellation, pairs[steps].reshape(1, -1), axis, ())
@@ -228,7 +228,7 @@ class LevelBounds:
     at_most: NDArray[np.float64]
 
     @property
-    def empty(self) -> NDArray[np.bool_]:
+    def is_empty(self) -> NDArray[np.bool_]:
         return np.asarray(self.above >= self.at_most)
 
 
@@ -264,7 +264,7 @@ class ReorderPoint(Evidence):
     level: LevelBounds = field(repr=False)
 
 
-def base_stock(tessellation: Tessellation, axis: Along) -> BaseStock:
+def base_stock(tessellation: Tessellation, axis: AxisOrSum) -> BaseStock:
     """Test base-stock form along an axis, or a sum of axes given as a tuple of their names.
 
     Actions and axes must be numbers.
@@ -275,7 +275,7 @@ def base_stock(tessellation: Tessellation, axis: Along) -> BaseStock:
     return BaseStock(tessellation, clashes, grid_lines.name, level)
 
 
-def reorder_point(tessellation: Tessellation, axis: Along) -> ReorderPoint:
+def reorder_point(tessellation: Tessellation, axis: AxisOrSum) -> ReorderPoint:
     """Test (s, S) form along an axis, or a sum of axes given as a tuple of their names.
 
     Actions and axes must be numbers. The smallest action counts as not ordering.
@@ -283,7 +283,7 @@ def reorder_point(tessellation: Tessellation, axis: Along) -> ReorderPoint:
     require_type("reorder_point", tessellation, Tessellation)
     grid_lines, low, high = _bound_levels(tessellation, axis)
     orders = np.isfinite(low)
-    stock = grid_lines.position
+    stock = grid_lines.positions
     point, early_clashes = _intersect_bounds(
         grid_lines, np.where(orders, stock, -np.inf), np.where(orders, np.inf, stock)
     )
@@ -293,14 +293,16 @@ def reorder_point(tessellation: Tessellation, axis: Along) -> ReorderPoint:
     )
 
 
-def supports_ordering(tessellation: Tessellation, axis: Along) -> bool:
-    """Whether the question makes sense: actions and the axes are numbers."""
+def supports_ordering(tessellation: Tessellation, axis: AxisOrSum) -> bool:
+    """Whether order quantities and levels exist: actions and axes are numbers."""
     grid = tessellation.grid
     values = [grid.values[grid.axis(n)] for n in ((axis,) if isinstance(axis, str) else axis)]
     return tessellation.quantities is not None and all(v.dtype.kind in "iuf" for v in values)
 
 
-def _bound_levels(tessellation: Tessellation, axis: Along) -> tuple[GridLines, NDArray, NDArray]:
+def _bound_levels(
+    tessellation: Tessellation, axis: AxisOrSum
+) -> tuple[GridLines, NDArray, NDArray]:
     """Lines, and for each of their states what S must exceed and what it may be at most."""
     if not supports_ordering(tessellation, axis):
         requirement = (
@@ -316,16 +318,16 @@ def _bound_levels(tessellation: Tessellation, axis: Along) -> tuple[GridLines, N
     action = tessellation.table.ravel()[grid_lines.states]
     return (
         grid_lines,
-        grid_lines.position + smaller[action],
-        grid_lines.position + reachable[action],
+        grid_lines.positions + smaller[action],
+        grid_lines.positions + reachable[action],
     )
 
 
 def _intersect_bounds(
     grid_lines: GridLines, low: NDArray, high: NDArray
 ) -> tuple[LevelBounds, NDArray]:
-    """What all states of each line allow, and for lines without it the two states that clash."""
+    """The levels that all states of each line allow; two clashing states of lines with none."""
     bounds = LevelBounds(np.asarray(low.max(axis=-1)), np.asarray(high.min(axis=-1)))
     clashing = np.stack([low.argmax(axis=-1), high.argmin(axis=-1)], axis=-1)
     clashes = np.take_along_axis(grid_lines.states, clashing, axis=-1)
-    return bounds, clashes[bounds.empty].reshape(-1, 2)
+    return bounds, clashes[bounds.is_empty].reshape(-1, 2)

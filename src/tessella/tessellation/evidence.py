@@ -34,8 +34,8 @@ class Evidence:
     Attributes:
         CLAIM: the structure in words, with the name of the action and the fields of the test.
         tessellation: what was tested.
-        violations: (m, k) flat indices; the k states of a row cannot stand together if the
-            structure holds. Pairs, k = 2, unless the test says otherwise.
+        violations: (m, k) flat indices; the k states of a row contradict each other if the
+            structure holds. Pairs, k = 2, unless the class states another number.
     """
 
     CLAIM: ClassVar[str]
@@ -60,7 +60,7 @@ class Evidence:
         return _fit_to_line(f"{self.claim}: fails{self._describe_count()}; {violation}")
 
     def _describe_finding(self) -> str:
-        """What there is to say of a structure that holds."""
+        """What follows the claim of a structure that holds."""
         return ""
 
     def _describe_count(self) -> str:
@@ -99,7 +99,7 @@ def _fit_to_line(text: str) -> str:
     )
 
 
-Along = str | tuple[str, ...]
+AxisOrSum = str | tuple[str, ...]
 SUM_RELATIVE_ROUNDING = 64 * np.finfo(float).eps
 
 
@@ -109,18 +109,18 @@ class GridLines:
 
     Attributes:
         name: of the axis, or ``stock + transit``.
-        position: (m,) z of each state of a line, ascending.
+        positions: (m,) z of each state of a line, ascending.
         states: (shape of the other axes, m) flat indices.
-        groups: where in ``position`` each group of equal z begins.
+        group_starts: where in ``positions`` each group of equal z begins.
     """
 
     name: str
-    position: NDArray[np.float64]
+    positions: NDArray[np.float64]
     states: NDArray[np.int64]
-    groups: NDArray[np.int64]
+    group_starts: NDArray[np.int64]
 
 
-def build_lines(grid: StateGrid, along: Along) -> GridLines:
+def build_lines(grid: StateGrid, along: AxisOrSum) -> GridLines:
     """The lines along an axis, or along a sum of axes."""
     names = (along,) if isinstance(along, str) else require_sum_axes(grid, along)
     axes = [grid.axis(name) for name in names]
@@ -141,7 +141,7 @@ def build_lines(grid: StateGrid, along: Along) -> GridLines:
     return GridLines(format_axes(names), snapped, states, groups)
 
 
-def format_axes(along: Along) -> str:
+def format_axes(along: AxisOrSum) -> str:
     """``stock + transit``."""
     return along if isinstance(along, str) else " + ".join(along)
 

@@ -16,7 +16,7 @@ from tessella.tessellation.dependence import (
     threshold,
     through_sum,
 )
-from tessella.tessellation.evidence import Along, Evidence, format_axes, require_sum_axes
+from tessella.tessellation.evidence import AxisOrSum, Evidence, format_axes, require_sum_axes
 from tessella.tessellation.regions import connected, convex, linear_index, linear_scores
 from tessella.tessellation.tessellate import Tessellation, drop_axes
 
@@ -35,10 +35,10 @@ class Structure:
     @property
     def holds(self) -> tuple[str, ...]:
         """Names of the structures that are there."""
-        return tuple(name for name, found in self.evidence.items() if found)
+        return tuple(name for name, test in self.evidence.items() if test)
 
     def records(self) -> list[dict[str, Any]]:
-        """For programs: the name of each test, whether the structure holds, and what it says."""
+        """For programs: the name of each test, whether the structure holds, and its description."""
         return [
             {"name": name, "holds": test.holds, "says": test.describe()}
             for name, test in self.evidence.items()
@@ -46,15 +46,15 @@ class Structure:
 
     def describe(self) -> str:
         """One line for each test, what holds before what fails."""
-        ordered = sorted(self.evidence.values(), key=lambda found: not found.holds)
-        return "\n".join(found.describe() for found in ordered)
+        ordered = sorted(self.evidence.values(), key=lambda test: not test.holds)
+        return "\n".join(test.describe() for test in ordered)
 
     def __str__(self) -> str:
         return self.describe()
 
 
 def examine(tessellation: Tessellation, sums: Iterable[tuple[str, ...]] = ()) -> Structure:
-    """Run every test, along every axis where it can say something.
+    """Run every test along every axis to which it applies.
 
     Axes on which the action does not depend are named first and left out of all other tests, whose
     evidence is then about the tessellation on the remaining axes. No test reads an order into
@@ -94,12 +94,11 @@ def _test_sums(t: Tessellation, sums: list[tuple[str, ...]]) -> dict[str, Eviden
     return evidence
 
 
-def _test_monotone(t: Tessellation, along: Along) -> dict[str, Evidence]:
-    named = t.quantities is None
-    return {} if named else {f"monotone in {format_axes(along)}": monotone(t, along)}
+def _test_monotone(t: Tessellation, along: AxisOrSum) -> dict[str, Evidence]:
+    return {} if t.quantities is None else {f"monotone in {format_axes(along)}": monotone(t, along)}
 
 
-def _test_ordering(t: Tessellation, along: Along) -> dict[str, Evidence]:
+def _test_ordering(t: Tessellation, along: AxisOrSum) -> dict[str, Evidence]:
     if len(t.actions) <= 2 or not supports_ordering(t, along) or not monotone(t, along, "falls"):
         return {}
     where = format_axes(along)

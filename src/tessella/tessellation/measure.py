@@ -94,7 +94,7 @@ class Geometry:
 
     @property
     def figures(self) -> dict[str, float | int]:
-        """The same five by their names, for whoever writes them down."""
+        """The same five by their attribute names, for files."""
         names = ("boundary_length", "boundary_fraction", "boundary_components")
         return {n: getattr(self, n) for n in (*names, "region_components", "corner_index")}
 
@@ -157,7 +157,7 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
 
 
 def _count_crossings(boundary: NDArray[np.bool_]) -> int:
-    """Boundary states that have a boundary state beside them along two or more axes."""
+    """Boundary states that have a neighbouring boundary state along two or more axes."""
     pairs = []
     for axis in range(boundary.ndim):
         below, above = neighbour_slices(boundary.ndim, axis)

@@ -60,7 +60,7 @@ class Refinement:
 def refine(
     build: Callable[[int], MDP], cuts: int, *, levels: int = 3, method: Method | None = None
 ) -> Refinement:
-    """Solve ``build(n)`` for n = ``cuts``, 2 n - 1, 4 n - 3, ..., and say what moves.
+    """Solve ``build(n)`` for n = ``cuts``, 2 n - 1, 4 n - 3, ..., and report what changes.
 
     Args:
         build: a model with n cut points along the axes that are refined; each model must have the
@@ -89,7 +89,7 @@ def refine(
 
 
 def _find_shared_points(coarse: MDP, fine: MDP) -> tuple[NDArray[np.int64], ...]:
-    """For each axis, where the points of ``coarse`` stand in ``fine``."""
+    """For each axis, the positions of the points of ``coarse`` in ``fine``."""
     if coarse.grid.axes != fine.grid.axes or coarse.actions != fine.actions:
         raise ArgumentError("a refined model must keep the axes and actions of the one before")
     positions = []
@@ -111,6 +111,6 @@ def _find_shared_points(coarse: MDP, fine: MDP) -> tuple[NDArray[np.int64], ...]
 
 def _compute_change(before: Solution, after: Solution, shared: tuple) -> tuple[float, float]:
     """Largest change of the value at shared points, and the share of actions that changed."""
-    at = np.ix_(*shared)
-    moved = np.abs(after.value[at] - before.value).max()
-    return float(moved), float((after.policy.table[at] != before.policy.table).mean())
+    indices = np.ix_(*shared)
+    largest = np.abs(after.value[indices] - before.value).max()
+    return float(largest), float((after.policy.table[indices] != before.policy.table).mean())

@@ -77,8 +77,8 @@ def connected(tessellation: Tessellation) -> Connected:
     others = np.flatnonzero(actions[ranked][1:] == actions[ranked][:-1]) + 1
     islands = np.sort(ranked[others])
     largest = np.full(len(tessellation.actions), -1)
-    leads = np.setdiff1d(np.arange(len(actions)), islands, assume_unique=True)
-    largest[actions[leads]] = leads
+    largest_cells = np.setdiff1d(np.arange(len(actions)), islands, assume_unique=True)
+    largest[actions[largest_cells]] = largest_cells
     first = _find_first_states(tessellation)
     pairs = np.stack([first[largest[actions[islands]]], first[islands]], axis=-1)
     counts = np.bincount(actions, minlength=len(tessellation.actions))
@@ -89,7 +89,7 @@ def convex(tessellation: Tessellation) -> Convex:
     """Test whether each region is orthogonally convex."""
     require_type("convex", tessellation, Tessellation)
     axes = range(tessellation.grid.ndim)
-    return Convex(tessellation, np.concatenate([_find_returns(tessellation, k) for k in axes]))
+    return Convex(tessellation, np.concatenate([_find_reentries(tessellation, k) for k in axes]))
 
 
 def _find_first_states(tessellation: Tessellation) -> NDArray[np.int64]:
@@ -100,7 +100,7 @@ def _find_first_states(tessellation: Tessellation) -> NDArray[np.int64]:
     return first
 
 
-def _find_returns(tessellation: Tessellation, axis: int) -> NDArray[np.int64]:
+def _find_reentries(tessellation: Tessellation, axis: int) -> NDArray[np.int64]:
     """(m, 2) states where a line along ``axis`` leaves an action and where it comes back to it."""
     lines = np.moveaxis(tessellation.table, axis, -1)
     starts = np.ones(lines.shape, dtype=bool)
@@ -111,9 +111,9 @@ def _find_returns(tessellation: Tessellation, axis: int) -> NDArray[np.int64]:
     order = np.argsort(key, kind="stable")
     again = np.flatnonzero(key[order][1:] == key[order][:-1])
     pairs = np.stack([end[order[again]], begin[order[again + 1]]], axis=-1)
-    spots = np.unravel_index(pairs, lines.shape)
+    indices = np.unravel_index(pairs, lines.shape)
     return np.ravel_multi_index(
-        (*spots[:axis], spots[-1], *spots[axis:-1]), tessellation.grid.shape
+        (*indices[:axis], indices[-1], *indices[axis:-1]), tessellation.grid.shape
     )
 
 
@@ -122,7 +122,7 @@ class _Separability(Evidence):
     """A test by a linear program; the violation, (1, k), is a set of states that contradict."""
 
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
-        """Which states cannot be served together: one of each of two actions, and how many more."""
+        """States that contradict each other: one of each of two actions, and how many more."""
         t = self.tessellation
         _, first = np.unique(t.table.ravel()[states], return_index=True)
         text = " with ".join(f"{t.action_of(s)} at {t.grid.describe(s)}" for s in states[first[:2]])
@@ -253,14 +253,14 @@ def _separate(entries: NDArray, columns: NDArray, n_unknowns: int) -> _Separatio
 
     Args:
         entries: (rows, k) entries of A.
-        columns: (rows, k) where they stand.
+        columns: (rows, k) their columns.
         n_unknowns: columns of A.
     """
     rows = len(entries)
     if rows == 0:
         return _Separation(np.zeros(n_unknowns), np.zeros(0))
-    spots = np.repeat(np.arange(rows), entries.shape[1]), columns.ravel()
-    system = coo_array((entries.ravel(), spots), shape=(rows, n_unknowns))
+    indices = np.repeat(np.arange(rows), entries.shape[1]), columns.ravel()
+    system = coo_array((entries.ravel(), indices), shape=(rows, n_unknowns))
     slack = csr_array(np.ones((rows, 1)))
     result = scipy.optimize.linprog(
         np.append(np.zeros(n_unknowns), 1.0),
@@ -283,15 +283,15 @@ def _find_vertices(tessellation: Tessellation) -> tuple[NDArray, NDArray, NDArra
     grid = tessellation.grid
     ascending = np.ix_(*(np.argsort(v) for v in grid.numbers))
     table = tessellation.table[ascending]
-    keep = np.ones(grid.shape, dtype=bool)
+    is_candidate = np.ones(grid.shape, dtype=bool)
     for axis in range(grid.ndim):
         lines = np.moveaxis(table, axis, -1)
-        inside = np.moveaxis(keep, axis, -1)
+        inside = np.moveaxis(is_candidate, axis, -1)
         middle = lines[..., 1:-1]
         inside[..., 1:-1] &= (middle != lines[..., :-2]) | (middle != lines[..., 2:])
-    states = np.arange(grid.size).reshape(grid.shape)[ascending][keep]
+    states = np.arange(grid.size).reshape(grid.shape)[ascending][is_candidate]
     center, half = _center_and_half_range(tessellation)
-    return (grid.points_of(states) - center) / half, table[keep], states
+    return (grid.points_of(states) - center) / half, table[is_candidate], states
 
 
 def _center_and_half_range(tessellation: Tessellation) -> tuple[NDArray, NDArray]:

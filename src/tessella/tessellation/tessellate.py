@@ -57,7 +57,7 @@ class Cells:
 
 def find_cells(table: NDArray) -> Cells:
     """Cells of ``table`` (any shape with at least one axis) under nearest-neighbour connection."""
-    starts = _run_starts(table)
+    starts = _find_run_starts(table)
     run = np.cumsum(starts, dtype=index_type(table.size + 1)).reshape(table.shape)
     run -= 1
     values = table[starts]
@@ -69,7 +69,7 @@ def find_cells(table: NDArray) -> Cells:
     return Cells(cell[run], cell_values, sizes)
 
 
-def _run_starts(table: NDArray) -> NDArray[np.bool_]:
+def _find_run_starts(table: NDArray) -> NDArray[np.bool_]:
     starts = np.ones(table.shape, dtype=bool)
     np.not_equal(table[..., 1:], table[..., :-1], out=starts[..., 1:])
     return starts
@@ -80,8 +80,8 @@ def _join_runs(table: NDArray, starts: NDArray, run: NDArray, runs: int) -> tupl
     links = [_find_overlaps(table, starts, run, axis) for axis in range(table.ndim - 1)]
     if not links:
         return runs, np.arange(runs, dtype=index_type(runs))
-    here, there = (np.concatenate(side) for side in zip(*links, strict=True))
-    graph = coo_array((np.ones(len(here), dtype=np.int8), (here, there)), shape=(runs, runs))
+    first, second = (np.concatenate(side) for side in zip(*links, strict=True))
+    graph = coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(runs, runs))
     return connected_components(graph, directed=False)
 
 
@@ -90,9 +90,9 @@ def _find_overlaps(
 ) -> tuple[NDArray, NDArray]:
     """Pairs of runs that touch across ``axis`` and hold the same value."""
     below, above = neighbour_slices(table.ndim, axis)
-    touch = starts[below] | starts[above]
-    touch &= table[below] == table[above]
-    return run[below][touch], run[above][touch]
+    is_overlap = starts[below] | starts[above]
+    is_overlap &= table[below] == table[above]
+    return run[below][is_overlap], run[above][is_overlap]
 
 
 def neighbour_slices(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
@@ -116,7 +116,7 @@ class Tessellation:
         cells: (grid shape) cell of each state; cells are numbered by their first state.
         cell_actions: (n,) action index of each cell.
         cell_sizes: (n,) states in each cell.
-        faces: d bool arrays; entry ``i`` of array ``k`` says that state ``i`` and the next one
+        faces: d bool arrays; entry ``i`` of array ``k`` is true if state ``i`` and the next one
             along axis ``k`` act differently, so its length along axis ``k`` is one less.
         exposure: (grid shape) along how many axes a state touches a face, 0 to d.
         margin: (grid shape) best minus second-best action value, if a solution was given.
@@ -171,8 +171,8 @@ class Tessellation:
 
     def face_states(self, axis: int) -> NDArray[np.int64]:
         """(faces across axis, 2) flat indices of the two states of each face, lower one first."""
-        spots = np.nonzero(self.faces[axis])
-        below = np.ravel_multi_index(spots, self.grid.shape)
+        indices = np.nonzero(self.faces[axis])
+        below = np.ravel_multi_index(indices, self.grid.shape)
         step = int(np.prod(self.grid.shape[axis + 1 :], dtype=np.int64))
         return np.stack([below, below + step], axis=-1)
 
@@ -211,22 +211,24 @@ def tessellate(source: Any, policy: Any = None, *, component: str | None = None)
     require_type("tessellate", mdp, MDP)
     table = mdp.policy(source if policy is None else policy).table
     if component is not None:
-        values = _values_of_component(mdp.actions, component)
+        values = _list_component_values(mdp.actions, component)
         actions = tuple(dict.fromkeys(values))
-        which = np.array([actions.index(value) for value in values], dtype=np.int32)
-        return build_tessellation(mdp.grid, actions, component, which[table], None, mdp.name)
+        action_indices = np.array([actions.index(value) for value in values], dtype=np.int32)
+        return build_tessellation(
+            mdp.grid, actions, component, action_indices[table], None, mdp.name
+        )
     margin = source.margin if policy is None else None
     return build_tessellation(
         mdp.grid, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name
     )
 
 
-def _values_of_component(actions: tuple, component: str) -> list:
+def _list_component_values(actions: tuple, component: str) -> list:
     """(A,) the value of this component in each action."""
     names = components(actions)
     if component not in names:
-        known = f"the components are {', '.join(names)}" if names else "actions have no components"
-        raise ArgumentError(f"no component is called {component!r}", value=known)
+        hint = f"the components are {', '.join(names)}" if names else "actions have no components"
+        raise ArgumentError(f"no component is called {component!r}", value=hint)
     return [action[component] for action in actions]
 
 

@@ -255,7 +255,7 @@ def test_a_lowered_program_says_the_same_and_has_no_branch_that_is_never_taken()
         grid = policy.grid
         low = RuleTree(grid, to_comparisons(grid, program.root), program.size)
         assert np.array_equal(low(grid.points), program(grid.points))
-        assert not any(isinstance(node, Lookup) for node in low.nodes())
+        assert not any(isinstance(node, Lookup) for node in low.iterate_nodes())
     narrow = to_comparisons(CASES["linear"].grid, to_rule_tree(CASES["linear"]).root)
     assert isinstance(narrow, Split)
     assert narrow.cuts == (-0.63, 0.721)  # not -5, -0.63 again, or 9

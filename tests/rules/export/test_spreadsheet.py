@@ -62,7 +62,7 @@ def test_a_rule_that_depends_on_more_than_fifteen_digits_is_rejected(tmp_path, n
         ts.Policy.from_table(close, (0, 1), [0, 1, 1]),
         rule(sums, (0, 1), on_a_state, 3),
     ):
-        with pytest.raises(ts.FileError, match=r"15 digits.* tells apart differ by"):
+        with pytest.raises(ts.FileError, match=r"15 digits.* distinguishes differ by"):
             ts.export(policy, tmp_path / name)
     assert ts.export(ts.Policy.from_table(apart, (0, 1), [0, 1, 1]), tmp_path / name).states == 3
 

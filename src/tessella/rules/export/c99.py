@@ -1,7 +1,7 @@
 """C99: one function from the coordinates of a state to an action.
 
     int reorder(double stock, const char *season);     the index, or -1 for what is refused
-    const double reorder_order[5];                      what the indices stand for
+    const double reorder_order[5];                      the values of the indices
 
 It needs ``strcmp`` for text axes, and nothing else.
 """
@@ -21,7 +21,7 @@ from tessella.rules.export.export_context import (
     require_no_nul,
 )
 
-# Of C and C++, and what headers and compilers define besides.
+# Keywords of C and C++, and names that headers and compilers define.
 C_WORDS = """
 alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
 const const_cast constexpr continue decltype default delete do double dynamic_cast else enum
@@ -40,7 +40,7 @@ llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter next
 remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma
 trunc y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos ctan csqrt
 """
-# Of the C library and of systems: a function of such a name would take the place of theirs.
+# Functions of the C library and of systems, which a function of the same name would replace.
 C_LIBRARY_FUNCTIONS = """
 abort abs access alarm alloca asctime atexit atof atoi atol atoll bcmp bcopy bind brk bsearch bzero
 calloc chdir chmod chown clearerr clock close closedir connect ctime daemon difftime div dup dup2
@@ -61,7 +61,7 @@ vsprintf vsscanf wait waitpid warn write
 """
 C_RESERVED_WORDS = frozenset(C_WORDS.split())
 C_LIBRARY_NAMES = frozenset(C_LIBRARY_FUNCTIONS.split()) | {
-    f"{name}{kind}" for name in C_MATH_FUNCTIONS.split() for kind in ("", "f", "l")
+    f"{name}{suffix}" for name in C_MATH_FUNCTIONS.split() for suffix in ("", "f", "l")
 }
 C_LOCAL_NAMES = ("total", "i", "known")
 HARNESS_PREFIX = "tessella_harness_"  # of names in the program that runs a function in C
@@ -142,11 +142,11 @@ class CPrinter(CompiledPrinter):
     def render(self) -> str:
         usage = [f"{self.function_name}(...) is the index of an action, or -1 for what is refused;"]
         usage += [f"{table}[index] is what to do ({n})" for n, table in self.table_names.items()]
-        kinds = [
+        types = [
             "const char *" if is_text_axis(self.grid, axis) else "double "
             for axis in self.grid.axes
         ]
-        arguments = map("".join, zip(kinds, self.axis_names.values(), strict=True))
+        arguments = map("".join, zip(types, self.axis_names.values(), strict=True))
         signature = f"int {self.function_name}({', '.join(arguments)})"
         lines = ["/*", *self.comment_lines(*usage), " */"]
         if any(is_text_axis(self.grid, axis) for axis in self.grid.axes):
@@ -158,10 +158,11 @@ class CPrinter(CompiledPrinter):
     def _declare_table(self, name: str) -> str:
         values = self.context.action_columns[name]
         is_text = isinstance(values[0], str)
-        kind = "char *const " if is_text else "double "
+        type_name = "char *const " if is_text else "double "
         literals = map(self.format_text if is_text else format_number, values)
         table = f"{self.table_names[name]}[{len(values)}]"
-        return f"extern const {kind}{table};\nconst {kind}{table} = {{{', '.join(literals)}}};"
+        declaration = f"const {type_name}{table}"
+        return f"extern {declaration};\n{declaration} = {{{', '.join(literals)}}};"
 
     def format_label_test(self, axis: str, labels: Sequence[str]) -> str:
         name = self.axis_names[axis]
@@ -182,13 +183,13 @@ class CPrinter(CompiledPrinter):
             else:
                 read.append(f"        double {argument} = {HARNESS_PREFIX}number();")
         call = [f"{self.function_name}({', '.join(arguments)})"]
-        parts = {"values": self._print_lines(), "read": read, "free": free, "call": call}
+        parts = {"values": self._list_print_statements(), "read": read, "free": free, "call": call}
         text = HARNESS_SOURCE
         for part, lines in parts.items():
             text = text.replace(f"@{part}@", "\n".join(lines))
         return text
 
-    def _print_lines(self) -> list[str]:
+    def _list_print_statements(self) -> list[str]:
         """Lines that print the table of actions, each text with its length before it."""
         lines = []
         for name, values in self.context.action_columns.items():

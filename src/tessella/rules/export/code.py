@@ -25,11 +25,11 @@ from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree,
 from tessella.rules.comparisons import (
     Condition,
     SumRange,
-    axis_ends,
+    get_axis_ends,
+    get_single_axis,
     list_branch_tests,
     list_finite_ends,
-    nearest_cell,
-    single_axis,
+    list_nearest_conditions,
 )
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
@@ -42,7 +42,7 @@ from tessella.rules.export.export_context import (
     to_comment_text,
 )
 
-MESSAGE_MAX_CHARACTERS = 500  # characters of what a compiler or a program says
+MESSAGE_MAX_CHARACTERS = 500  # characters of the output of a compiler or a program in a message
 
 
 class CodePrinter(ABC):
@@ -85,8 +85,8 @@ class CodePrinter(ABC):
     @property
     def uses_total(self) -> bool:
         """Whether some split compares a sum that is more than a coordinate."""
-        nodes = RuleTree(self.grid, self.context.root, 1).nodes()
-        return any(isinstance(n, Split) and single_axis(n.weights) is None for n in nodes)
+        nodes = RuleTree(self.grid, self.context.root, 1).iterate_nodes()
+        return any(isinstance(n, Split) and get_single_axis(n.weights) is None for n in nodes)
 
     def comment_lines(self, *usage: str) -> Iterator[str]:
         """The head of the file: facts, axes under other names, and how to use it."""
@@ -112,7 +112,7 @@ class CodePrinter(ABC):
             fields["test"] = self.format_label_test(axis, self.context.axis_labels(axis))
         elif self.context.off_grid == "clamp":
             template = self.clamp_guard
-            fields["low"], fields["high"] = map(format_number, axis_ends(self.grid, axis))
+            fields["low"], fields["high"] = map(format_number, get_axis_ends(self.grid, axis))
         else:
             template = self.grid_guard
             values = [format_number(value) for value in self.context.axis_values(axis)]
@@ -128,7 +128,7 @@ class CodePrinter(ABC):
             comment = to_comment_text(self.context.describe_action(node.action))
             yield pad + self.return_index.format(node.action, comment)
             return
-        if isinstance(node, Split) and single_axis(node.weights) is None:
+        if isinstance(node, Split) and get_single_axis(node.weights) is None:
             terms = (f"{format_number(w)} * {self.axis_names[name]}" for name, w in node.weights)
             yield pad + self.assign_total.format(" + ".join(terms))
         *steps, (_, last) = self._list_steps(node)
@@ -146,14 +146,14 @@ class CodePrinter(ABC):
             inside = self.format_label_test(node.axis, node.labels)
             return [(inside, node.inside), ("", node.outside)]
         if isinstance(node, Exceptions):
-            cells = (nearest_cell(self.grid, state) for state in node.places)
-            tests = (self.conjunction.join(map(self._format_condition, cell)) for cell in cells)
+            nearest = (list_nearest_conditions(self.grid, state) for state in node.places)
+            tests = (self.conjunction.join(map(self._format_condition, each)) for each in nearest)
             return [*zip(tests, map(Leaf, node.actions), strict=True), ("", node.otherwise)]
         assert isinstance(node, Split)
-        axis = single_axis(node.weights)
+        axis = get_single_axis(node.weights)
         operand = "total" if axis is None else self.axis_names[axis]
         *steps, last = list_branch_tests(node)
-        tests = (f"{operand} {step.test} {format_number(step.cut)}" for step in steps)
+        tests = (f"{operand} {step.comparison} {format_number(step.cut)}" for step in steps)
         return [*zip(tests, (step.node for step in steps), strict=True), ("", last.node)]
 
     def _format_condition(self, condition: Condition) -> str:
@@ -162,7 +162,7 @@ class CodePrinter(ABC):
             return self.label_condition.format(test)
         name = self.axis_names[condition.weights[0][0]]
         ends = list_finite_ends(condition)
-        tests = (f"{name} {test} {format_number(end)}" for test, end in ends)
+        tests = (f"{name} {comparison} {format_number(end)}" for comparison, end in ends)
         return self.conjunction.join(tests) or self.true
 
 

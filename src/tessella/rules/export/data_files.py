@@ -3,12 +3,12 @@
 The schema of the JSON is docs/rule.schema.json. A CSV has a row for each state, its coordinates and
 what to do; it has no head, so it states no facts. dtControl's CSV is written and read:
 
-    #NON-PERMISSIVE           or #PERMISSIVE, where a state may stand in several rows
+    #NON-PERMISSIVE           or #PERMISSIVE, where a state may have several rows
     #BEGIN 2 1                columns of the state, columns of the action
     0,3,8
 
 dtControl knows numbers alone: a text axis is written as the places of its labels, a text action as
-its index. Names stand in another file, ``NAME_config.json``, which dtControl reads as well.
+its index. Names are in another file, ``NAME_config.json``, which dtControl reads as well.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class CsvTable(ExportTarget):
             cells = [float(c) if n else c for c, n in zip(line, numeric, strict=True)]
             results[tuple(cells[: len(axes)])] = tuple(cells[len(axes) :])
         states = zip(*(rows[axis] for axis in axes), strict=True)
-        known = {key: i for i, key in enumerate(zip(*columns, strict=True))}
-        return np.array([known.get(results.get(row, ()), REFUSED_INDEX) for row in states])
+        index_of = {key: i for i, key in enumerate(zip(*columns, strict=True))}
+        return np.array([index_of.get(results.get(row, ()), REFUSED_INDEX) for row in states])
 
 
 def _read_written(write: Callable[[Path], None]) -> bytes:
@@ -145,7 +145,7 @@ class DtControl(ExportTarget):
 def read_dtcontrol(path: str | Path, model: Any) -> Policy:
     """The policy in a file of dtControl's format, for a model, or for a policy's grid and actions.
 
-    Every state of the grid must stand in it, with one action.
+    It must hold every state of the grid, with one action.
     """
     with read_errors(path, "a controller"):
         text = read_whole(path, "a controller", TEXT_MAX_BYTES).decode("utf-8")
@@ -155,7 +155,7 @@ def read_dtcontrol(path: str | Path, model: Any) -> Policy:
 
 
 def _encode_values(values: Sequence) -> list:
-    """What stands for the values of a column: texts by their place among the distinct ones."""
+    """The values of a column as numbers: texts by their position among the distinct ones."""
     if not isinstance(values[0], str):
         return [*values]
     codes = {text: i for i, text in enumerate(dict.fromkeys(values))}
@@ -198,7 +198,7 @@ def _parse_rows(lines: list[str], name: str) -> NDArray[np.float64]:
         cells = [[float(cell) for cell in row] for row in csv.reader(lines)]
         return np.array(cells, dtype=float).reshape(len(cells), -1)
     except ValueError as error:
-        requirement = f"{name} must hold rows of numbers, all as long"
+        requirement = f"{name} must hold rows of numbers, all of one length"
         raise FileError(requirement, value=str(error)) from error
 
 
@@ -225,8 +225,8 @@ def _find_states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int6
 
 
 def _find_actions(labels: NDArray, actions: tuple, name: str) -> NDArray[np.int64]:
-    known = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
-    indices = np.array([known.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
+    index_of = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
+    indices = np.array([index_of.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
     bad = np.flatnonzero(indices == UNKNOWN_ACTION_INDEX)
     if bad.size:
         value = f"has {labels[bad[0]].tolist()}"

@@ -1,7 +1,7 @@
 """export(policy, path): a rule as something that a system runs, checked in every state.
 
-What is written is run over the whole grid first, where the means is there, and must say what the
-policy says: not one state may differ. Only then does the file appear.
+The text is run on every state of the grid first, if the tool for that is installed, and must take
+the policy's action in each. Only then is the file written.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def export(
     content = _write_content(target, context, path)
     states, remark = _check_all_states(target, content, context, path)
     files = {context.stem + suffix: extra for suffix, extra in target.extra_files(context).items()}
-    for name, held in (files | {path.name: content}).items():
+    for name, file_content in (files | {path.name: content}).items():
         with atomic_write(path.with_name(name)) as part:
-            part.write_bytes(held)
+            part.write_bytes(file_content)
     return ExportedFile(path, target.name, states, remark)
 
 
@@ -131,9 +131,7 @@ def _check_off_grid(off_grid: object, target: ExportTarget) -> None:
         requirement = f"off_grid is one of {', '.join(map(repr, get_args(OffGrid)))}"
         raise ArgumentError(requirement, value=f"got {off_grid!r}")
     if off_grid is not None and target.is_data:
-        requirement = (
-            f"{target.suffix} is a file of data, whose reader says what becomes of other input"
-        )
+        requirement = f"{target.suffix} is a file of data, whose reader decides about other input"
         raise ArgumentError(requirement, value=f"got off_grid={off_grid!r}")
 
 

@@ -26,7 +26,7 @@ from tessella.mdp.rule_tree import (
     is_text_axis,
 )
 from tessella.rounding import round_up
-from tessella.rules.comparisons import axis_ends, to_comparisons, to_rule_tree
+from tessella.rules.comparisons import get_axis_ends, to_comparisons, to_rule_tree
 from tessella.rules.loss_target import describe_loss_reference
 
 OffGrid = Literal["clamp", "refuse"]
@@ -61,12 +61,12 @@ def derive_identifier(stem: str, reserved: Iterable[str] = ()) -> str:
 
     ``rule-a`` becomes ``rule_a``, and what is neither letter, digit, nor one of "_-. " its code.
     """
-    safe = "".join(c if c.isascii() and c.isalnum() else _spell_character(c) for c in stem)
+    safe = "".join(c if c.isascii() and c.isalnum() else _encode_character(c) for c in stem)
     safe = safe if safe[:1].isalpha() else f"rule_{safe}".rstrip("_")
     return make_unique(safe, {word.casefold() for word in reserved})
 
 
-def _spell_character(character: str) -> str:
+def _encode_character(character: str) -> str:
     return "_" if character in "_-. " else f"u{ord(character):x}"
 
 
@@ -102,11 +102,11 @@ INVALID_INPUT_TEXT = "what is no number, NaN included, and an unknown label are 
 
 @dataclass(frozen=True, eq=False)
 class ExportContext:
-    """A policy on its way into a file.
+    """A policy to be exported, and how.
 
     Attributes:
         stem: the name of the file without its suffix: what a function in it is called.
-        off_grid: what becomes of input off the grid.
+        off_grid: how input off the grid is treated.
         model: that it decides for, where it is known; a rule knows its own.
     """
 
@@ -147,31 +147,31 @@ class ExportContext:
 
     def find_actions(self, answers: Sequence[Sequence]) -> NDArray[np.int64]:
         """(n,) action indices of answers that give the value of each column."""
-        known = {key: i for i, key in enumerate(zip(*self.action_columns.values(), strict=True))}
-        found = []
+        index_of = {key: i for i, key in enumerate(zip(*self.action_columns.values(), strict=True))}
+        indices = []
         for answer in answers:
-            index = known.get(tuple(answer), UNKNOWN_ACTION_INDEX)
-            found.append(REFUSED_INDEX if None in answer else index)
-        return np.array(found, dtype=np.int64)
+            index = index_of.get(tuple(answer), UNKNOWN_ACTION_INDEX)
+            indices.append(REFUSED_INDEX if None in answer else index)
+        return np.array(indices, dtype=np.int64)
 
     @cached_property
     def header_lines(self) -> tuple[str, ...]:
-        """What the head of a file says, line by line."""
+        """The head of a file, line by line."""
         actions = [
             f"action {i}: {self.describe_action(i)}" for i in range(len(self.policy.actions))
         ]
         off_grid = f"off the grid: {OFF_GRID_TEXTS[self.off_grid]}; {INVALID_INPUT_TEXT}"
-        return (*self._fact_lines(), *self._axis_lines(), *actions, off_grid)
+        return (*self._list_fact_lines(), *self._list_axis_lines(), *actions, off_grid)
 
     @property
     def facts(self) -> dict[str, Any]:
         """What is known of a rule; of another policy, its model at most."""
-        known = getattr(self.policy, "facts", {})
-        if known or self.model is None:
-            return known
+        facts = getattr(self.policy, "facts", {})
+        if facts or self.model is None:
+            return facts
         return {"model": self.model.name, "fingerprint": self.model.fingerprint}
 
-    def _fact_lines(self) -> list[str]:
+    def _list_fact_lines(self) -> list[str]:
         facts = self.facts
         policy = self.policy
         name = policy.name or "policy"
@@ -191,18 +191,18 @@ class ExportContext:
             lines += [f"{status} {noun} from the worst state: at most {facts.get('worst_loss')!r}"]
         return lines
 
-    def _axis_lines(self) -> list[str]:
+    def _list_axis_lines(self) -> list[str]:
         lines = []
         for name, values in zip(self.grid.axes, self.grid.values, strict=True):
             if is_text_axis(self.grid, name):
                 lines.append(f"axis {name}: one of {', '.join(map(repr, map(str, values)))}")
             else:
-                low, high = map(format_value, axis_ends(self.grid, name))
+                low, high = map(format_value, get_axis_ends(self.grid, name))
                 lines.append(f"axis {name}: {len(values):,} values from {low} to {high}")
         return lines
 
 
-class ToolMissing(RuntimeError):  # noqa: N818 (it says what is the matter)
+class ToolMissing(RuntimeError):  # noqa: N818 (its name states the reason)
     """What would run a file is not installed; the message says what."""
 
 

@@ -23,10 +23,10 @@ from tessella.rules.comparisons import (
     Condition,
     LabelSet,
     SumRange,
-    axis_ends,
+    get_axis_ends,
     list_branch_tests,
     list_finite_ends,
-    nearest_cell,
+    list_nearest_conditions,
 )
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
@@ -129,13 +129,13 @@ class GraphBuilder:
         self.add("Where", is_valid, answer, self._add_integer(-1), output=INDEX_OUTPUT_NAME)
         outputs = [helper.make_tensor_value_info(INDEX_OUTPUT_NAME, tensor.INT64, ["n"])]
         for name, values in self.context.action_columns.items():
-            text = isinstance(values[0], str)
-            table = np.array([*values, ""], object) if text else np.array([*values, math.nan])
+            is_text = isinstance(values[0], str)
+            table = np.array([*values, ""], object) if is_text else np.array([*values, math.nan])
             self.add(
                 "Gather", self._add_constant(table), INDEX_OUTPUT_NAME, output=self.outputs[name]
             )
-            kind = tensor.STRING if text else tensor.DOUBLE
-            outputs.append(helper.make_tensor_value_info(self.outputs[name], kind, ["n"]))
+            element_type = tensor.STRING if is_text else tensor.DOUBLE
+            outputs.append(helper.make_tensor_value_info(self.outputs[name], element_type, ["n"]))
         inputs = [
             helper.make_tensor_value_info(
                 self.inputs[axis],
@@ -168,10 +168,10 @@ class GraphBuilder:
         helper.set_model_props(model, {key: json.dumps(value) for key, value in facts.items()})
         return model
 
-    def add(self, kind: str, *inputs: str, output: str = "", **settings: Any) -> str:
-        """One more node; the name of what it gives."""
+    def add(self, op_type: str, *inputs: str, output: str = "", **settings: Any) -> str:
+        """Add a node; the name of its output."""
         name = output or f":{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, [*inputs], [name], **settings))
+        self.nodes.append(self.onnx.helper.make_node(op_type, [*inputs], [name], **settings))
         return name
 
     def _add_constant(self, values: Any) -> str:
@@ -219,7 +219,7 @@ class GraphBuilder:
 
     def _add_coordinate(self, axis: str) -> str:
         if axis not in self.clamped:
-            low, high = axis_ends(self.grid, axis)
+            low, high = get_axis_ends(self.grid, axis)
             above = self.add("Max", self.inputs[axis], self._add_float(low))
             self.clamped[axis] = self.add("Min", above, self._add_float(high))
         return self.clamped[axis]
@@ -248,10 +248,11 @@ class GraphBuilder:
             answer = self._add_rule_node(node.otherwise)
             for state, action in zip(node.places, node.actions, strict=True):
                 matches = [
-                    self._add_condition(condition) for condition in nearest_cell(self.grid, state)
+                    self._add_condition(condition)
+                    for condition in list_nearest_conditions(self.grid, state)
                 ]
-                here = reduce(lambda a, b: self.add("And", a, b), matches)
-                answer = self.add("Where", here, self._add_integer(action), answer)
+                is_here = reduce(lambda a, b: self.add("And", a, b), matches)
+                answer = self.add("Where", is_here, self._add_integer(action), answer)
             return answer
         assert isinstance(node, Split)
         *tests, last = list_branch_tests(node)
@@ -259,7 +260,9 @@ class GraphBuilder:
         for step in reversed(tests):
             above = self.add("Greater", self._add_sum(node.weights), self._add_float(step.cut))
             answers = [self._add_rule_node(step.node), answer]
-            answer = self.add("Where", above, *(answers if step.test == ">" else answers[::-1]))
+            answer = self.add(
+                "Where", above, *(answers if step.comparison == ">" else answers[::-1])
+            )
         return answer
 
     def _add_condition(self, condition: Condition) -> str:
@@ -270,9 +273,9 @@ class GraphBuilder:
         assert isinstance(condition, SumRange)
         operand = self._add_sum(condition.weights)
         tests = []
-        for test, end in list_finite_ends(condition):
+        for comparison, end in list_finite_ends(condition):
             above = self.add("Greater", operand, self._add_float(end))
-            tests.append(above if test == ">" else self.add("Not", above))
+            tests.append(above if comparison == ">" else self.add("Not", above))
         if not tests:
             tests.append(self.add("Equal", operand, operand))
         return reduce(lambda a, b: self.add("And", a, b), tests)

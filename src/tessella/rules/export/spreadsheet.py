@@ -13,7 +13,7 @@ are clear of all states, and a number is on the grid within a millionth of a ste
 The workbook needs the extra ``xlsx``. Its sheets are
 
     rule     the rule in words, cells for the coordinates, what to do, how many states of the
-             sheet 'check' differ, and what the head of a file says
+             sheet 'check' differ, and the head of a file
     check    states with the formula's action, the policy's action, and whether they agree
 """
 
@@ -35,10 +35,10 @@ from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Node, RuleTree,
 from tessella.rules.comparisons import (
     Condition,
     SumRange,
-    axis_ends,
+    get_axis_ends,
+    get_single_axis,
     list_finite_ends,
-    nearest_cell,
-    single_axis,
+    list_nearest_conditions,
 )
 from tessella.rules.export.export_context import (
     ExportContext,
@@ -53,8 +53,8 @@ from tessella.rules.export.export_context import (
 CHECK_SHEET_MAX_STATES = 1_000  # states on the sheet that checks
 INPUT_ROW = 4  # of the sheet 'rule': the coordinates of a state, below their names
 COLUMN_MAX_WIDTH = 40  # characters of a column
-# What XML, or the way in which workbooks write characters (_x0041_ for A), changes in a text.
-CHANGED = re.compile(r"[\x00-\x08\x0b-\x1f]|_x[0-9a-fA-F]{4}_")
+# Characters that XML, or the escapes of workbooks (_x0041_ for A), change in a text.
+ALTERED_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f]|_x[0-9a-fA-F]{4}_")
 FORMULA_MAX_CHARACTERS = 8192  # characters of a formula
 FORMULA_MAX_LEVELS = 64  # nested function calls of a formula
 TEXT_MAX_CHARACTERS = 255  # characters of a text in a formula
@@ -134,7 +134,7 @@ def format_formula(context: ExportContext, name: str, row: int = 2) -> str:
     if len(text) > FORMULA_MAX_CHARACTERS or depth > FORMULA_MAX_LEVELS:
         limits = f"{FORMULA_MAX_CHARACTERS:,} characters and {FORMULA_MAX_LEVELS} levels"
         requirement = f"a spreadsheet formula has at most {limits}"
-        value = f"this rule takes {len(text):,} and {depth}; .csv has room for any"
+        value = f"this rule takes {len(text):,} and {depth}; .csv has no such limit"
         raise FileError(requirement, value=value)
     return text
 
@@ -146,9 +146,9 @@ def reject_close_numbers(context: ExportContext) -> None:
     gaps = [np.diff(x).min() / np.abs(x).max() for x in values if len(x) > 1]
     closest = min([RuleTree(context.grid, context.root, 1).cut_clearance, *gaps])
     if closest < COMPARISON_RELATIVE_RESOLUTION:
-        requirement = "a spreadsheet compares numbers to 15 digits; .csv has room for more"
+        requirement = "a spreadsheet compares numbers to 15 digits; .csv holds all digits"
         raise FileError(
-            requirement, value=f"two that this rule tells apart differ by {closest:.0e}"
+            requirement, value=f"two that this rule distinguishes differ by {closest:.0e}"
         )
 
 
@@ -156,15 +156,15 @@ class FormulaExpression:
     """A rule as one expression."""
 
     def __init__(
-        self, context: ExportContext, values: tuple, cell_of_axis: Callable[[str], str]
+        self, context: ExportContext, values: tuple, get_cell: Callable[[str], str]
     ) -> None:
         self.context = context
         self.grid = context.grid
         self.values = values
-        self.cell = cell_of_axis
+        self.get_cell = get_cell
 
     def render(self) -> str:
-        is_valid = "*".join(map(self._input_test, self.grid.axes))
+        is_valid = "*".join(map(self._format_input_test, self.grid.axes))
         expression = self._format_node(self.context.root)
         numeric = [axis for axis in self.grid.axes if not is_text_axis(self.grid, axis)]
         if self.context.off_grid == "refuse" and numeric:
@@ -173,39 +173,39 @@ class FormulaExpression:
             expression = f"IF({is_on_grid},{expression},NA())"
         return f"IF({is_valid},{expression},NA())"
 
-    def _input_test(self, axis: str) -> str:
+    def _format_input_test(self, axis: str) -> str:
         if is_text_axis(self.grid, axis):
-            return self._label_test(axis, self.context.axis_labels(axis))
-        return f"ISNUMBER({self.cell(axis)})"
+            return self._format_label_test(axis, self.context.axis_labels(axis))
+        return f"ISNUMBER({self.get_cell(axis)})"
 
     def _format_grid_test(self, axis: str) -> str:
         """Whether a number is one of the axis: a multiple of its step, or near one of a list."""
-        cell = self.cell(axis)
+        cell = self.get_cell(axis)
         values = np.array(self.context.axis_values(axis))
         gaps = np.diff(values) if len(values) > 1 else np.array([min(abs(values[0]), 1) or 1])
         step = round_to_digits(gaps.mean())
         ideal = values[0] + step * np.arange(len(values))
         if len(values) > 2 and np.abs(values - ideal).max() < EVEN_GRID_TOLERANCE_STEPS * step:
             return _format_even_grid_test(cell, values, step)
-        near = np.maximum(
+        tolerances = np.maximum(
             ON_GRID_TOLERANCE_STEPS * gaps.min(), COMPARISON_RELATIVE_RESOLUTION * np.abs(values)
         )
-        distances = (round_to_digits(distance, 1) for distance in near)
+        distances = (round_to_digits(distance, 1) for distance in tolerances)
         tests = (
             f"(ABS({cell}-{format_cell_value(x)})<{format_cell_value(distance)})"
             for x, distance in zip(values, distances, strict=True)
         )
         return f"({'+'.join(tests)})"
 
-    def _label_test(self, axis: str, labels: Sequence[str]) -> str:
-        tests = [f"EXACT({self.cell(axis)},{format_cell_value(label)})" for label in labels]
+    def _format_label_test(self, axis: str, labels: Sequence[str]) -> str:
+        tests = [f"EXACT({self.get_cell(axis)},{format_cell_value(label)})" for label in labels]
         return tests[0] if len(tests) == 1 else f"({'+'.join(tests)})"
 
     def _format_node(self, node: Node) -> str:
         if isinstance(node, Leaf):
             return format_cell_value(self.values[node.action])
         if isinstance(node, LabelSplit):
-            test = self._label_test(node.axis, node.labels)
+            test = self._format_label_test(node.axis, node.labels)
             return f"IF({test},{self._format_node(node.inside)},{self._format_node(node.outside)})"
         if isinstance(node, Exceptions):
             return self._format_exceptions(node)
@@ -226,7 +226,9 @@ class FormulaExpression:
         """Those of each action together: their tests exclude one another and are added up."""
         groups: dict[str, list[str]] = {}
         for state, action in zip(node.places, node.actions, strict=True):
-            tests_met = filter(None, map(self._format_condition, nearest_cell(self.grid, state)))
+            tests_met = filter(
+                None, map(self._format_condition, list_nearest_conditions(self.grid, state))
+            )
             groups.setdefault(format_cell_value(self.values[action]), []).append(
                 "*".join(tests_met) or "TRUE"
             )
@@ -237,27 +239,29 @@ class FormulaExpression:
 
     def _format_condition(self, condition: Condition) -> str:
         if not isinstance(condition, SumRange):
-            return self._label_test(condition.axis, condition.labels)
-        operand = self.cell(condition.weights[0][0])
+            return self._format_label_test(condition.axis, condition.labels)
+        operand = self.get_cell(condition.weights[0][0])
         ends = list_finite_ends(condition)
-        return "*".join(f"({operand}{test}{format_cell_value(end)})" for test, end in ends)
+        return "*".join(
+            f"({operand}{comparison}{format_cell_value(end)})" for comparison, end in ends
+        )
 
     def _format_sum(self, node: Split) -> str:
         """A cell alone needs no clamping, since its cuts lie within the axis; a sum does."""
-        single = single_axis(node.weights)
+        single = get_single_axis(node.weights)
         if single is not None:
-            return self.cell(single)
+            return self.get_cell(single)
         parts = []
         for axis, weight in node.weights:
-            operand = self.cell(axis)
-            low, high = map(format_cell_value, axis_ends(self.grid, axis))
+            operand = self.get_cell(axis)
+            low, high = map(format_cell_value, get_axis_ends(self.grid, axis))
             if self.context.off_grid == "clamp":
                 operand = f"IF({operand}<{low},{low},IF({operand}>{high},{high},{operand}))"
             parts.append(operand if weight == 1.0 else f"{format_cell_value(weight)}*{operand}")
         return "+".join(parts)
 
     def count_levels(self, node: Node) -> int:
-        """How many levels of IF stand within one another."""
+        """How deeply IFs are nested."""
         if isinstance(node, Leaf):
             return 0
         if isinstance(node, LabelSplit):
@@ -265,7 +269,7 @@ class FormulaExpression:
         if isinstance(node, Exceptions):
             return len(set(node.actions)) + self.count_levels(node.otherwise)
         assert isinstance(node, Split)
-        sums = 2 if single_axis(node.weights) is None else 0
+        sums = 2 if get_single_axis(node.weights) is None else 0
         levels = math.ceil(math.log2(len(node.branches)))
         return max(sums, levels + max(map(self.count_levels, node.branches)))
 
@@ -349,8 +353,8 @@ def _fill_rule(sheet: Any, context: ExportContext) -> None:
         sheet.cell(INPUT_ROW, context.grid.ndim + 1 + i).value = format_formula(
             context, name, INPUT_ROW
         )
-    differ = f"check!{format_column(context.grid.ndim + 2 * len(context.action_columns) + 1)}1"
-    sheet.cell(INPUT_ROW + 2, 1).value = f"={differ}&\" states on the sheet 'check' differ\""
+    count_cell = f"check!{format_column(context.grid.ndim + 2 * len(context.action_columns) + 1)}1"
+    sheet.cell(INPUT_ROW + 2, 1).value = f"={count_cell}&\" states on the sheet 'check' differ\""
     for i, line in enumerate([*more, *map(to_comment_text, context.header_lines)]):
         _set_cell(sheet.cell(INPUT_ROW + 4 + i, 1), line)
 
@@ -373,12 +377,12 @@ def _fill_check(sheet: Any, context: ExportContext) -> None:
     formula_column, expected_column, agree_column = (grid.ndim + i * len(parts) for i in range(3))
     agree_letter = format_column(agree_column)
     by_formula = (f"{part} by formula" for part in parts)
-    meant = (f"{part} meant" for part in parts)
-    _fill_head(sheet, 1, [*grid.axes, *by_formula, *meant, "same"])
+    by_policy = (f"{part} meant" for part in parts)
+    _fill_head(sheet, 1, [*grid.axes, *by_formula, *by_policy, "same"])
     sheet.freeze_panes = "A2"
     # An error agrees with nothing.
-    agree = f"COUNTIF({agree_letter}2:{agree_letter}{len(states) + 1},TRUE)"
-    sheet.cell(1, agree_column + 2).value = f"={len(states)}-{agree}"
+    n_agreeing = f"COUNTIF({agree_letter}2:{agree_letter}{len(states) + 1},TRUE)"
+    sheet.cell(1, agree_column + 2).value = f"={len(states)}-{n_agreeing}"
     _set_cell(sheet.cell(1, agree_column + 3), "states differ")
     for i, action in enumerate(expected):
         row = i + 2
@@ -401,7 +405,7 @@ def _format_equality(expected: Any, before: int) -> str:
 
 
 def _fill_head(sheet: Any, row: int, names: list[str]) -> None:
-    """Names of columns, in bold, with room for them."""
+    """Names of columns, in bold, with columns wide enough for them."""
     from openpyxl.styles import Font
 
     _fill_row(sheet, row, names)
@@ -419,7 +423,7 @@ def _fill_row(sheet: Any, row: int, values: list, first: int = 1) -> None:
 
 def _set_cell(cell: Any, value: Any) -> None:
     """A value as it is: a text is never read as a formula, and never changed."""
-    if isinstance(value, str) and CHANGED.search(value):
+    if isinstance(value, str) and ALTERED_CHARACTERS.search(value):
         requirement = (
             "a workbook cannot hold control characters, nor codes of characters such as _x0041_"
         )

@@ -2,8 +2,8 @@
 
     SELECT t.*, <content of the file> FROM t
 
-One expression for each component of the action; NULL for what is refused. All conditions stand
-side by side, since databases limit how deeply expressions nest. Nothing in it is of one database.
+One expression for each component of the action; NULL for what is refused. Conditions are not
+nested, since databases limit how deeply expressions nest. It uses standard SQL only.
 
 A number is what equals itself plus 0: text and blobs do not, in a database that lets a column of
 numbers hold them (SQLite). The sign before a column frees it of the type that it was declared with.
@@ -22,10 +22,10 @@ from tessella.mdp.rule_tree import is_text_axis
 from tessella.rules.comparisons import (
     Condition,
     SumRange,
-    axis_ends,
+    get_axis_ends,
+    get_single_axis,
     iterate_clauses,
     list_finite_ends,
-    single_axis,
 )
 from tessella.rules.export.export_context import (
     ExportContext,
@@ -79,7 +79,7 @@ def _name_columns(context: ExportContext) -> dict[str, str]:
 def _format_case(context: ExportContext, name: str) -> str:
     columns = {a: quote_name(c) for a, c in _name_columns(context).items()}
     values = context.action_columns[name]
-    lines = ["CASE", f"  WHEN {' OR '.join(_refusal_tests(context, columns))} THEN NULL"]
+    lines = ["CASE", f"  WHEN {' OR '.join(_iterate_refusal_tests(context, columns))} THEN NULL"]
     for clause in iterate_clauses(context.grid, context.root):
         test = " AND ".join(_format_condition(context, c, columns) for c in clause.conditions)
         lines.append(
@@ -90,7 +90,7 @@ def _format_case(context: ExportContext, name: str) -> str:
     return "\n".join([*lines, f"END AS {quote_name(name)}"])
 
 
-def _refusal_tests(context: ExportContext, columns: dict[str, str]) -> Iterator[str]:
+def _iterate_refusal_tests(context: ExportContext, columns: dict[str, str]) -> Iterator[str]:
     for axis, column in columns.items():
         yield f"{column} IS NULL"
         if is_text_axis(context.grid, axis):
@@ -108,18 +108,18 @@ def _format_condition(context: ExportContext, condition: Condition, columns: dic
         )
     operand = _format_sum(context, condition, columns)
     ends = list_finite_ends(condition)
-    return " AND ".join(f"{operand} {test} {format_number(end)}" for test, end in ends)
+    return " AND ".join(f"{operand} {comparison} {format_number(end)}" for comparison, end in ends)
 
 
 def _format_sum(context: ExportContext, condition: SumRange, columns: dict[str, str]) -> str:
     """A column alone needs no clamping, since its cuts lie within the axis; a sum does."""
-    single = single_axis(condition.weights)
+    single = get_single_axis(condition.weights)
     if single is not None:
         return columns[single]
     parts = []
     for axis, weight in condition.weights:
         column = columns[axis]
-        low, high = map(format_number, axis_ends(context.grid, axis))
+        low, high = map(format_number, get_axis_ends(context.grid, axis))
         if context.off_grid == "clamp":
             cases = f"WHEN {column} < {low} THEN {low} WHEN {column} > {high} THEN {high}"
             column = f"CASE {cases} ELSE {column} END"
