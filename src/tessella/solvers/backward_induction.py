@@ -84,7 +84,7 @@ def run_backward_pass(
     for period_result in _solve_periods(prepared):
         period_results.append(period_result)
         log.add([period_result.error], [0], target=0.0)
-        if log.stopped:
+        if log.is_stopped:
             break
     reached = len(log)
     period_results += [_not_reached(prepared, t) for t in reversed(range(periods - reached))]

@@ -33,8 +33,8 @@ from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import array_namespace, read_only
 from tessella.rounding import EPS
+from tessella.solvers.iteration import back_up, enclose_first_point, make_initial_state
 from tessella.solvers.operators import ModelData, Operators, max_abs
-from tessella.solvers.rounds import back_up, evaluate_first_point, make_initial_state
 
 if TYPE_CHECKING:
     from tessella.solvers.prepared_model import PreparedModel
@@ -248,7 +248,7 @@ def enclose_gain(
     ``bound_error``.
     """
     state = make_initial_state(prepared, value, policy)
-    evaluated = evaluate_first_point(prepared.backend, policy is not None, prepared.data, state)
+    evaluated = enclose_first_point(prepared.backend, policy is not None, prepared.data, state)
     # The middle that is taken out of the values is itself off by half a unit of its last digit.
     error = float(evaluated.bound) + extra + 4 * EPS * float(np.ptp(value))
     return float(evaluated.center), error * (1 + 8 * EPS)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
     from tessella.mdp.model import MDP
+    from tessella.solvers.iteration import IterationState
     from tessella.solvers.prepared_model import PreparedModel
-    from tessella.solvers.rounds import IterationState
 
 ELIMINATION_MAX_ENTRIES = 20_000_000  # entries of all rows together, if rows are built
 # Products of one elimination: states times the square of the band of the chain.
@@ -67,14 +67,14 @@ def eliminate_states(
     state: IterationState,
     evaluates_policy: bool,
     *,
-    early: bool = False,
-    known: bool = False,
+    before_iterations: bool = False,
+    gain_is_known: bool = False,
 ) -> EliminationResult | None:
     """The gain of the policy of ``state`` if ``evaluates_policy``, else of the best policy.
 
-    None where that takes too long, or too much memory; ``early``, before iterations were tried,
-    also for all but a policy on a line of states. Refuses a model, or a fixed policy, that has
-    several gains, or where those are not ``known`` to be alike, several closed classes.
+    None where that takes too long or too much memory; ``before_iterations``, for all but a fixed
+    policy on a line of states. Refuses a model, or a fixed policy, with several gains; if not
+    ``gain_is_known``, also with several closed classes.
     """
     mdp = prepared.mdp
     if not rows_are_affordable(mdp):
@@ -90,13 +90,13 @@ def eliminate_states(
             for states in closed_classes
         ]
         floor = float(state.floor)
-        only_known = early or known
+        only_if_proven = before_iterations or gain_is_known
         refuse_several_gains(
-            mdp, closed_classes, gain_intervals, floor, evaluates_policy, only_known
+            mdp, closed_classes, gain_intervals, floor, evaluates_policy, only_if_proven
         )
         return None
     products = ELIMINATION_MAX_PRODUCTS
-    if early:
+    if before_iterations:
         products = LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0
     with np.errstate(all="ignore"):  # non-finite results are rejected below
         result = _improve_policy(

@@ -2,7 +2,7 @@
 
     V_pi = r_pi + discount P_pi V_pi,
 
-solved by Krylov corrections and enclosed by ``rounds``, with T_pi in place of T.
+solved by Krylov corrections and enclosed by ``iteration``, with T_pi in place of T.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, write_average
 
-DOUBLE_FORCING = 1e-6  # share of the residual that a round in double precision may leave
+DOUBLE_FORCING = 1e-6  # share of the residual that an iteration in double precision may leave
 
 
 @dataclass(frozen=True, eq=False)

@@ -381,7 +381,7 @@ class _Choices:
         reason = f"{n}: rough evaluations by linear solvers pay"
         if mdp.n_states <= t.small_max_states:
             settings = {"forcing": t.small_forcing}
-            reason = f"{n}: few rounds, each with an accurate evaluation"
+            reason = f"{n}: few iterations, each with an accurate evaluation"
         elif mdp.criterion.has_gain:
             settings = {"forcing": t.average_forcing, "max_products": t.average_max_products}
             reason = f"{n}, average: accurate evaluations once the policy has settled"

@@ -3,7 +3,7 @@
     v <- T v    on the first block, then on the next with what the first has now, and so on.
 
 One array of values is all that a sweep needs beside a block, in place of five or six. Sweeps in
-place contract as plain ones do. The bound comes from a round that writes nothing: with d = T v - v
+place contract as plain ones do. The bound comes from a pass that writes nothing: with d = T v - v
 between ``low`` and ``high``, and c the discount,
 
     low / (1 - c) <= V* - v <= high / (1 - c),
@@ -35,12 +35,12 @@ from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import PartitionedModel
 from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
+from tessella.solvers.iteration import FLOOR_REACHED_FACTOR
 from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import History, Result, end_run, find_status
-from tessella.solvers.rounds import FLOOR_REACHED_FACTOR
 
 SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
 

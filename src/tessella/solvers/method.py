@@ -1,7 +1,7 @@
 """What a method of solving is: the way to the next point, and all that the loop needs of it.
 
-The loop (``rounds``) evaluates each point v: it backs it up, b = T v with the greedy policy, and
-encloses the optimum. A method only says which point comes next, so any method is as trustworthy as
+Each iteration (``iteration``) backs up a point v, b = T v with the greedy policy, and encloses the
+optimum. A method only says which point comes next, so any method is as trustworthy as
 any other; a poor one is slow. To add one, derive from ``Method`` and write ``step``:
 
     @dataclass(frozen=True)
@@ -28,11 +28,11 @@ from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
     from tessella.solvers.bounds import Decision
+    from tessella.solvers.iteration import IterationState
     from tessella.solvers.loop import Callback
     from tessella.solvers.operators import Operators
     from tessella.solvers.prepared_model import PreparedModel
     from tessella.solvers.result import Result
-    from tessella.solvers.rounds import IterationState
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,18 @@ class Method(ABC):
     Args:
         tol: bound on max|V - V*|; None asks for about twelve digits of the largest
             value, or more where rounding leaves them.
-        max_sweeps: the limit on rounds, each of which ends with one Bellman sweep.
+        max_sweeps: the limit on iterations, each of which ends with one Bellman sweep.
     """
 
     tol: float | None = field(default=None, compare=False)
     max_sweeps: int = field(default=1_000_000, compare=False)
 
-    safeguarded: ClassVar[bool] = False  # a round that widens the bound becomes a plain sweep
+    safeguarded: ClassVar[bool] = False  # an iteration that widens the bound becomes a plain sweep
     solves_linear_systems: ClassVar[bool] = False  # a direct solve may help it when stalled
     requires_jax: ClassVar[bool] = True  # ``step`` may use JAX, so that models are compiled for it
     runs_on_one_device: ClassVar[bool] = False  # a model is not shared among devices for it
     follows_stages: ClassVar[bool] = False  # it cuts stages into blocks, and has no use for rows
-    has_own_loop: ClassVar[bool] = False  # ``run`` solves a model, not rounds of ``step``
+    has_own_loop: ClassVar[bool] = False  # ``run`` solves a model, without ``step``
     uses_single_precision: ClassVar[bool] = False  # it holds a copy in single precision
 
     def __post_init__(self) -> None:

@@ -296,8 +296,8 @@ def _device_memory() -> Mapping[str, int]:
 def measure_sweep_seconds(plan: ExecutionPlan, partition: Partition | None = None) -> float:
     """Seconds of one plain sweep by this plan, after compiling; in blocks of a partition."""
     from tessella.solvers.in_place import build_in_place_sweep
+    from tessella.solvers.iteration import run_sweeps
     from tessella.solvers.prepared_model import PreparedModel
-    from tessella.solvers.rounds import run_sweeps
 
     prepared = PreparedModel(plan)
     sweep = partial(run_sweeps, prepared)

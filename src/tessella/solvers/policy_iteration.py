@@ -30,7 +30,7 @@ from tessella.solvers.operators import Operators, compute_target
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
-    from tessella.solvers.rounds import IterationState
+    from tessella.solvers.iteration import IterationState
 
 SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
 
@@ -235,9 +235,9 @@ def evaluate_greedy_policy(
 def choose_relative_tolerance(
     operators: Operators, state: IterationState, forcing: float, t: EvaluationThresholds
 ):
-    """The forcing, but no less than the run still needs: more accuracy in a last round is wasted.
+    """The forcing, but no less than the run still needs: further accuracy at the end is wasted.
 
-    So it is close to what rounding leaves, where a linear solver would go on for all its products.
+    Near the rounding floor, a linear solver would otherwise use up all its products.
     """
     tolerance = t.solver_safety_factor * compute_target_ratio(operators, state, t)
     return array_namespace(tolerance).clip(tolerance, forcing, 0.5)

@@ -100,7 +100,8 @@ def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
         refuse_several_gains(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
     if len(classes) > 1:
         raise NotConverged(
-            f"many rounds brought nothing: the policy has {len(classes)} recurrent classes, and "
+            "many iterations brought nothing: the policy has "
+            f"{len(classes)} recurrent classes, and "
             "the model is too large to find out whether a better one has one average"
         )
 
@@ -124,17 +125,17 @@ def refuse_several_gains(
     gain_intervals: Sequence[tuple[float, float]],
     error: float,
     evaluates_policy: bool,
-    only_known: bool,
+    only_if_proven: bool,
 ) -> None:
     """Refuse a model, or a fixed policy, whose average depends on where it starts.
 
     ``gain_intervals`` (within ``error``) enclose the average in each of the closed ``classes``;
-    where they overlap, the model is refused unless ``only_known``.
+    where they overlap, the model is refused unless ``only_if_proven``.
     """
     least = min(range(len(classes)), key=lambda k: gain_intervals[k][1])
     most = max(range(len(classes)), key=lambda k: gain_intervals[k][0])
     gains_differ = gain_intervals[least][1] + error < gain_intervals[most][0] - error
-    if only_known and not gains_differ:
+    if only_if_proven and not gains_differ:
         return
 
     first, second = (least, most) if gains_differ else (0, 1)

@@ -204,7 +204,7 @@ class Checkpoint:
 
     Args:
         path: of the file, which ends in ``.npz``. A file of the same model is gone on from.
-        every: seconds after which it is written again; a single round is never cut.
+        every: seconds after which it is written again; an iteration is never cut.
     """
 
     path: str | Path
@@ -226,7 +226,7 @@ class CheckpointWriter:
         self.interval_seconds = checkpoint.every
         self.fingerprint = mdp.fingerprint
         self.shape = mdp.grid.shape
-        self.rounds_per_check = 1  # rounds between two readings of the clock
+        self.iterations_per_check = 1  # between two readings of the clock
         self._last_write = time.monotonic()
 
     def load_run(self) -> tuple[NDArray[np.float64], History] | None:
@@ -251,10 +251,12 @@ class CheckpointWriter:
             return value, history
 
     def check_clock(self) -> bool:
-        """Whether it is time to write; also sets how many rounds come before the next check."""
+        """Whether it is time to write; also sets how many iterations come before the next check."""
         elapsed = time.monotonic() - self._last_write
-        self.rounds_per_check = (
-            min(2 * self.rounds_per_check, 1 << 20) if elapsed < self.interval_seconds / 2 else 1
+        self.iterations_per_check = (
+            min(2 * self.iterations_per_check, 1 << 20)
+            if elapsed < self.interval_seconds / 2
+            else 1
         )
         return elapsed >= self.interval_seconds
 
