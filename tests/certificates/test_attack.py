@@ -132,7 +132,7 @@ def test_a_value_that_satisfies_the_necessary_condition_alone_is_not_believed(tm
         value=V,
         error_bound=e,
         margin=m,
-        precision=solution.precision._replace(error=e, tie=2 * g * e),
+        accuracy=solution.accuracy._replace(error=e, tie_tolerance=2 * g * e),
     )
     honest = certify(wrong, [0, 1])
     assert 10_000 in honest.worst_loss  # certify believes the residual, not the solution

@@ -67,7 +67,7 @@ class PartitionedModel:
         self.mdp = prepared.mdp
         self.dynamics = prepared.mdp.dynamics
         self.partition = partition
-        tiles = prepared.plan.tiles_of_block(partition)
+        tiles = prepared.plan.choose_block_tiles(partition)
         self.backend = build_block_backend(self.dynamics, partition, tiles)
 
     def build_data(self, block: Block, keep_factors: bool = False) -> ModelData:
@@ -111,11 +111,11 @@ class BlockComparison(PartitionedModel):
         criterion = self.prepared.build_data(None, None).criterion
         return ValueRange(ends, float(criterion.split_shift(ends)[1]))
 
-    def rounding(self, value_range: ValueRange) -> float:
+    def bound_rounding(self, value_range: ValueRange) -> float:
         """eta: how far a computed backup may be off."""
         ends, shift = value_range
         operators = Operators(self.backend, self.prepared.build_data(None, None)).for_shift(shift)
-        return float(operators.rounding(ends - shift, shift))
+        return float(operators.bound_rounding(ends - shift, shift))
 
     @in_float64
     def _compute_residuals(self, block: Block) -> BlockResiduals:

@@ -34,13 +34,13 @@ from tessella.mdp.stages.stage import expectation_subscripts
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import PartitionedModel
-from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
+from tessella.solvers.bounds import Decision, compute_tie_tolerance, compute_tie_width, rank_actions
 from tessella.solvers.iteration import FLOOR_REACHED_FACTOR
 from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import History, Result, end_run, find_status
+from tessella.solvers.result import History, Result, find_status, make_run_result
 
 SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
 
@@ -120,7 +120,7 @@ class InPlaceSweeper(PartitionedModel):
         low, high, size = np.array(jax.device_get(block_bounds)).T
         return ResidualBounds(float(low.min()), float(high.max()), float(size.max()))
 
-    def move(self, center: float) -> None:
+    def shift_values(self, center: float) -> None:
         self.value = _shift_values(self.value, np.float64(center))
 
     @in_float64
@@ -254,16 +254,16 @@ def iterate_in_place(
         if callback is not None:
             with in_callers_setting():
                 stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
-        at_floor = not bound > FLOOR_REACHED_FACTOR * float(_floor_of(prepared, eta))
+        at_floor = not bound > FLOOR_REACHED_FACTOR * float(_compute_rounding_floor(prepared, eta))
         if bound <= tol or at_floor or stopped or len(bounds) >= method.max_sweeps:
             break
-    sweeper.move(center)
+    sweeper.shift_values(center)
     changed = np.zeros(len(bounds), dtype=np.int64)
     history = History(np.array(bounds), changed, np.array(seconds))
     return _make_result(sweeper, method, (bound, eta, tol), history, stopped, partial)
 
 
-def _floor_of(prepared: PreparedModel, eta: float) -> float:
+def _compute_rounding_floor(prepared: PreparedModel, eta: float) -> float:
     """What rounding alone leaves of the bound."""
     return float(prepared.build_data(None, None).criterion.bound_error(eta))
 
@@ -289,7 +289,7 @@ def _enclose_values(
     mdp = prepared.mdp
     center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)
     max_value = residual_bounds.max_value + abs(center)
-    rounding = float(Operators(_EMPTY_BACKEND, data).rounding(np.array([max_value]), 0.0))
+    rounding = float(Operators(_EMPTY_BACKEND, data).bound_rounding(np.array([max_value]), 0.0))
     eta = rounding + 4 * EPS * max_value
     # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
     row_sum_error = abs(center) * mdp.discount * prepared.row_sum_bounds.deviation
@@ -307,11 +307,11 @@ def _make_result(
 ) -> tuple[Result, Decision]:
     bound, eta, tol = accuracy
     data = sweeper.prepared.build_data(None, None)
-    tie = compute_tie(float(data.criterion.contraction_factor) * bound, eta)
-    tie_width = float(compute_tie_width(data, tie, eta))
-    at_floor = bound <= FLOOR_REACHED_FACTOR * _floor_of(sweeper.prepared, eta)
+    tie_tolerance = compute_tie_tolerance(float(data.criterion.contraction_factor) * bound, eta)
+    tie_width = float(compute_tie_width(data, tie_tolerance, eta))
+    at_floor = bound <= FLOOR_REACHED_FACTOR * _compute_rounding_floor(sweeper.prepared, eta)
     value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_values)
-    result = end_run(
+    result = make_run_result(
         find_status(bound, tol, at_floor=at_floor, is_stopped=stopped),
         value,
         bound,
@@ -326,7 +326,7 @@ def _make_result(
 
     policy = BlockwiseArray(sweeper, np.int32, lambda block: decide(block)[0])
     margin = BlockwiseArray(sweeper, np.float64, lambda block: decide(block)[1])
-    return result, Decision(margin, policy, tie)
+    return result, Decision(margin, policy, tie_tolerance)
 
 
 _EMPTY_BACKEND = StageBackend((), 0)

@@ -22,8 +22,8 @@ from tessella.solvers.operators import (
     Operators,
     compute_rounding_floor,
     compute_target,
+    compute_target_above,
     max_abs,
-    target_above,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def back_up_and_enclose(
     shift = shift + extra_shift
     operators = operators.for_shift(shift)
     backup, greedy = back_up(operators, evaluates_policy, value, policy)
-    eta = operators.rounding(value, shift, backup)
+    eta = operators.bound_rounding(value, shift, backup)
     residual = backup - value
     max_size = max_abs(backup) + abs(shift)
     enclosure = operators.criterion.enclose(residual.min(), residual.max(), eta, max_size)
@@ -73,7 +73,7 @@ def back_up(operators: Operators, evaluates_policy: bool, value, policy):
 
 def is_finished(data: ModelData, state: IterationState):
     rounding_floor = compute_rounding_floor(data, state.floor)
-    is_done = (state.bound <= target_above(data, rounding_floor)) | (
+    is_done = (state.bound <= compute_target_above(data, rounding_floor)) | (
         state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
     )
     return is_done | array_namespace(state.bound).isnan(state.bound)

@@ -31,8 +31,8 @@ from tessella.solvers.result import (
     History,
     Result,
     Status,
-    end_run,
     find_status,
+    make_run_result,
 )
 
 # Stalled: the bound fell by less than half in 8 iterations. Stuck: by less than 10 % in 200.
@@ -285,7 +285,7 @@ class _Run:
         return self.data.criterion.report_values(backup, *offsets)
 
     def make_result(self, partial: bool) -> Result:
-        """The result, as ``end_run`` reports it."""
+        """The result, as ``make_run_result`` reports it."""
         target = float(compute_target(self.data, self.state.floor))
         bound = float(self.state.bound)
         if self.prepared.layout is None:
@@ -296,7 +296,7 @@ class _Run:
         table = None
         if self.elimination_result is not None:
             value, table, gain, bound = self.elimination_result
-        return end_run(
+        return make_run_result(
             self._find_status(bound, target, gain),
             value,
             bound,

@@ -127,8 +127,9 @@ def to_single_precision(operators: Operators) -> Operators:
     def cast(x):
         return x.astype(JAX.float32) if JAX.issubdtype(x.dtype, JAX.floating) else x
 
-    coarse = operators.data.coarse  # knows which of its numbers need all digits
-    data: ModelData = jax.tree.map(cast, operators.data._replace(coarse=None))._replace(
-        coarse=coarse
+    # It decides itself which of its numbers need double precision.
+    correction = operators.data.coarse_correction
+    data: ModelData = jax.tree.map(cast, operators.data._replace(coarse_correction=None))._replace(
+        coarse_correction=correction
     )
     return Operators(operators.backend, data)

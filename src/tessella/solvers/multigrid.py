@@ -171,7 +171,7 @@ def make_zero_inverse(
     return BlockFactors(tuple(zero_levels), np.zeros((n_remaining * n, n_remaining * n)))
 
 
-def numbers_of_factors(count: int, n: int) -> int:
+def count_factor_numbers(count: int, n: int) -> int:
     """How many numbers the factors of so many blocks are."""
     levels, n_remaining = _count_blocks(count, n, DIRECT_INVERSE_MAX_ROWS)
     return sum(map(sum, levels)) * n**2 + (n_remaining * n) ** 2
@@ -328,13 +328,13 @@ def choose_coarse_axes(
     return result
 
 
-def bytes_of_correction(axes: Sequence[CoarseAxis]) -> int:
+def count_correction_bytes(axes: Sequence[CoarseAxis]) -> int:
     """Bytes of the arrays of ``CoarseCorrection``.
 
     They are functions and averages, blocks, and four arrays over the nodes.
     """
     node_blocks = NodeBlocks.choose(axes)
-    blocks = numbers_of_factors(node_blocks.n_blocks, node_blocks.block_size)
+    blocks = count_factor_numbers(node_blocks.n_blocks, node_blocks.block_size)
     nodes = node_blocks.n_blocks * node_blocks.block_size
     return 8 * (2 * _count_interpolation_numbers(axes) + blocks + 4 * nodes)
 
@@ -460,37 +460,41 @@ def _assemble_system(
     return BlockTridiagonal(lower, diagonal, upper)
 
 
-def apply_correction(coarse: CoarseCorrection, residual: Any) -> Any:
+def apply_correction(correction: CoarseCorrection, residual: Any) -> Any:
     """M residual, in the precision of the residual; on the nodes, always in double."""
-    return _correct(coarse, residual, coarse.restriction, coarse.interpolation, _solve_coarse)
+    return _correct(
+        correction, residual, correction.restriction, correction.interpolation, _solve_coarse
+    )
 
 
-def apply_adjoint_correction(coarse: CoarseCorrection, residual: Any) -> Any:
+def apply_adjoint_correction(correction: CoarseCorrection, residual: Any) -> Any:
     """M' residual."""
-    to_nodes = coarse.interpolation
-    return _correct(coarse, residual, to_nodes, coarse.restriction, _solve_coarse_adjoint)
+    to_nodes = correction.interpolation
+    return _correct(correction, residual, to_nodes, correction.restriction, _solve_coarse_adjoint)
 
 
-def _correct(coarse: CoarseCorrection, residual, to_nodes, from_nodes, solve) -> Any:
+def _correct(correction: CoarseCorrection, residual, to_nodes, from_nodes, solve) -> Any:
     dtype = residual.dtype
-    c = solve(coarse, restrict(residual, [basis.astype(dtype) for basis in to_nodes]).ravel())
+    c = solve(correction, restrict(residual, [basis.astype(dtype) for basis in to_nodes]).ravel())
     return residual + interpolate(c.astype(dtype), [basis.astype(dtype) for basis in from_nodes])
 
 
-def _solve_coarse(coarse: CoarseCorrection, rhs: Any) -> Any:
+def _solve_coarse(correction: CoarseCorrection, rhs: Any) -> Any:
     """About A_c^-1 rhs: (I - P_c) c + mean(c) = rhs; the mean is the gain, shares' rhs."""
-    gain = coarse.shares @ rhs
-    c = _solve_blocks(coarse.factors, coarse, rhs - gain)
-    return c - coarse.node_means @ c + gain
+    gain = correction.shares @ rhs
+    c = _solve_blocks(correction.factors, correction, rhs - gain)
+    return c - correction.node_means @ c + gain
 
 
-def _solve_coarse_adjoint(coarse: CoarseCorrection, rhs: Any) -> Any:
+def _solve_coarse_adjoint(correction: CoarseCorrection, rhs: Any) -> Any:
     total = rhs.sum()
-    c = _solve_blocks(coarse.factors.transposed, coarse, rhs - coarse.node_means * total)
-    return c + coarse.shares * (total - c.sum())
+    c = _solve_blocks(
+        correction.factors.transposed, correction, rhs - correction.node_means * total
+    )
+    return c + correction.shares * (total - c.sum())
 
 
-def _solve_blocks(factors: BlockFactors, coarse: CoarseCorrection, rhs: Any) -> Any:
+def _solve_blocks(factors: BlockFactors, correction: CoarseCorrection, rhs: Any) -> Any:
     block_size = factors.levels[0].inverse.shape[1] if factors.levels else len(rhs)
-    blocks = rhs[coarse.block_order].reshape(-1, block_size)
-    return factors.solve(blocks).ravel()[coarse.block_position]
+    blocks = rhs[correction.block_order].reshape(-1, block_size)
+    return factors.solve(blocks).ravel()[correction.block_position]

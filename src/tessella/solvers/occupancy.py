@@ -83,14 +83,14 @@ def occupancy(
         plan: the routes to take, such as ``solution.plan``; by default chosen for the model.
     """
     require_type("occupancy", mdp, MDP)
-    result = compute_visits(mdp, policy, start, tol=tol, max_rounds=max_rounds, plan=plan)
+    result = compute_occupancy(mdp, policy, start, tol=tol, max_rounds=max_rounds, plan=plan)
     remaining = mdp.criterion.remaining_time_share(result.start)
     share = result.share / remaining
     bound = result.error_bound / remaining + 4 * EPS
     return replace(result, share=share, error_bound=bound) if remaining != 1 else result
 
 
-def compute_visits(
+def compute_occupancy(
     mdp: MDP,
     policy: Any,
     start: Start,
@@ -109,11 +109,13 @@ def compute_visits(
     tol = validate_tol(tol) or 1e-11
     plan = plan_for_policies(mdp, plan)
     mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
-    return compute_visits_with(PreparedModel(plan), checked_policy, mu, tol, max_rounds, guess)
+    return compute_prepared_occupancy(
+        PreparedModel(plan), checked_policy, mu, tol, max_rounds, guess
+    )
 
 
 @in_float64
-def compute_visits_with(
+def compute_prepared_occupancy(
     prepared: PreparedModel,
     checked_policy: Policy,
     mu: NDArray,

@@ -159,7 +159,7 @@ class PreparedModel:
         """Whether nothing is compiled, so that one more function costs nothing."""
         return not self.backend.is_compiled
 
-    def criterion_kernel(self, unit: float) -> CriterionKernel:
+    def make_criterion_kernel(self, unit: float) -> CriterionKernel:
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
         if self.absorption_time is None:
             return kernel
@@ -175,7 +175,9 @@ class PreparedModel:
             return self.data
         axes = self.coarse_axes
         probes = np.asarray(_compute_coarse_system(self.backend, axes, self.data, policy))
-        return self.data._replace(coarse=to_backend(self.backend, build_correction(probes, axes)))
+        return self.data._replace(
+            coarse_correction=to_backend(self.backend, build_correction(probes, axes))
+        )
 
     @cached_property
     def coarse_axes(self) -> tuple[CoarseAxis, ...]:
@@ -203,7 +205,7 @@ class PreparedModel:
         errors = (unit, rounding.rows, rounding.reward, self.mdp.dynamics.reward_scale)
         targets = self.tol or 0, DEFAULT_RELATIVE_TOLERANCE
         accuracy = AccuracySettings(*map(np.float64, (*errors, *targets)))
-        return ModelData(arrays, feasible, self.criterion_kernel(unit), accuracy)
+        return ModelData(arrays, feasible, self.make_criterion_kernel(unit), accuracy)
 
 
 @compile_per_shape("backend", "axes")

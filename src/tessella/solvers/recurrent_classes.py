@@ -73,7 +73,7 @@ def find_shortest_path_policy(
 
     options = {"indices": targets, "unweighted": True, "min_only": True}
     _, successor, _ = dijkstra(rows.reachability.T.tocsr(), return_predecessors=True, **options)
-    entries = rows.rows.tocoo()
+    entries = rows.matrix.tocoo()
     state = rows.state[entries.row]
     is_on_path = entries.col == successor[state]
     policy = np.zeros(rows.n_states, dtype=np.int32)

@@ -93,11 +93,11 @@ def find_status(
     return Status.LIMIT if is_at_limit else Status.NO_PROGRESS
 
 
-class Precision(NamedTuple):
+class ValueAccuracy(NamedTuple):
     """How well values and their comparisons are known."""
 
     error: float  # on |V - V*|, or on |h - h*|, both 0 in the first state; inf: nothing is known
-    tie: float  # action values nearer than this are not distinguished
+    tie_tolerance: float  # action values nearer than this are not distinguished
 
 
 @with_host_arrays("value")
@@ -151,7 +151,7 @@ class Result:
         return "converged" if self.converged else f"not converged ({self.reason})"
 
 
-def end_run(
+def make_run_result(
     status: Status,
     value: Any,
     bound: float,
@@ -183,7 +183,7 @@ def end_run(
     return result
 
 
-def write_average(mdp: MDP, result: Result) -> str:
+def format_average(mdp: MDP, result: Result) -> str:
     """``32.77 per unit of time, off by at most 4e-12``: a gain per period, in its model's terms.
 
     A gain that is not known well is written as the interval that contains it.

@@ -17,7 +17,7 @@ from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_pl
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import Checkpoint, CheckpointWriter, Precision, Result
+from tessella.solvers.result import Checkpoint, CheckpointWriter, Result, ValueAccuracy
 from tessella.solvers.solution import Solution, make_optimal_policy
 
 
@@ -90,7 +90,7 @@ def _make_solution(prepared: PreparedModel, result: Result, decision: Decision) 
         policy=make_optimal_policy(mdp, table),
         margin=decision.margin,
         method=prepared.plan.method.name,
-        precision=None if has_gain else Precision(result.error_bound, decision.tie),
+        accuracy=None if has_gain else ValueAccuracy(result.error_bound, decision.tie_tolerance),
         plan=prepared.plan,
     )
 
