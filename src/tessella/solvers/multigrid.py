@@ -1,7 +1,7 @@
 """A coarse correction: what wanders slowly over the grid is solved for at once, on a few nodes.
 
 Let A be the linear system of a policy's average, I - P_pi and the mean of the unknown. Where the
-chain wanders slowly, A nearly vanishes on smooth functions, and Krylov methods get nowhere. Choose
+chain wanders slowly, A nearly vanishes on smooth functions, and Krylov methods stagnate. Choose
 cut points along each axis; their crossings are the *nodes*. Let the columns of Z be the functions
 that are 1 at one node, 0 at the others and linear along each axis in between, W the averages
 against the same functions, and A_c the system that A makes of functions Z c, read at the nodes:
@@ -12,13 +12,13 @@ It is the system of a chain P_c that lives on the nodes, since Z has rows that s
 
     M = I + Z A_c^-1 W
 
-is near I where A is harmless, and near the inverse of A where it is not. It is a preconditioner and
-nothing else: whichever policy it was made for decides how long a solve takes, not what it finds.
+is near I where A is well conditioned, and near the inverse of A where it is not. It is only a
+preconditioner: the policy that it was built for affects how long a solve takes, not its result.
 
 A period moves a state by no more than its reach along an axis. So functions of nodes far enough
-apart do not meet, and one product serves all nodes of a *colour*. And where it moves no further
-than from one cut point to the next, the nodes at one cut point of that axis are a *block* that has
-to do with the next blocks only: such a system is factorised and solved by blocks, and may have many
+apart do not overlap, and one product serves all nodes of a *colour*. And where it moves no further
+than from one cut point to the next, the nodes at one cut point of that axis are a *block* that is
+coupled to the next blocks only: such a system is factorised and solved by blocks, and may have many
 more nodes. Other systems are one block.
 
 Blocks on the diagonal and next to it are solved by eliminating every other block (odd-even
@@ -45,7 +45,7 @@ INTERPOLATION_MAX_NUMBERS = 20_000_000  # numbers of the functions along all axe
 # Products for each state, at most, to go from states to nodes.
 RESTRICTION_MAX_PRODUCTS_PER_STATE = 300
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
-# A period of P_c is the last with this chance: its system has an inverse then.
+# Probability that P_c ends in a period, so that its system has an inverse.
 LEAK_PROBABILITY = 1e-9
 # Solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK_PROBABILITY).
 COARSE_SOLUTION_MAX_SIZE = 1e8
@@ -80,7 +80,7 @@ class ReductionLevel(NamedTuple):
 
 
 class BlockFactors(NamedTuple):
-    """Such a matrix, factorised."""
+    """The factors of a ``BlockTridiagonal`` matrix."""
 
     levels: tuple[ReductionLevel, ...]
     final_inverse: Any  # (k n, k n) the inverse of what is left, k blocks
@@ -165,7 +165,7 @@ def _should_reduce(n_blocks: int, n: int, direct_max_rows: int) -> bool:
 def make_zero_inverse(
     n_blocks: int, n: int, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
 ) -> BlockFactors:
-    """As large as the factors of so many blocks, and solves nothing: all zeros."""
+    """Zeros of the shape of the factors of so many blocks: a correction that does nothing."""
     levels, n_remaining = _count_blocks(n_blocks, n, direct_max_rows)
     zero_levels = (ReductionLevel(*(np.zeros((k, n, n)) for k in level)) for level in levels)
     return BlockFactors(tuple(zero_levels), np.zeros((n_remaining * n, n_remaining * n)))
@@ -189,7 +189,7 @@ def _count_blocks(count: int, n: int, direct_max_rows: int) -> tuple[list[tuple[
 
 
 class CoarseCorrection(NamedTuple):
-    """What the correction needs, as compiled functions take it."""
+    """The arrays of the correction, as compiled functions take them."""
 
     interpolation: tuple  # (m, n) for each axis: hat functions over its cut points
     restriction: tuple  # (m, n) the same, with rows that sum to 1
@@ -408,7 +408,7 @@ def build_correction(
 ) -> CoarseCorrection:
     """The correction, from the probes of ``probe_coarse_system``.
 
-    It corrects nothing where a chain falls apart, or takes all but for ever to forget its start.
+    It corrects nothing where a chain decomposes, or mixes extremely slowly.
     """
     node_blocks = NodeBlocks.choose(axes)
     order = node_blocks.order_nodes([len(coarse_axis.cut_points) for coarse_axis in axes])
@@ -426,7 +426,7 @@ def build_correction(
         *orders,
         *weights,
     )
-    with np.errstate(all="ignore"):  # what is not a number shows in the end
+    with np.errstate(all="ignore"):  # NaN is detected at the end
         try:
             system = _assemble_system(probes, axes, node_blocks, no_correction.block_position)
             factors = factorise_blocks(system, direct_max_rows)

@@ -1,9 +1,9 @@
 """The result of a run, for an optimum and for a policy alike: a value, and how good it is.
 
 A long run can be interrupted: a ``Checkpoint`` keeps the best point so far in a file. Any point is
-a start, so the value is all that a run needs to go on; its history goes with it. A file appears
-whole (``tessella.files``): a process that is killed, at whatever moment, leaves the last file or
-the one before, and loses no more than what came after it.
+a start, so the value is all that a run needs to continue; its history goes with it. Files are
+written atomically (``tessella.files``): a process that is killed at any moment leaves the last file
+or the one before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHECKPOINT_FORMAT = "tessella checkpoint 1"
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """How it went; one entry for each sweep."""
+    """The progress of a run; one entry for each sweep."""
 
     bound: NDArray[np.float64]  # (n,) bound on the error of the value
     changed: NDArray[np.int64]  # (n,) states whose greedy action changed
@@ -40,7 +40,7 @@ class History:
         return len(self.bound)
 
     def followed_by(self, other: History) -> History:
-        """This, and another run that went on from there."""
+        """This history, continued by that of a later run."""
         seconds_before = self.seconds[-1] if len(self) else 0.0
         return History(
             np.concatenate([self.bound, other.bound]),
@@ -50,7 +50,7 @@ class History:
 
 
 class Status(Enum):
-    """How a run ended; the value of a member is the sentence that says so."""
+    """How a run ended; the value of a member is the template of its sentence."""
 
     CONVERGED = "bound {bound} is within the tolerance {target}"
     SOLVED_BY_PERIODS = "every period was solved once; rounding leaves {bound}"
@@ -163,10 +163,10 @@ def make_run_result(
     table: NDArray[np.int32] | None = None,
     **figures: object,
 ) -> Result:
-    """The result of a run that ended so; raises NotConverged for a failure, if it ``may_raise``.
+    """The result of a run with this status; raises NotConverged for a failure if ``may_raise``.
 
-    ``target`` is the bound that was to be reached, and ``figures`` are what else the sentence of
-    the status mentions. A run that broke down has no result.
+    ``target`` is the bound that was to be reached, and ``figures`` are further values in the
+    sentence of the status. A run that broke down has no result.
     """
     reason = status.value.format(
         bound=round_up(bound),
@@ -200,10 +200,10 @@ def format_average(mdp: MDP, result: Result) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a solve is kept while it goes on.
+    """The file that holds the state of a running solve.
 
     Args:
-        path: of the file, which ends in ``.npz``. A file of the same model is gone on from.
+        path: of the file, which ends in ``.npz``. A run continues from a file of the same model.
         every: seconds after which it is written again; an iteration is never cut.
     """
 
@@ -219,7 +219,7 @@ class Checkpoint:
 
 
 class CheckpointWriter:
-    """Keeps one run of a model: reads what there is, and writes when it is time."""
+    """Loads and writes the checkpoint file of one run."""
 
     def __init__(self, checkpoint: Checkpoint, mdp: MDP) -> None:
         self.path = Path(checkpoint.path)

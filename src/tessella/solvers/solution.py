@@ -1,4 +1,4 @@
-"""What solving a model gives, with how good it is."""
+"""The solution of a model, with bounds on its errors."""
 
 from __future__ import annotations
 
@@ -146,11 +146,11 @@ class Solution(Result):
         policy: the greedy policy. Among tied actions, the lowest index.
             So an action of it loses at most ``2 tie_tolerance`` where it is taken.
         margin: (grid) best minus second-best action value; inf where only one action is feasible.
-        method: the name of the method that found it.
+        method: the name of the method that computed it.
         accuracy: of values and comparisons; None of an average, whose relative values are bounded
-            when first asked for.
-        plan: the routes by which it was found, which ``certify`` and ``compress`` follow; None of a
-            solution from a file.
+            when first needed.
+        plan: the routes of the solve, which ``certify`` and ``compress`` follow; None of a solution
+            from a file.
     """
 
     mdp: MDP
@@ -181,7 +181,7 @@ class Solution(Result):
     def value_error(self) -> float:
         """Bound on the error of the values: ``error_bound``, except where values are relative.
 
-        Then it is inf if some policy near the best may never come back.
+        Then it is inf if some near-optimal policy may never return to the reference state.
         """
         return self._known_accuracy.error
 
@@ -293,7 +293,7 @@ class Solution(Result):
 
     @staticmethod
     def load(path: str | Path, mdp: MDP | None = None) -> Solution:
-        """Read a solution of ``mdp`` back; a file of another model is refused.
+        """Read a solution of ``mdp`` back; a file of another model is rejected.
 
         Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
         agree with one another; ``certify`` proves what they are worth.

@@ -1,7 +1,7 @@
 """solve(mdp) -> Solution, by whichever method.
 
-From the enclosure |V - V*| <= e follow the action values, |Q - Q*| <= discount e + eta, and from
-these what is certain: an action is *decided* where its margin exceeds ``2 (discount e + eta)``.
+From |V - V*| <= e follow bounds on the action values, |Q - Q*| <= discount e + eta, and from these
+the certain decisions: an action is *decided* where its margin exceeds ``2 (discount e + eta)``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def solve(
             (``MixedPrecision``); for a finite horizon backward induction.
         tol: bound on max|V - V*| for the default method; a method object carries its own.
         callback: called with a ``Progress`` after each sweep; a true answer stops the run.
-        partial: return what there is when a limit is reached, instead of raising NotConverged.
+        partial: return the current result when a limit is reached, instead of raising NotConverged.
         checkpoint: a file, ``run.npz``, that keeps the best point of a long run every minute; a run
-            that was broken off goes on from it. ``Checkpoint(path, every=600)`` writes less often.
-        devices: how many a model of stages is cut among; by default all accelerators where there
+            that was interrupted continues from it. See ``Checkpoint(path, every=600)``.
+        devices: how many devices share a model of stages; by default all accelerators where there
             are several and the model is large, and one device otherwise.
         plan: all routes at once, such as ``tessella.plan(mdp).using(representation="stages")``; it
             has the method, the tolerance and the devices.
