@@ -105,7 +105,7 @@ def certify(
 
 
 def _name_after_origin(solution: Solution, source: Any, policy: Policy) -> Policy:
-    """The policy; one that is optimal of another solution bears a name that says so."""
+    """The policy; the optimal policy of another solution is renamed after its origin."""
     optimal = solution.policy
     if policy is optimal or not policy.name or policy.name != optimal.name:
         return policy
@@ -129,7 +129,7 @@ def certify_values(
     prepared = prepare_for_certificate(solution)
     if not prepared.saved_contraction_gap > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
-    # Of the solution's own bound nothing is believed.
+    # The solution's own bound is not trusted.
     value = get_finite_value(solution)
     value_error = _bound_value_error(prepared, value)
     policy_value = evaluate_to_optimum_accuracy(prepared, value, policy).value
@@ -202,7 +202,7 @@ def _refuse_options(eps: float | None, tol: float | None, kind: str) -> None:
 def _bound_value_error(
     prepared: PreparedModel, value: NDArray, actions: NDArray | None = None
 ) -> float:
-    """What the residual of ``value`` (grid) proves about its error in every state."""
+    """Bound on the error of ``value`` (grid) in every state, from its residual."""
     error = bound_error(prepared, value, actions, prepared.saved_backup_error(value))
     return error * prepared.contraction_gap / prepared.saved_contraction_gap
 
@@ -214,7 +214,7 @@ def _compute_occupancy(
     mean_loss: float,
     local_losses: IntervalArray,
 ) -> Occupancy:
-    """The occupancy; of a large model as coarse as the parts of the loss allow."""
+    """The occupancy; for a large model only as accurate as the decomposition needs."""
     mdp = prepared.mdp
     tolerance = OCCUPANCY_FINEST_TOLERANCE
     if mdp.n_states > prepared.plan.thresholds.fine_occupancy_max_states:

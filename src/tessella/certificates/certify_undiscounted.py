@@ -1,6 +1,6 @@
 """The certificates of an average and of a total, from a solution and a policy.
 
-An average: nothing that the solution says of its gain is believed. For any relative values h, with
+An average: the solution's own gain is not trusted. For any relative values h, with
 d = T h - h, no policy earns more than max d per period in the long run, from whatever state, and
 the policy that is greedy at h earns at least min d:
 

@@ -1,4 +1,4 @@
-"""The paper's bounds on the loss of a policy, and where the money is lost.
+"""The paper's bounds on the loss of a policy, and its decomposition by state.
 
 With R the largest |r(s, a)| over feasible pairs, d the discounted occupancy of pi, D the margin,
 B_eps = {D <= eps} and K = 2 R / ((1 - discount) (1 - c)), with c the discount times the largest row
@@ -50,7 +50,7 @@ class Localisation:
 
     Attributes:
         holds: the premise; None where the margins are too close to ``eps`` to tell.
-        exceptions: states outside the neighbourhood with a surely wrong action.
+        exceptions: states outside the neighbourhood with a certainly wrong action.
         example: flat index of the first of them.
         neighbourhood: d(B_eps).
         bound: on the loss; None unless the premise holds.

@@ -1,9 +1,9 @@
-"""Where a process ends, and how total rewards are enclosed once it is known how long that takes.
+"""Absorbing states, and bounds on total rewards from a bound on the time to absorption.
 
 A state ends the process where all actions stay there and pay nothing (in models of more than
-200,000 states, up to rounding). A run first looks for values
-with a small residual, then bounds the time to the end under every policy that could be best
-(``hitting_times``), and so turns residuals into bounds on values.
+200,000 states, up to rounding). A run first computes values
+with a small residual, then bounds the time to the end under every policy that may be optimal
+(``hitting_times``), which turns residuals into bounds on values.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ TIME_GROWTH_FACTOR = 1.5  # times the required time, so that the next attempt su
 def solve_total_reward(
     prepared: PreparedModel, method: Method, *, callback: Callback | None, partial: bool
 ) -> tuple[PreparedModel, Result]:
-    """(the prepared model whose bounds hold, the optimum)."""
+    """(the prepared model with a proven absorption time, the optimum)."""
     absorbing = find_absorbing_states(prepared)
     try:
         return _iterate_with_time_bound(prepared, method, absorbing, callback, partial)
-    except ModelError as error:  # waiting may cost so little that rounded values do not show it
+    except ModelError as error:  # a waiting cost may be lost in the rounding of the values
         solved = _improve_proper_policy(prepared, absorbing, partial)
         if solved is None:
             raise ModelError(
@@ -81,7 +81,7 @@ def _iterate_with_time_bound(
 ) -> tuple[PreparedModel, Result]:
     """Iterate ``method``, and bound the time to the end at the values that it finds."""
     mdp = prepared.mdp
-    # Its bounds are those of residuals.
+    # With an absorption time of 1, its bounds are residuals.
     residual_model = PreparedModel(prepared.plan, absorption_time=1.0)
     hidden_callback = None if callback is None else _hide_bounds(callback)
     guess = zero_absorbing_states(absorbing, method.init(mdp))
@@ -165,7 +165,7 @@ def _improve_proper_policy(
 def _evaluate_by_differences(
     prepared: PreparedModel, chosen: FeasibleRows, is_absorbing: NDArray
 ) -> DoubleDouble | None:
-    """The total of a policy as sums of two floats; None where it never ends."""
+    """The total of a policy as a double-double; None where it never ends."""
     factors = factorise_hitting_system(chosen.matrix, is_absorbing)
     if factors is None:
         return None
@@ -239,7 +239,7 @@ def _bound_time_by_differences(
 def _bound_time(
     residual_model: PreparedModel, absorbing: NDArray, value: NDArray, residual: float
 ) -> float:
-    """Bound on the time to the end for policies that could be best; refuses where it has none."""
+    """Bound on the time to the end for policies that may be optimal, or a ModelError."""
     actions = np.asarray(decide(residual_model, value, residual).policy)
     absorption_time = bound_absorption_time(residual_model, absorbing, value, actions, residual)
     if not np.isfinite(absorption_time):
@@ -248,7 +248,7 @@ def _bound_time(
 
 
 def _hide_bounds(callback: Callback) -> Callback:
-    """A callback that gets no bound, as long as none is proven."""
+    """A callback that sees an infinite bound, while none is proven."""
     return lambda progress: callback(replace(progress, bound=float("inf"), left=None))
 
 
@@ -262,7 +262,7 @@ def zero_absorbing_states(absorbing: NDArray, guess: NDArray | None) -> NDArray 
 def bound_policy_absorption(
     prepared: PreparedModel, actions: NDArray
 ) -> tuple[PreparedModel, NDArray[np.bool_]]:
-    """(the prepared model whose bounds hold for one policy, where the process ends)."""
+    """(the prepared model with the absorption time of one policy, (grid) absorbing states)."""
     absorbing = find_absorbing_states(prepared)
     absorption_time = bound_policy_hitting_time(prepared, actions, absorbing)
     if not np.isfinite(absorption_time):
@@ -312,7 +312,7 @@ def _find_absorbing_by_rows(mdp: MDP) -> NDArray[np.bool_]:
 
 @compile_per_shape("backend")
 def _find_absorbing_by_trial(backend, data: ModelData, trial, slack):
-    """(grid) the same without rows; leaving with a chance below ``slack`` counts as staying."""
+    """(grid) the same without rows; a probability of leaving below ``slack`` counts as 0."""
     arrays = data.arrays
     feasible = data.feasible
     xp = array_namespace(trial)

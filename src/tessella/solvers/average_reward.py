@@ -1,4 +1,4 @@
-"""Averages of large models: sweeps until the greedy policy settles, and only then linear systems.
+"""Averages of large models: sweeps until the greedy policy settles, then linear systems.
 
 The linear system of a poor policy is as hard as that of a good one, and with averages often harder:
 a queue that lets everybody in fills up, and hardly ever empties. Sweeps cost little, and after as
@@ -90,7 +90,7 @@ def _make_phases(prepared: PreparedModel, method: Method) -> list[_Phase]:
         return reports[-1].changed <= max_changes
 
     last = _Phase(method, None)
-    # By itself single precision comes first; a plan may ask for double.
+    # Single precision comes first by default; a plan may request double.
     in_double = prepared.plan.requests.get("evaluation_precision") == "double"
     if prepared.is_numpy or in_double:
         return [_Phase(WARM_UP_METHOD, has_settled), last]
@@ -142,7 +142,7 @@ class _SinglePrecisionSweeps(ModifiedPolicyIteration):
         first = operators.criterion.step(state.value, state.backup)
         sweep = functools.partial(to_single_precision(operators).policy_step, state.policy)
         point = JAX.repeat(self.partial_sweeps, sweep, first.astype(JAX.float32))
-        # Single precision ends at 3e38: larger rewards are swept over one at a time, in double.
+        # Single precision overflows at 3e38: larger values take one plain sweep in double.
         return JAX.where(JAX.isfinite(point).all(), point.astype(first.dtype), first)
 
 
@@ -170,7 +170,7 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
         def sweep(e):  # of v + e, where T_pi (v + e) - v = d + P_pi e
             return criterion.step(e, d + single.policy_expectation(state.policy, e))
 
-        # A small norm may hide large entries; sweeps even them out.
+        # A small norm may hide large entries; sweeps smooth them.
         point = state.value + scale * JAX.repeat(self.thresholds.trial_sweeps + 1, sweep, e)
         return JAX.where(JAX.isfinite(point).all(), point, state.backup)
 

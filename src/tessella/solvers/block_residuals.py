@@ -1,11 +1,11 @@
-"""Residuals block by block: some places of one axis at a time, whatever the size of the grid.
+"""Residuals block by block, for grids of any size.
 
-A block comes with its halo (``mdp.stages.partition``). Its numbers are made when its turn comes and
-forgotten after it. For the values V of an optimum and U of a policy pi it gives, state by state,
+A block comes with its halo (``mdp.stages.partition``). Its arrays are built when it is processed
+and released after it. For the values V of an optimum and U of a policy pi, state by state, it gives
 
-    T V - V,    T_pi U - U,    the margin at V,    what the action of pi loses at V,
+    T V - V,    T_pi U - U,    the margin at V,    the local loss of pi at V,
 
-so that bounds and figures over the whole grid come out of a loop that holds one block.
+so that bounds over the whole grid come from a loop that holds one block.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ComparedBlock:
 
 
 class ValueRange(NamedTuple):
-    """The least and the largest value of a grid, and what is taken out of values before a sweep."""
+    """The smallest and the largest value, and the shift that is subtracted before a sweep."""
 
     ends: NDArray[np.float64]  # (2,)
     shift: float

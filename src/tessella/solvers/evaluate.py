@@ -1,4 +1,4 @@
-"""evaluate(mdp, policy) -> Evaluation: what a given policy is worth, by the same loop as solving.
+"""evaluate(mdp, policy) -> Evaluation: policy evaluation, by the same loop as solving.
 
     V_pi = r_pi + discount P_pi V_pi,
 
@@ -118,7 +118,7 @@ def evaluate_prepared(
     callback: Callback | None = None,
     partial: bool = False,
 ) -> Evaluation:
-    """The same for a prepared model, to its tolerance; its plan is one for policies."""
+    """Evaluate on a prepared model, to its tolerance; its plan must be one for policies."""
     mdp = prepared.mdp
     if guess is None and mdp.dynamics.n_periods is not None:
         guess = evaluate_by_periods(prepared, policy.table)

@@ -1,20 +1,21 @@
-"""How long it takes to reach certain states, at most: what values without a discount rest on.
+"""Bounds on hitting times, from which the bounds of undiscounted values follow.
 
 Let w >= 1 + P_a w~ for all actions a of a set A(s), with w~ the same as w but 0 in the states to be
 reached. Then no policy that keeps to A needs more than w(s) periods, in expectation, from s to one
 of them. From any trial w with  1 + P_a w~ <= w + rho,  rho < 1,  such a bound is w / (1 - rho).
 
-For averages it is one reference state. If h solves g + h = T h up to a residual r, with all actions
-near the best in A, and g', h' solve it exactly when only actions of A are allowed, then, both taken
-as 0 in the reference,
+For averages the target is one reference state. If h solves g + h = T h up to a residual r, with all
+near-optimal actions in A, and g', h' solve it exactly when only actions of A are allowed, then, with
+both 0 in the reference state,
 
     |h - h'| <= r w,      |q(s, a) - q'(s, a)| <= r max w.
 
 Actions outside of A that are worse than the best by more than twice that (and rounding) are worse
 at h' too; so h' and g' solve it with all actions allowed, and h' is the relative value.
 
-For total rewards it is the end, where values are 0 and there is no g. A policy that leaves A for
-ever loses for ever, and one that keeps to A ends, so h' is the best total reward.
+For total rewards the targets are the absorbing states, where values are 0 and there is no g. A
+policy that leaves A for ever loses for ever, and one that keeps to A ends, so h' is the best total
+reward.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ from tessella.solvers.result import ValueAccuracy
 
 HITTING_SWEEPS_PER_CALL = 50  # sweeps of a trial w in one compiled call
 HITTING_MAX_CALLS = 40  # compiled calls, at most
-TRIAL_MAX_RESIDUAL = 0.5  # rho at which a trial will do
+TRIAL_MAX_RESIDUAL = 0.5  # rho at which a trial is accepted
 FIRST_ATTEMPT_PRODUCTS = 20  # steps of BiCGSTAB in the first attempt, at most
 ATTEMPT_GROWTH_FACTOR = 5  # steps of an attempt, in those of the one before
 MAX_ATTEMPTS = 3  # attempts
 ATTEMPT_RELATIVE_TOLERANCE = 1e-6  # share of the right side that an attempt may leave
-TIE_WIDENING_FACTOR = 4.0  # a set A that was too small is widened to this multiple of its need
+TIE_WIDENING_FACTOR = 4.0  # a set A that was too small is widened to this multiple of the need
 MAX_WIDENINGS = 6  # times that it is widened, at most
 
 
@@ -83,7 +84,7 @@ def bound_relative_error(
 def bound_absorption_time(
     prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray, residual: float
 ) -> float:
-    """Bound on the expected periods to the end for all policies that could be best.
+    """Bound on the expected periods to the end for all policies that may be optimal.
 
     ``value`` has a residual of at most ``residual``; inf where some such policy may never end.
     """
@@ -142,7 +143,7 @@ def bound_absorption_times_by_state(
     step: float,
     evaluates_policy: bool,
 ) -> NDArray[np.float64]:
-    """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make the best.
+    """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make optimal.
 
     If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
     """
@@ -174,7 +175,7 @@ def _bound_times(prepared: PreparedModel, problem: HittingTimeProblem, is_near_o
 
 
 def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool, w):
-    """(grid) a bound from sweeps of the trial ``w``; inf where they do not get there."""
+    """(grid) a bound from sweeps of the trial ``w``; inf where none is reached."""
     for _ in range(HITTING_MAX_CALLS):
         w, rho = _sweep_trial(prepared.backend, is_near_optimal, problem, w)
         largest = float(w.max())
@@ -228,7 +229,7 @@ def find_max_hitting_times(
 
 
 def compute_row_sum_error(row_sums: RowSumBounds) -> float:
-    """How far rounding may have put a row sum off; a process that ends is there the sooner."""
+    """How far rounding may have moved a row sum; a process that may end only ends sooner."""
     return (
         row_sums.deviation if row_sums.deviation < ENDING_MIN_DEFICIT else max(row_sums.excess, 0.0)
     )
@@ -250,8 +251,8 @@ def _mark_most_visited(backend, data: ModelData, policy):
 def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
     """x with system(x) near ``rhs``, from x = rhs on.
 
-    BiCGSTAB may lose its way after some products, or break down; so it begins anew from the best
-    point so far, each time for longer, and what does not help is not taken.
+    BiCGSTAB may diverge after some products, or break down; so it is restarted from the best point
+    so far, with a growing limit, and steps that do not reduce the residual are discarded.
     """
     xp = array_namespace(rhs)
 
@@ -266,7 +267,7 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
             preconditioner=preconditioner,
         )
         better = abs(rhs - system(x + step)).sum() < abs(residual).sum()
-        # What is not a number is not better.
+        # NaN compares as not better.
         return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(better, x + step, x)
 
     return xp.repeat(MAX_ATTEMPTS, attempt, (FIRST_ATTEMPT_PRODUCTS, rhs))[1]
@@ -281,7 +282,7 @@ def _compute_rounding(backend, data: ModelData, value):
 
 @compile_per_shape("backend")
 def _make_first_trial(backend, problem: HittingTimeProblem):
-    """The expected time under one policy, roughly; 1 where that cannot be."""
+    """Roughly the expected time under one policy; 1 where the solve fails."""
     operators = Operators(backend, problem.data)
 
     def system(w):

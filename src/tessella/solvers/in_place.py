@@ -1,8 +1,8 @@
-"""Models that fill a device: value iteration in place, one block after the other.
+"""Value iteration in place, block by block, for models that fill a device.
 
-    v <- T v    on the first block, then on the next with what the first has now, and so on.
+    v <- T v    on the first block, then on the next with the new values of the first, and so on.
 
-One array of values is all that a sweep needs beside a block, in place of five or six. Sweeps in
+A sweep needs one array of values and a block, instead of five or six arrays. Sweeps in
 place contract as plain ones do. The bound comes from a pass that writes nothing: with d = T v - v
 between ``low`` and ``high``, and c the discount,
 
@@ -85,7 +85,7 @@ class InPlace(Method):
 
 @dataclass(frozen=True)
 class ResidualBounds:
-    """What a pass over all blocks finds."""
+    """Bounds over all states, from one pass over the blocks."""
 
     low: float  # T v - v is at least this ...
     high: float  # ... and at most this
@@ -141,7 +141,7 @@ class InPlaceSweeper(PartitionedModel):
 
 
 class BlockwiseArray:
-    """An array over the grid that is made block by block, of those that are read."""
+    """An array over the grid that computes only the blocks that are read."""
 
     def __init__(
         self, sweeper: InPlaceSweeper, dtype: Any, make_block: Callable[[Block], NDArray]
@@ -264,12 +264,12 @@ def iterate_in_place(
 
 
 def _compute_rounding_floor(prepared: PreparedModel, eta: float) -> float:
-    """What rounding alone leaves of the bound."""
+    """The part of the bound that is due to rounding alone."""
     return float(prepared.build_data(None, None).criterion.bound_error(eta))
 
 
 def build_in_place_sweep(prepared: PreparedModel, partition: Partition) -> Callable[[int], None]:
-    """So many sweeps in place from where the last ended: for timing them."""
+    """A function that runs ``count`` more sweeps in place: for timing them."""
 
     @in_float64
     def sweep(count: int) -> None:
@@ -284,7 +284,7 @@ def build_in_place_sweep(prepared: PreparedModel, partition: Partition) -> Calla
 def _enclose_values(
     prepared: PreparedModel, residual_bounds: ResidualBounds
 ) -> tuple[float, float, float]:
-    """(what values are moved by, bound on their error then, rounding of a backup)."""
+    """(shift of the values, bound on their error after it, rounding of a backup)."""
     data = prepared.build_data(None, None)
     mdp = prepared.mdp
     center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)

@@ -91,7 +91,7 @@ class IterationBatch(NamedTuple):
 
 
 def compute_next_point(method: Method, operators: Operators, state: IterationState):
-    """The method's next point, which must be one."""
+    """The method's next point, checked to have the grid's shape."""
     point = method.step(operators, state)
     if array_namespace(state.value) is NUMPY and not isinstance(point, np.ndarray):
         point = np.asarray(point)
@@ -216,7 +216,7 @@ def _make_state(v, pi) -> IterationState:
 
 @in_float64
 def run_sweeps(prepared: PreparedModel, count: int) -> None:
-    """So many plain sweeps from zero, in double precision: for timing them."""
+    """Run ``count`` plain sweeps from zero, in double precision: for timing them."""
     import jax
 
     value, _ = prepared.make_zeros()

@@ -5,7 +5,7 @@ With pi greedy at v and d = T v - v = T_pi v - v, the value of pi is v + e where
     (I - discount P_pi) e = d.
 
 It is solved to nearly full accuracy (policy iteration), or only until the residual has fallen by
-``forcing`` (inexact policy iteration: what is left is mended after the next improvement): by sweeps
+``forcing`` (inexact policy iteration: the rest is corrected after the next improvement): by sweeps
 where a few will do, else by BiCGSTAB, which needs only products with P_pi. The iteration count of a
 Krylov method hardly grows as the discount approaches 1, where sweeps of a chain that mixes slowly
 need 1 / (1 - discount) of them.
@@ -185,13 +185,13 @@ def evaluate_greedy_policy(
     max_products: int,
     thresholds: EvaluationThresholds,
 ):
-    """v + e, by whichever way gets there: what the first few sweeps show decides.
+    """v + e, by sweeps or a linear solver: the first few sweeps decide which.
 
     Sweeps of the policy cut the span of the residual by some rho each. Where few of them will do,
-    they are the cheapest way; else the linear solver takes over. It may get nowhere (no Krylov
-    method beats sweeps on a long line of states before it has gone along it once), and then sweeps
-    go as far as they go. Tables are then solved directly; where other dynamics offer a direct
-    solve, a run that stalls so is helped by one (see ``loop``).
+    they are the cheapest way; else the linear solver takes over. It may stagnate (no Krylov
+    method beats sweeps on a long line of states before it has traversed it once), and then sweeps
+    continue up to a limit. Tables are then solved directly; where other dynamics offer a direct
+    solve, ``loop`` uses it when a run stalls.
     """
     xp = array_namespace(state.value)
     span = operators.criterion.span
@@ -228,7 +228,7 @@ def evaluate_greedy_policy(
             xp.minimum(sweeps_to_target, thresholds.settled_max_sweeps),
             xp.minimum(sweeps_needed, thresholds.early_max_sweeps),
         )
-    # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
+    # Both ways end in the same loop of sweeps, so that it is compiled once.
     value, count = xp.branch(
         is_few,
         lambda: (trial, xp.ceil(xp.maximum(sweep_count, 0)).astype(int)),
@@ -317,7 +317,7 @@ def solve_by_bicgstab(
         system, residual - common, tol=forcing, maxiter=max_steps, preconditioner=preconditioner
     )
     value = value + operators.criterion.value_of_constant_reward(common)
-    # A small norm may hide large entries; sweeps even them out.
+    # A small norm may hide large entries; sweeps smooth them.
     corrected, residual_after = run_trial_sweeps(
         operators, policy, operators.add_correction(value, e), thresholds.trial_sweeps
     )

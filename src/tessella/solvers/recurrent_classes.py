@@ -43,7 +43,7 @@ def find_closed_classes(chain: csr_array) -> list[NDArray[np.int64]]:
 
 
 def find_endless_classes(chain: csr_array) -> list[NDArray[np.int64]]:
-    """Those of them in which the process does not end: no row lacks anything to 1."""
+    """The closed classes in which the process never ends: all rows sum to 1."""
     row_sums = chain.sum(axis=1)
     return [
         states
@@ -93,7 +93,7 @@ def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
 
 
 def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
-    """Refuse a fixed policy that has several; of another it is not known whether all must."""
+    """Refuse a fixed policy with several classes; of a model, the run cannot decide."""
     classes = find_closed_classes(mdp.dynamics.policy_matrix(table))
     if len(classes) > 1 and evaluates_policy:
         gain_intervals = [(-np.inf, np.inf)] * len(classes)
