@@ -5,8 +5,8 @@ reached. Then no policy that keeps to A needs more than w(s) periods, in expecta
 of them. From any trial w with  1 + P_a w~ <= w + rho,  rho < 1,  such a bound is w / (1 - rho).
 
 For averages the target is one reference state. If h solves g + h = T h up to a residual r, with all
-near-optimal actions in A, and g', h' solve it exactly when only actions of A are allowed, then, with
-both 0 in the reference state,
+near-optimal actions in A, and g', h' solve it exactly when only actions of A are allowed, then,
+with both 0 in the reference state,
 
     |h - h'| <= r w,      |q(s, a) - q'(s, a)| <= r max w.
 
