@@ -27,8 +27,8 @@ import scipy.sparse as sp
 
 import tessella as ts
 from tessella.solvers.execution_plan import make_plan
+from tessella.solvers.iteration import run_sweeps
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.rounds import run_sweeps
 
 LONG = 0.25  # seconds of sweeps that are timed at once
 TIMES = 3

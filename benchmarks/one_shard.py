@@ -27,7 +27,7 @@ def main() -> None:
     shape = mdp.grid.shape
     reach = mdp.dynamics.max_displacement(0)  # type: ignore[attr-defined]
     cut = Partition(0, shape[0], 1, *reach)
-    tiles = plan.tiles_of_block(cut)
+    tiles = plan.choose_block_tiles(cut)
     shard = build_sharded_backend(mdp.dynamics, cut, jax.devices()[:1], tiles)  # type: ignore[arg-type]
     found = []
     for model in (prepared.backend_model, shard):

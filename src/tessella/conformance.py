@@ -1,7 +1,7 @@
-"""Checks of parts of one's own: do they keep what the package relies on?
+"""Checks for user-defined dynamics, policies, methods and problems.
 
-Each check runs on one object, returns nothing when all is well, and raises an AssertionError that
-names the first requirement that is broken, and where.
+Each check takes one object, returns nothing if it meets all requirements, and raises an
+AssertionError that names the first requirement that is broken, and where.
 
 `check_dynamics`: all forms of dynamics agree. The same law is given as matrices, as a backend, and
 as samples; solvers use the second, files and certificates the first, simulation the third. Each is
@@ -13,14 +13,14 @@ compared with the matrices:
 query: of one point or several, in any order, now or later, in this process or another.
 
 `check_method`: the loop encloses the optimum around whatever point a method names, so a poor method
-cannot make a wrong bound; but it can fail to get there, break on models of another kind, or not
+cannot make a wrong bound; but it can fail to converge, break on models of another kind, or not
 compile. Each of eight small models is solved, one for each criterion at least, and its optimum
 computed again by policy iteration in dense linear algebra, which shares nothing with the loop.
 Models that the method does not support, by its own ``check_supports``, are left out.
 
 `check_problem`: every setting within its range builds a model, the same settings always the same
-one, also after a way through JSON (a stored spec) and through a pickle (a worker). Every line of
-explanation is there, and each about an axis has one. The optimal policy has the structure that
+one, also after a round trip through JSON (a stored spec) and a pickle (a worker). Every parameter
+and axis is explained, and every explained axis exists. The optimal policy has the structure that
 theory states.
 """
 
@@ -234,16 +234,16 @@ def _check_answers(mdp: MDP, policy: Policy) -> None:
     states = rng.permutation(mdp.n_states)[:MAX_SINGLE_QUERIES]
     points = mdp.grid.points_of(states)
     expected = policy.table.ravel()[states]
-    _assert_same(
+    _assert_same_actions(
         policy.act(points), expected, mdp, states, "queried about some states in another order"
     )
     alone = np.concatenate([policy.act(point) for point in points])
-    _assert_same(alone, expected, mdp, states, "queried about one state at a time")
+    _assert_same_actions(alone, expected, mdp, states, "queried about one state at a time")
     restored = cloudpickle.loads(cloudpickle.dumps(policy))
-    _assert_same(restored.act(points), expected, mdp, states, "sent to another process")
+    _assert_same_actions(restored.act(points), expected, mdp, states, "sent to another process")
 
 
-def _assert_same(actions, expected, mdp: MDP, states, circumstance: str) -> None:
+def _assert_same_actions(actions, expected, mdp: MDP, states, circumstance: str) -> None:
     differing = np.flatnonzero(actions != expected)
     if differing.size:
         s = int(states[differing[0]])
@@ -286,11 +286,11 @@ def make_models() -> Iterator[MDP]:
     ending[:, 0] = np.eye(6)[0]
     cost[0] = 0.0
     yield MDP.from_arrays(ending, cost, Total(), name="until state 0 ends it")
-    yield _of_stages(0.95, "of stages")
-    yield _of_stages(FiniteHorizon(4, 0.95), "of stages over four periods")
+    yield _make_staged_model(0.95, "of stages")
+    yield _make_staged_model(FiniteHorizon(4, 0.95), "of stages over four periods")
 
 
-def _of_stages(criterion: Criterion | float, name: str) -> MDP:
+def _make_staged_model(criterion: Criterion | float, name: str) -> MDP:
     demand = Noise("demand", range(3), [0.3, 0.4, 0.3])
     return MDP.staged(
         {"stock": range(5), "price": range(2)},
@@ -343,7 +343,7 @@ def _check_solves(method: Method, mdp: MDP) -> None:
         raise AssertionError(f"{context} does not reach its tolerance: {error}") from error
     except Exception as error:
         raise AssertionError(f"{context} breaks: {type(error).__name__}: {error}") from error
-    deviation = _distance(solution, mdp)
+    deviation = _compute_error(solution, mdp)
     assert solution.converged, f"{context} returns without having converged: {solution.reason}"
     assert deviation <= solution.error_bound, (
         f"{context} is off by {deviation:.3g} under a bound of {solution.error_bound:.3g}"
@@ -357,12 +357,12 @@ def _check_stops(method: Method, mdp: MDP) -> None:
     assert len(reports) == 1, (
         f"{method.name} goes on after {len(reports)} calls of a callback that stops"
     )
-    assert _distance(solution, mdp) <= solution.error_bound, (
+    assert _compute_error(solution, mdp) <= solution.error_bound, (
         f"{method.name}, stopped early, is wrong"
     )
 
 
-def _distance(solution: Solution, mdp: MDP) -> float:
+def _compute_error(solution: Solution, mdp: MDP) -> float:
     """How far a solution is off at least: its gain where there is one, else its values."""
     value, gain = solve_densely(mdp)
     if solution.gain is not None:
@@ -383,11 +383,11 @@ def check_problem(problem: Problem, *, theory: bool = True) -> None:
     assert isinstance(problem, Problem), f"a problem is a tessella.Problem, not {problem!r}"
     _check_descriptions(problem)
     mdp = _build(problem)
-    _check_same(problem, mdp, "built again", problem)
+    _check_same_model(problem, mdp, "built again", problem)
     settings = json.loads(json.dumps(problem.settings()))
-    _check_same(problem, mdp, "built from its settings as JSON", problem, **settings)
+    _check_same_model(problem, mdp, "built from its settings as JSON", problem, **settings)
     again = cloudpickle.loads(cloudpickle.dumps(problem))
-    _check_same(problem, mdp, "sent to another process", again)
+    _check_same_model(problem, mdp, "sent to another process", again)
     axes = set(mdp.grid.axes)
     for parameter in problem.settable:
         for value in parameter.extremes():
@@ -452,7 +452,7 @@ def _accepts(parameter: Integer, value: int) -> bool:
     return True
 
 
-def _check_same(
+def _check_same_model(
     problem: Problem, mdp: MDP, circumstance: str, other: Problem, **settings: Any
 ) -> None:
     rebuilt = _build(other, **settings)

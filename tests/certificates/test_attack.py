@@ -132,7 +132,7 @@ def test_a_value_that_satisfies_the_necessary_condition_alone_is_not_believed(tm
         value=V,
         error_bound=e,
         margin=m,
-        precision=solution.precision._replace(error=e, tie=2 * g * e),
+        accuracy=solution.accuracy._replace(error=e, tie_tolerance=2 * g * e),
     )
     honest = certify(wrong, [0, 1])
     assert 10_000 in honest.worst_loss  # certify believes the residual, not the solution
@@ -376,8 +376,8 @@ def test_a_second_best_action_does_not_pass_for_the_best_within_the_slack(tmp_pa
     certify(ts.solve(mdp), [0, 1]).save(tmp_path / "c.json")
     t, m = json.loads((tmp_path / "c.json").read_text()), check.read_saved_model(tmp_path / "m.nc")
     V = [2.0**51, 2048.0]
-    slack = 63 * m.discounting.unit * (2.0**40 + 2.0**51)
-    tiny, e = 1e-290, 1 / m.discounting.gap * 1.0000001
+    slack = 63 * m.discounting.relative_rounding * (2.0**40 + 2.0**51)
+    tiny, e = 1e-290, 1 / m.discounting.contraction_gap * 1.0000001
     nothing, zero = {part: [0.0, 0.0] for part in INTERVAL_PARTS}, [0.0, 0.0, 0.0]
     pairs = {part: [[0.0, 0.0], [0.0, 0.0]] for part in INTERVAL_PARTS}
 

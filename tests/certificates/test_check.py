@@ -17,7 +17,7 @@ import pytest
 import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.checker import check
-from tessella.checker.claim import INTERVAL_PARTS, BandReader, ValueClaim, field_readers
+from tessella.checker.claim import INTERVAL_PARTS, IntervalsReader, ValueClaim, get_field_readers
 
 
 @pytest.fixture(scope="module")
@@ -335,8 +335,8 @@ def verdict(content, model):
 
 FIELDS = [
     tuple(path.split(".")) + part
-    for path, reader in field_readers(ValueClaim).items()
-    for part in ([(p,) for p in INTERVAL_PARTS] if isinstance(reader, BandReader) else [()])
+    for path, reader in get_field_readers(ValueClaim).items()
+    for part in ([(p,) for p in INTERVAL_PARTS] if isinstance(reader, IntervalsReader) else [()])
 ]
 
 

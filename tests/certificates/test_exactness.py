@@ -15,7 +15,7 @@ from support.truth import cases, contradictions, holds
 import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.checker import check
-from tessella.solvers.result import Precision
+from tessella.solvers.result import ValueAccuracy
 
 
 @settings(max_examples=80, deadline=None)
@@ -106,7 +106,7 @@ def test_actions_that_only_the_certificate_tells_apart_have_an_optimum_of_their_
     near = float(found.margin.min())
     assert near > found.tie_tolerance
     # A solution that states less than is known: the nearest actions are a tie for all it says.
-    solution = dataclasses.replace(found, error_bound=near, precision=Precision(near, 2 * near))
+    solution = dataclasses.replace(found, error_bound=near, accuracy=ValueAccuracy(near, 2 * near))
     undecided = ~solution.decided
     assert undecided.any()
     other = np.where(undecided, 1 - solution.policy.table, solution.policy.table)

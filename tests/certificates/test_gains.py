@@ -18,7 +18,7 @@ from support.gains import Truth, contradictions, drawn, edges, some_policy, stat
 import tessella as ts
 from tessella.certificates.interval import Interval
 from tessella.checker import check
-from tessella.checker.claim import AverageClaim, field_readers
+from tessella.checker.claim import AverageClaim, get_field_readers
 
 FREE = {("policy", "name"), ("policy", "size")}  # they describe, and the verdict says so
 
@@ -152,10 +152,10 @@ def test_every_leaf_of_an_honest_certificate_counts(files):
     assert said_of(content, model).startswith("HOLDS")
 
 
-@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in field_readers(AverageClaim)}))
+@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in get_field_readers(AverageClaim)}))
 def test_a_field_that_is_missing_malformed_or_unknown_is_rejected(files, name):
     content, model = read(files)
-    assert set(content) == {path.split(".")[0] for path in field_readers(AverageClaim)}
+    assert set(content) == {path.split(".")[0] for path in get_field_readers(AverageClaim)}
     without = {key: part for key, part in content.items() if key != name}
     assert said_of(without, model).startswith("REJECTED")
     for other in ([], {}, [None], [1.0, float("nan"), 2.0], 1e308, "x", [10**30] * 3):

@@ -7,8 +7,8 @@ import pytest
 from support.models import random_model
 
 import tessella as ts
-from tessella.certificates.bounds import decompose, find_nearest_faces
 from tessella.certificates.certify import certify
+from tessella.certificates.loss_bounds import decompose, find_nearest_faces
 from tessella.solvers.occupancy import Occupancy
 
 

@@ -177,7 +177,7 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
         operators = Operators(prepared.backend, prepared.data, gain=0.3)
         looked = *operators.bellman(value), operators.iterate_bellman(value, 3)
         decided = decide(prepared, value, bound)
-        found = [*looked, decided.margin, decided.policy, decided.tie]
+        found = [*looked, decided.margin, decided.policy, decided.tie_tolerance]
         if plan is at_once:
             first = found
     assert all(np.array_equal(x, y) for x, y in zip(first, found, strict=True))

@@ -10,7 +10,7 @@ import pytest
 
 import tessella as ts
 from tessella.rules.evaluator import PolicyEvaluator
-from tessella.solvers.result import Precision
+from tessella.solvers.result import ValueAccuracy
 
 STATES, ACTIONS = 5, 2
 GRID = {"x": range(STATES)}
@@ -189,7 +189,7 @@ def test_a_difference_of_averages_adds_up_over_the_states(average):
 def test_values_without_a_bound_prove_nothing_and_break_no_promise(average):
     solution, rows, reward = average
     gains = {t: gain_of(rows, reward, t) for t in itertools.product(range(ACTIONS), repeat=STATES)}
-    unsure = replace(solution, precision=Precision(np.inf, np.inf))
+    unsure = replace(solution, accuracy=ValueAccuracy(np.inf, np.inf))
     for loss in (0.0, 0.02):
         rule = ts.compress(unsure, loss)
         lost = max(gains.values()) - gains[tuple(rule.table.ravel())]

@@ -124,10 +124,10 @@ def test_the_time_between_writes_grows_with_what_is_asked_for(tmp_path, whole):
     keeper = CheckpointWriter(ts.Checkpoint(tmp_path / "run.npz", every=1000), whole.mdp)
     assert not keeper.check_clock()
     assert not keeper.check_clock()
-    assert keeper.rounds_per_check == 4  # doubled while there is time
+    assert keeper.iterations_per_check == 4  # doubled while there is time
     keeper.interval_seconds = 0
     assert keeper.check_clock()
-    assert keeper.rounds_per_check == 1
+    assert keeper.iterations_per_check == 1
 
 
 def test_progress_tells_the_time_left():

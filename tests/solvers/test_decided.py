@@ -62,7 +62,7 @@ class Pull:
     def decided_wrongly(self) -> list[int]:
         """States whose decided action is not the only optimal one."""
         found = decide(PreparedModel(make_plan(self.mdp)), self.value, self.bound)
-        decided = found.margin > found.tie
+        decided = found.margin > found.tie_tolerance
         return [s for s in np.flatnonzero(decided).tolist() if not self._only(s, found.policy[s])]
 
     def _only(self, s: int, action: int) -> bool:
@@ -92,7 +92,7 @@ def test_a_margin_that_no_error_within_the_bound_can_make_is_decided(discount):
         pull = Pull(np.random.default_rng(seed), discount, 2.0**-8, round(ahead * 2**12) / 2**20)
         found = decide(PreparedModel(make_plan(pull.mdp)), pull.value, pull.bound)
         assert found.policy[0] == 1
-        assert found.margin[0] > found.tie
+        assert found.margin[0] > found.tie_tolerance
         assert pull.decided_wrongly() == []
 
 

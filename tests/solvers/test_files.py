@@ -81,6 +81,6 @@ def test_a_damaged_file_is_refused_in_a_sentence(solution, tmp_path):
 
 
 def test_the_verb_wins_over_the_folder_of_its_name():
-    import tessella.solvers.rounds  # noqa: F401
+    import tessella.solvers.iteration  # noqa: F401
 
     assert callable(ts.solve)

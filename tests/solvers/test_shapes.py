@@ -122,12 +122,12 @@ def test_a_shape_met_before_compiles_nothing_and_a_new_one_only_its_seven_pieces
     table()
     seven = sorted(
         [
-            "run_rounds",
+            "run_iterations",
             "decide",
             "bound_error",
             "compare_policy",
             "_correct",
-            "run_rounds",
+            "run_iterations",
             "bound_error",
         ]
     )

@@ -23,8 +23,8 @@ def _errors(which: Callable[[object], bool]):
     """Stated errors of V, of V_pi, or of both, are ``factor`` times what is proven."""
 
     def lie(factor: float):
-        def prove(engine, value, policy=None, extra=0.0):
-            true = true_prove(engine, value, policy, extra)
+        def prove(prepared, value, policy=None, extra_error=0.0):
+            true = true_prove(prepared, value, policy, extra_error)
             return true * factor if which(policy) else true
 
         return {(making, "bound_error"): prove}
@@ -49,7 +49,7 @@ def _tie(factor: float):
 
     def contrast(*args):
         found = true_contrast(*args)
-        return found._replace(tie=factor * found.tie)
+        return found._replace(tie_tolerance=factor * found.tie_tolerance)
 
     return {(decisions, "compare_policy"): contrast}
 
@@ -78,8 +78,8 @@ def _visits(factor: float):
 def _moved(factor: float):
     """Some of the occupancy is moved to where nothing is lost, as far as the error hides it."""
 
-    def visits(engine, policy, start, loss, local_loss):
-        found = true_visits(engine, policy, start, loss, local_loss)
+    def visits(prepared, policy, start, loss, local_loss):
+        found = true_visits(prepared, policy, start, loss, local_loss)
         share, at = (
             found.share.copy(),
             np.unravel_index(local_loss.value.argmax(), found.share.shape),

@@ -28,9 +28,9 @@ from typing import Any, ClassVar, get_args, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.bounds import Bounds, Decomposition
 from tessella.certificates.decisions import MarginError, count_errors_by_margin
 from tessella.certificates.interval import Interval, IntervalArray
+from tessella.certificates.loss_bounds import Decomposition, LossBounds
 from tessella.certificates.summary import (
     wrap,
     write_average_paragraphs,
@@ -60,8 +60,8 @@ from tessella.mdp.policy import Policy, check_actions, read_grid
 from tessella.support.json_values import to_json_value
 from tessella.support.sense import Sense, sense_of
 
-WHAT = "a certificate"
-PLAIN = {str: "text", bool: "true or false", int: NATURAL_NUMBER, float: NOT_NEGATIVE}
+FILE_KIND = "a certificate"
+PLAIN_KINDS = {str: "text", bool: "true or false", int: NATURAL_NUMBER, float: NOT_NEGATIVE}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -170,16 +170,16 @@ class Certificate(ABC):
     @staticmethod
     def load(path: str | Path) -> Certificate:
         """Read a saved certificate back. This does not check it; the checker does."""
-        content = read_json(path, WHAT)
-        with read_errors(path, WHAT):
+        content = read_json(path, FILE_KIND)
+        with read_errors(path, FILE_KIND):
             stated = content.get("format"), content.get("version")
-            named = [kind for kind in LOADED_CLASSES if kind.FORMAT[0] == stated[0]]
+            named = [kind for kind in LOADABLE_CLASSES if kind.FORMAT[0] == stated[0]]
             kind = named[0] if named else ValueCertificate
             if stated != kind.FORMAT:
                 name, version = kind.FORMAT
                 requirement = f"it must have format {name!r}, version {version}"
                 raise FileError(requirement, value=f"got {stated[0]!r}, version {stated[1]!r}")
-            policy = _policy(read_field(content, "policy", "an object"))
+            policy = _policy_from_json(read_field(content, "policy", "an object"))
             certificate = _Reader(policy).read_all(kind, content | {"mdp": None}, kind.FILE_NAMES)
             hashed = content["content"] and read_field(content, "content", "text")
             certificate.__dict__["content"] = hashed  # what was saved, as it was
@@ -244,7 +244,7 @@ class ValueCertificate(ValueFigures):
     occupancy: NDArray[np.float64] = field(repr=False)
     occupancy_error: float
     decomposition: Decomposition = field(repr=False)
-    bounds: Bounds = field(repr=False)
+    bounds: LossBounds = field(repr=False)
 
     def __post_init__(self) -> None:
         example = self.bounds.localisation.example
@@ -367,8 +367,8 @@ class BlockCertificate(ValueFigures):
         return {"states": self.grid.size, "policy": self.policy.name}
 
 
-LOADED_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate)
-CERTIFICATE_CLASSES = (*LOADED_CLASSES, BlockCertificate)
+LOADABLE_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate)
+CERTIFICATE_CLASSES = (*LOADABLE_CLASSES, BlockCertificate)
 
 
 def _policy_to_json(policy: Policy) -> dict[str, Any]:
@@ -395,7 +395,7 @@ def _interval_to_json(interval: Interval) -> list[float]:
 FILE_CONVERTERS = {Interval: _interval_to_json, float: _require_finite}
 
 
-def _policy(content: dict[str, Any]) -> Policy:
+def _policy_from_json(content: dict[str, Any]) -> Policy:
     actions = actions_from_json(read_field(content, "actions", "a list"))
     return Policy.from_table(
         read_grid(content, "grid"),
@@ -417,39 +417,41 @@ class _Reader:
     ) -> Any:
         hints = get_type_hints(kind)
         named = {f.name: names.get(f.name, f.name) for f in fields(kind)}
-        return kind(**{n: self._field(hints[n], content, name) for n, name in named.items()})
+        return kind(**{n: self._read_field(hints[n], content, name) for n, name in named.items()})
 
-    def _field(self, hint: Any, content: dict[str, Any], name: str) -> Any:
+    def _read_field(self, hint: Any, content: dict[str, Any], name: str) -> Any:
         kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         if NoneType in kinds and name in content and content[name] is None:
             return None
         if content.get(name) is None:
             raise FileError(f"the field {name!r} is needed", value="it is missing")
-        return self._value(kinds[0], content, name)
+        return self._read_value(kinds[0], content, name)
 
-    def _value(self, kind: Any, content: dict[str, Any], name: str) -> Any:
-        if kind in PLAIN:
-            return kind(read_field(content, name, PLAIN[kind]))
+    def _read_value(self, kind: Any, content: dict[str, Any], name: str) -> Any:
+        if kind in PLAIN_KINDS:
+            return kind(read_field(content, name, PLAIN_KINDS[kind]))
         if kind is Policy:
             return self.policy
         if kind is Interval:
-            return _interval(content[name], name)
+            return _interval_from_json(content[name], name)
         if kind is IntervalArray:
-            return self._interval_array(read_field(content, name, "an object"), name)
+            return self._read_interval_array(read_field(content, name, "an object"), name)
         if is_dataclass(kind):
             return self.read_all(kind, read_field(content, name, "an object"))  # type: ignore[arg-type]
-        array = self._array(content[name], name)
+        array = self._read_array(content[name], name)
         if kind == NDArray[np.int32]:
             return check_actions(array, self.policy.grid, self.policy.actions)
         return array
 
-    def _interval_array(self, parts: dict[str, Any], name: str) -> IntervalArray:
-        band = IntervalArray(*(self._array(parts[p], name) for p in ("value", "lower", "upper")))
-        if not ((band.lower <= band.value) & (band.value <= band.upper)).all():
+    def _read_interval_array(self, parts: dict[str, Any], name: str) -> IntervalArray:
+        intervals = IntervalArray(
+            *(self._read_array(parts[p], name) for p in ("value", "lower", "upper"))
+        )
+        if not ((intervals.lower <= intervals.value) & (intervals.value <= intervals.upper)).all():
             raise FileError(f"every value of {name!r} must lie between its ends")
-        return band
+        return intervals
 
-    def _array(self, value: Any, name: str) -> np.ndarray:
+    def _read_array(self, value: Any, name: str) -> np.ndarray:
         """Numbers by state, by action or by pairs of them; null is infinite."""
         array = np.asarray(value, dtype=object)
         n_actions = len(self.policy.actions)
@@ -461,7 +463,7 @@ class _Reader:
         return np.where(array == None, np.inf, array).astype(float)  # noqa: E711 (elementwise)
 
 
-def _interval(value: Any, name: str) -> Interval:
+def _interval_from_json(value: Any, name: str) -> Interval:
     if not (isinstance(value, list) and len(value) == 3 and all(map(is_finite, value))):
         requirement = f"{name!r} must be [value, lower, upper]"
         raise FileError(requirement, value=f"got {value!r:.60}")

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.bounds import compute_bounds, decompose
 from tessella.certificates.certificate import Certificate, ValueCertificate
 from tessella.certificates.certify_blocks import certify_in_blocks
 from tessella.certificates.certify_undiscounted import certify_average, certify_total
@@ -40,14 +39,19 @@ from tessella.certificates.interval import (
     next_down,
     next_up,
 )
-from tessella.certificates.loss import evaluate_against, get_finite_value, prepare_for_certificate
+from tessella.certificates.loss import (
+    evaluate_to_optimum_accuracy,
+    get_finite_value,
+    prepare_for_certificate,
+)
+from tessella.certificates.loss_bounds import compute_loss_bounds, decompose
 from tessella.errors import ArgumentError, ModelError, is_number, require_type
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.solvers.bounds import bound_error
-from tessella.solvers.occupancy import Occupancy, compute_visits_with
+from tessella.solvers.occupancy import Occupancy, compute_prepared_occupancy
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
@@ -101,7 +105,7 @@ def certify(
 
 
 def _name_after_origin(solution: Solution, source: Any, policy: Policy) -> Policy:
-    """The policy; one that is optimal of another solution bears a name that says so."""
+    """The policy; the optimal policy of another solution is renamed after its origin."""
     optimal = solution.policy
     if policy is optimal or not policy.name or policy.name != optimal.name:
         return policy
@@ -125,10 +129,10 @@ def certify_values(
     prepared = prepare_for_certificate(solution)
     if not prepared.saved_contraction_gap > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
-    # Of the solution's own bound nothing is believed.
+    # The solution's own bound is not trusted.
     value = get_finite_value(solution)
     value_error = _bound_value_error(prepared, value)
-    policy_value = evaluate_against(prepared, value, policy).value
+    policy_value = evaluate_to_optimum_accuracy(prepared, value, policy).value
     policy_value_error = _bound_value_error(prepared, policy_value, policy.table)
     decisions = classify_decisions(prepared, solution, value_error, policy.table)
     max_size = float(np.abs(value).max() + np.abs(policy_value).max())
@@ -136,17 +140,17 @@ def certify_values(
         value,
         policy_value,
         bound_loss_error(value_error, policy_value_error, max_size),
-        decisions.loss,
-        float(decisions.loss.upper.max()) / prepared.saved_contraction_gap,
+        decisions.local_losses,
+        float(decisions.local_losses.upper.max()) / prepared.saved_contraction_gap,
     )
     mean_loss = enclose_mean(start, losses)
-    occupancy = _compute_occupancy(prepared, policy, start, mean_loss, decisions.loss)
-    occupancy_loss = _enclose_loss_by_occupancy(decisions.loss, occupancy)
+    occupancy = _compute_occupancy(prepared, policy, start, mean_loss, decisions.local_losses)
+    occupancy_loss = _enclose_loss_by_occupancy(decisions.local_losses, occupancy)
     mean_loss = mean_loss.intersect(occupancy_loss, "the mean loss")
     optimal_mean = enclose_mean(start, IntervalArray.from_error(value, value_error))
     policy_mean = enclose_mean(start, IntervalArray.from_error(policy_value, policy_value_error))
     uniform_weights = np.full(start.shape, 1 / start.size)
-    tolerance = decisions.tie if tol is None else float(tol)
+    tolerance = decisions.tie_tolerance if tol is None else float(tol)
     return ValueCertificate(
         discount=mdp.discount,
         periods=getattr(mdp.criterion, "periods", None),
@@ -158,20 +162,20 @@ def certify_values(
         policy_value=policy_value,
         policy_value_error=policy_value_error,
         margin=decisions.margin.value,
-        margin_slack=decisions.tie,
-        local_losses=decisions.loss,
+        margin_slack=decisions.tie_tolerance,
+        local_losses=decisions.local_losses,
         losses=losses,
         occupancy=occupancy.share,
         occupancy_error=occupancy.error_bound,
         policy_error=enclose_share(decisions.count_differences(), mdp.n_states),
         costly_error=enclose_share(decisions.count_costly(tolerance), mdp.n_states),
         decomposition=decompose(
-            decisions.optimal, policy.table, mdp.n_actions, decisions.loss, occupancy
+            decisions.optimal, policy.table, mdp.n_actions, decisions.local_losses, occupancy
         ),
-        bounds=compute_bounds(
+        bounds=compute_loss_bounds(
             decisions, occupancy, _bound_reward(mdp), prepared.saved_contraction_gap, eps
         ),
-        value_gap=enclose_mean(uniform_weights, decisions.loss).scale(
+        value_gap=enclose_mean(uniform_weights, decisions.local_losses).scale(
             mdp.criterion.value_of_constant_reward(1)
         ),
         optimal_mean=optimal_mean,
@@ -198,7 +202,7 @@ def _refuse_options(eps: float | None, tol: float | None, kind: str) -> None:
 def _bound_value_error(
     prepared: PreparedModel, value: NDArray, actions: NDArray | None = None
 ) -> float:
-    """What the residual of ``value`` (grid) proves about its error in every state."""
+    """Bound on the error of ``value`` (grid) in every state, from its residual."""
     error = bound_error(prepared, value, actions, prepared.saved_backup_error(value))
     return error * prepared.contraction_gap / prepared.saved_contraction_gap
 
@@ -210,7 +214,7 @@ def _compute_occupancy(
     mean_loss: float,
     local_losses: IntervalArray,
 ) -> Occupancy:
-    """The occupancy; of a large model as coarse as the parts of the loss allow."""
+    """The occupancy; for a large model only as accurate as the decomposition needs."""
     mdp = prepared.mdp
     tolerance = OCCUPANCY_FINEST_TOLERANCE
     if mdp.n_states > prepared.plan.thresholds.fine_occupancy_max_states:
@@ -219,7 +223,7 @@ def _compute_occupancy(
         if max_loss > 0:
             tolerance = DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
     tolerance = min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE)
-    result = compute_visits_with(prepared, policy, start, tolerance)
+    result = compute_prepared_occupancy(prepared, policy, start, tolerance)
     return replace(
         result,
         error_bound=result.error_bound * prepared.contraction_gap / prepared.saved_contraction_gap,

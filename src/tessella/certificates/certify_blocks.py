@@ -20,10 +20,10 @@ from tessella.certificates.decisions import (
     bound_loss_error,
     enclose_decisions,
     enclose_losses,
-    widen_tie,
+    widen_tie_tolerance,
 )
 from tessella.certificates.interval import EPS, Interval, IntervalArray, enclose_share
-from tessella.certificates.loss import evaluate_against, prepare_for_certificate
+from tessella.certificates.loss import evaluate_to_optimum_accuracy, prepare_for_certificate
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.mdp.policy import Policy
@@ -35,7 +35,7 @@ from tessella.solvers.block_residuals import (
     ComparedBlock,
     ValueRange,
 )
-from tessella.solvers.bounds import compute_tie
+from tessella.solvers.bounds import compute_tie_tolerance
 from tessella.solvers.solution import Solution
 
 
@@ -56,7 +56,7 @@ def certify_in_blocks(
     mdp = solution.mdp
     require_criterion("a certificate in blocks", mdp.criterion, Discounted)
     partition = partition_by_size(mdp.dynamics, block_states)
-    evaluation = evaluate_against(
+    evaluation = evaluate_to_optimum_accuracy(
         prepare_for_certificate(solution), solution.get_raw("value"), policy
     )
     plan = solution.policy_plan
@@ -72,7 +72,7 @@ def summarise_blocks(
 ) -> BlockCertificate:
     """The figures of a policy, block by block; ``weights`` (S,) are those of the start."""
     proven_errors = _prove_errors(comparison)
-    tolerance = proven_errors.tie if tol is None else float(tol)
+    tolerance = proven_errors.tie_tolerance if tol is None else float(tol)
     totals = _FigureTotals(proven_errors, solution, weights, tolerance)
     for block in comparison:
         totals.add(block)
@@ -92,7 +92,7 @@ class _ProvenErrors:
 
     value_error: float  # of V
     policy_value_error: float  # of U, the policy's
-    tie: float  # what these and rounding could overturn
+    tie_tolerance: float  # what these and rounding could overturn
     max_loss: float  # no loss is larger
     max_size: float  # |V| + |U| at most
 
@@ -106,36 +106,46 @@ def _prove_errors(comparison: BlockComparison) -> _ProvenErrors:
     min_margin = np.inf
     for block in comparison:
         residual, policy_residual, margin, local_loss = block.residuals
-        here = np.abs(residual).max(), np.abs(policy_residual).max()
-        residuals = np.maximum(residuals, here)
+        block_maxima = np.abs(residual).max(), np.abs(policy_residual).max()
+        residuals = np.maximum(residuals, block_maxima)
         max_local_loss = max(max_local_loss, local_loss.max())
         min_margin = min(min_margin, margin.min())
         max_margin = np.max(margin, initial=max_margin, where=np.isfinite(margin))
 
     def bound_value_error(residual: float, value_range: ValueRange) -> float:
-        extra = prepared.saved_backup_error(value_range.ends)
+        extra_error = prepared.saved_backup_error(value_range.ends)
         max_deviation = float(np.abs(value_range.ends - value_range.shift).max())
-        eta = comparison.rounding(value_range) + extra + EPS * max_deviation
+        eta = comparison.bound_rounding(value_range) + extra_error + EPS * max_deviation
         bound = float(model_data.criterion.bound_error((1 + EPS) * residual + eta))
         return bound * prepared.contraction_gap / prepared.saved_contraction_gap
 
     optimal_range, policy_range = comparison.value_ranges
     value_error = bound_value_error(float(residuals[0]), optimal_range)
-    eta = comparison.rounding(optimal_range) + prepared.saved_backup_error(optimal_range.ends)
-    tie = compute_tie(float(model_data.criterion.contraction_factor) * value_error, eta)
-    tie = float(widen_tie(model_data, tie, max(max_margin, max_local_loss)))
-    loses_nothing = max_local_loss == 0 and min_margin > tie
+    eta = comparison.bound_rounding(optimal_range) + prepared.saved_backup_error(optimal_range.ends)
+    tie_tolerance = compute_tie_tolerance(
+        float(model_data.criterion.contraction_factor) * value_error, eta
+    )
+    tie_tolerance = float(
+        widen_tie_tolerance(model_data, tie_tolerance, max(max_margin, max_local_loss))
+    )
+    loses_nothing = max_local_loss == 0 and min_margin > tie_tolerance
     max_loss = (
-        0.0 if loses_nothing else float(max_local_loss + tie) / prepared.saved_contraction_gap
+        0.0
+        if loses_nothing
+        else float(max_local_loss + tie_tolerance) / prepared.saved_contraction_gap
     )
     max_size = float(np.abs(optimal_range.ends).max() + np.abs(policy_range.ends).max())
     return _ProvenErrors(
-        value_error, bound_value_error(float(residuals[1]), policy_range), tie, max_loss, max_size
+        value_error,
+        bound_value_error(float(residuals[1]), policy_range),
+        tie_tolerance,
+        max_loss,
+        max_size,
     )
 
 
 class _IntervalSum:
-    """``sum_s w_s x_s`` in the making, for weights that are not negative and x in a band."""
+    """``sum_s w_s x_s`` accumulated over blocks, for weights w >= 0 and intervals x."""
 
     def __init__(self) -> None:
         self.totals = np.zeros(3)
@@ -159,7 +169,7 @@ class _IntervalSum:
 
 
 class _FigureTotals:
-    """All figures in the making."""
+    """All figures of a certificate, accumulated over blocks."""
 
     def __init__(
         self,
@@ -186,18 +196,22 @@ class _FigureTotals:
         self.worst_state = 0
 
     def add(self, block: ComparedBlock) -> None:
-        x = block.residuals.local_loss
+        local_loss = block.residuals.local_loss
         margin = block.residuals.margin
         proven = self.proven_errors
         optimal = self.optimal.table[block.index]
-        # One action is surely the best there, and x is 0 where the policy takes it.
-        differs = np.where(margin > proven.tie, x > 0, block.actions != optimal)
-        decisions = enclose_decisions(x, margin, proven.tie, optimal, differs)
+        # Where the best action is certain, the policy takes it if its local loss is 0.
+        differs = np.where(margin > proven.tie_tolerance, local_loss > 0, block.actions != optimal)
+        decisions = enclose_decisions(local_loss, margin, proven.tie_tolerance, optimal, differs)
         self.differing_counts += decisions.count_differences()
         self.costly_counts += decisions.count_costly(self.tolerance)
-        self.local_loss_sum.add(1 / self.mdp.n_states, decisions.loss)
+        self.local_loss_sum.add(1 / self.mdp.n_states, decisions.local_losses)
         losses = enclose_losses(
-            block.value, block.policy_value, self.loss_error, decisions.loss, proven.max_loss
+            block.value,
+            block.policy_value,
+            self.loss_error,
+            decisions.local_losses,
+            proven.max_loss,
         )
         self._find_worst(block, losses)
         weights = 1 / self.mdp.n_states if self.weights is None else self.weights[block.index]

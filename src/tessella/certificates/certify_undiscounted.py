@@ -1,6 +1,6 @@
 """The certificates of an average and of a total, from a solution and a policy.
 
-An average: nothing that the solution says of its gain is believed. For any relative values h, with
+An average: the solution's own gain is not trusted. For any relative values h, with
 d = T h - h, no policy earns more than max d per period in the long run, from whatever state, and
 the policy that is greedy at h earns at least min d:
 
@@ -39,14 +39,18 @@ from tessella.certificates.interval import (
     next_down,
     next_up,
 )
-from tessella.certificates.loss import evaluate_against, get_finite_value, prepare_for_certificate
+from tessella.certificates.loss import (
+    evaluate_to_optimum_accuracy,
+    get_finite_value,
+    prepare_for_certificate,
+)
 from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.bounds import bound_error, compute_bellman_residual, enclose_gain
 from tessella.solvers.elimination import compute_extended_residuals
-from tessella.solvers.evaluate import evaluate_with
-from tessella.solvers.hitting_times import bound_absorption_times
+from tessella.solvers.evaluate import evaluate_prepared
+from tessella.solvers.hitting_times import bound_absorption_times_by_state
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
@@ -60,7 +64,7 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     mdp = solution.mdp
     optimal_value = get_finite_value(solution)
     prepared = prepare_for_certificate(solution)
-    evaluation = evaluate_against(prepared, optimal_value, policy, "gain")
+    evaluation = evaluate_to_optimum_accuracy(prepared, optimal_value, policy, "gain")
     optimal_gain, *optimal_pair = _bound_gain(prepared, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(prepared, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)
@@ -86,8 +90,8 @@ def _bound_gain(
     From nothing but relative values: ``value``, or double-doubles where those prove more.
     """
     actions = table if evaluates_policy else None
-    extra = _bound_saved_model_error(prepared, value)
-    gain = Interval.from_error(*enclose_gain(prepared, value, actions, extra))
+    extra_error = _bound_saved_model_error(prepared, value)
+    gain = Interval.from_error(*enclose_gain(prepared, value, actions, extra_error))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
         extended = compute_extended_residuals(
             prepared.mdp, prepared.row_sum_bounds.deviation, table
@@ -103,7 +107,7 @@ def _bound_gain(
 
 
 def _bound_checker_error(prepared: PreparedModel, value: NDArray, largest_residual: float) -> float:
-    """At least what the stand-alone checker counts for the file's arrays and its own arithmetic."""
+    """At least the error that the checker allows for the file's arrays and its own arithmetic."""
     dynamics = prepared.mdp.dynamics
     size = largest_residual + 4 * float(np.abs(value).max())
     second_order = (dynamics.longest_row + 64) ** 2 * EPS
@@ -115,7 +119,7 @@ def _bound_checker_error(prepared: PreparedModel, value: NDArray, largest_residu
 
 
 def _bound_saved_model_error(prepared: PreparedModel, value: NDArray) -> float:
-    """How far a residual at ``value`` may be off by the arrays of a model file, and they off."""
+    """How far a residual at ``value`` may change when it is computed from the saved model."""
     as_given = prepared.mdp.dynamics.rounding.as_given
     as_saved = prepared.mdp.dynamics.rounding.as_saved
     row_error = 2 * as_saved.rows * float(value.max() - value.min())
@@ -140,21 +144,25 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     prepared = prepare_for_certificate(
         solution, absorption_time=1.0
     )  # whose bounds are those of residuals
-    evaluation = evaluate_with(prepared, policy, value, partial=True)
+    evaluation = evaluate_prepared(prepared, policy, value, partial=True)
     absorbing = find_absorbing_states(prepared)
-    best = _enclose_value(prepared, absorbing, value, solution.policy.table, evaluates_policy=False)
-    own = _enclose_value(prepared, absorbing, evaluation.value, policy.table, evaluates_policy=True)
-    losses = _enclose_losses(best, own)
-    optimal_mean = enclose_mean(start, best)
+    optimal_value = _enclose_value(
+        prepared, absorbing, value, solution.policy.table, evaluates_policy=False
+    )
+    policy_value = _enclose_value(
+        prepared, absorbing, evaluation.value, policy.table, evaluates_policy=True
+    )
+    losses = _enclose_losses(optimal_value, policy_value)
+    optimal_mean = enclose_mean(start, optimal_value)
     mean_loss = enclose_mean(start, losses)
     return TotalCertificate(
         start=start,
-        optimal_lower=best.lower,
-        optimal_upper=best.upper,
-        policy_lower=own.lower,
-        policy_upper=own.upper,
+        optimal_lower=optimal_value.lower,
+        optimal_upper=optimal_value.upper,
+        policy_lower=policy_value.lower,
+        policy_upper=policy_value.upper,
         optimal_mean=optimal_mean,
-        policy_mean=enclose_mean(start, own),
+        policy_mean=enclose_mean(start, policy_value),
         mean_loss=mean_loss,
         worst_loss=losses.max(),
         relative_loss=mean_loss.divide(optimal_mean),
@@ -171,35 +179,39 @@ def _enclose_value(
 ) -> IntervalArray:
     """The best total, or that of the policy ``table`` if ``evaluates_policy``."""
     value = np.where(absorbing, 0.0, value)
-    taken = table if evaluates_policy else None
+    actions = table if evaluates_policy else None
     step = STEP_RESIDUAL_MULTIPLE * max(
-        bound_error(prepared, value, taken, prepared.saved_backup_error(value)), MIN_RESIDUAL
+        bound_error(prepared, value, actions, prepared.saved_backup_error(value)), MIN_RESIDUAL
     )
-    time = bound_absorption_times(prepared, absorbing, value, table, step, evaluates_policy)
+    time = bound_absorption_times_by_state(
+        prepared, absorbing, value, table, step, evaluates_policy
+    )
     if np.isfinite(time).all():
         lower = value - step * time
         upper = value + step * time
-        is_upper = _lies_above(prepared, absorbing, upper, taken, 1)
-        if is_upper and _lies_above(prepared, absorbing, lower, taken, -1):
+        is_upper = _is_strict_bound(prepared, absorbing, upper, actions, 1)
+        if is_upper and _is_strict_bound(prepared, absorbing, lower, actions, -1):
             return IntervalArray((lower + upper) / 2, lower, upper)
     raise NotConverged(
         "the total cannot be certified: policies that are nearly as good may take too long to end"
     )
 
 
-def _lies_above(
-    prepared: PreparedModel, absorbing: NDArray, value: NDArray, taken: NDArray | None, sign: int
+def _is_strict_bound(
+    prepared: PreparedModel, absorbing: NDArray, value: NDArray, actions: NDArray | None, sign: int
 ) -> bool:
-    """Whether ``value`` lies strictly above its backup (below, where ``sign`` is -1)."""
+    """Whether ``value`` is strictly above its backup (``sign`` 1), or strictly below it (-1)."""
     residual, error = compute_bellman_residual(
-        prepared, value, taken, prepared.saved_backup_error(value)
+        prepared, value, actions, prepared.saved_backup_error(value)
     )
     return bool((absorbing | (sign * residual < -2 * error)).all())
 
 
-def _enclose_losses(best: IntervalArray, own: IntervalArray) -> IntervalArray:
+def _enclose_losses(optimal: IntervalArray, policy: IntervalArray) -> IntervalArray:
     """(grid) V* - V_pi, which is not negative."""
-    size = EPS * (np.abs(best.upper) + np.abs(own.upper) + np.abs(best.lower) + np.abs(own.lower))
-    upper = np.maximum(best.upper - own.lower, 0.0) + size
-    lower = np.maximum(best.lower - own.upper - size, 0.0)
-    return IntervalArray(np.clip(best.value - own.value, lower, upper), lower, upper)
+    rounding = EPS * (
+        np.abs(optimal.upper) + np.abs(policy.upper) + np.abs(optimal.lower) + np.abs(policy.lower)
+    )
+    upper = np.maximum(optimal.upper - policy.lower, 0.0) + rounding
+    lower = np.maximum(optimal.lower - policy.upper - rounding, 0.0)
+    return IntervalArray(np.clip(optimal.value - policy.value, lower, upper), lower, upper)

@@ -1,7 +1,7 @@
 """How a policy's action compares with the best one, state by state.
 
-Action values at V are known within tie / 2: |q - Q*| <= tie / 2. With x = max_a q - q(., pi) the
-local loss ``l = V* - Q*(., pi) = max_a Q* - Q*(., pi)`` and the margin D therefore satisfy
+With ``tie`` the tie tolerance, |q - Q*| <= tie / 2 at V. With x = max_a q - q(., pi) the local loss
+``l = V* - Q*(., pi) = max_a Q* - Q*(., pi)`` and the margin D therefore satisfy
 
     max(x - tie, 0) <= l <= x + tie,      margin - tie <= D <= margin + tie,
 
@@ -39,18 +39,18 @@ class Decisions:
     """The choices of a policy, compared with the best. All arrays have the grid's shape.
 
     Attributes:
-        tie: what the error of the value, and rounding, could overturn.
-        loss: local losses.
+        tie_tolerance: what the error of the value, and rounding, could overturn.
+        local_losses: best minus the policy's action value.
         margin: margins of the best action over the second best.
         optimal: the solution's policy; where the error proven here separates actions that the
             solution could not, the best action.
-        differs: the action is not the optimal one of these.
-        wrong: the action is surely not optimal.
-        possibly_wrong: the action may or may not be optimal, or is surely not.
+        differs: the action is not that of ``optimal``.
+        wrong: the action is certainly not optimal.
+        possibly_wrong: the action is not certainly optimal.
     """
 
-    tie: float
-    loss: IntervalArray
+    tie_tolerance: float
+    local_losses: IntervalArray
     margin: IntervalArray
     optimal: NDArray[np.int32]
     differs: NDArray[np.bool_]
@@ -64,7 +64,7 @@ class Decisions:
 
     def count_costly(self, tolerance: float) -> list[int]:
         """States whose local loss exceeds ``tolerance``: as computed, surely, and at most."""
-        return [int((array > tolerance).sum()) for array in self.loss.parts]
+        return [int((array > tolerance).sum()) for array in self.local_losses.parts]
 
 
 def classify_decisions(
@@ -77,35 +77,47 @@ def classify_decisions(
     comparison = compare_policy(
         prepared, solution.value, error, actions, prepared.saved_backup_error(solution.value)
     )
-    x = np.asarray(comparison.local_loss)
+    local_loss = np.asarray(comparison.local_loss)
     margin = np.asarray(comparison.margin)
-    max_difference = float(np.max(margin, initial=x.max(), where=np.isfinite(margin)))
-    tie = widen_tie(prepared.data, float(comparison.tie), max_difference)
+    max_difference = float(np.max(margin, initial=local_loss.max(), where=np.isfinite(margin)))
+    tie_tolerance = widen_tie_tolerance(
+        prepared.data, float(comparison.tie_tolerance), max_difference
+    )
     optimal = solution.policy.table
-    newly_decided = (margin > tie) & ~solution.decided
+    newly_decided = (margin > tie_tolerance) & ~solution.decided
     if newly_decided.any():
         optimal = np.where(newly_decided, decide(prepared, solution.value, error).policy, optimal)
-    return enclose_decisions(x, margin, tie, optimal, actions != optimal)
+    return enclose_decisions(local_loss, margin, tie_tolerance, optimal, actions != optimal)
 
 
-def widen_tie(data: ModelData, tie: float, max_difference: float) -> float:
-    """``tie`` of a model as saved, for differences of action values up to ``max_difference``."""
+def widen_tie_tolerance(data: ModelData, tie_tolerance: float, max_difference: float) -> float:
+    """The tolerance of a model as saved; action values differ by up to ``max_difference``."""
     # The row sums of a file may differ by rounding, and differences round once more.
-    return tie * (1 + 2 * float(data.accuracy.relative_rounding)) + 16 * EPS * max_difference
+    return (
+        tie_tolerance * (1 + 2 * float(data.accuracy.relative_rounding)) + 16 * EPS * max_difference
+    )
 
 
 def enclose_decisions(
-    x: NDArray, margin: NDArray, tie: float, optimal: NDArray, differs: NDArray
+    local_loss: NDArray,
+    margin: NDArray,
+    tie_tolerance: float,
+    optimal: NDArray,
+    differs: NDArray,
 ) -> Decisions:
-    """What follows from the computed local losses ``x`` and margins, both right to ``tie``."""
-    is_optimal = (margin > tie) & (x == 0)
+    """What follows from computed local losses and margins, both within ``tie_tolerance``."""
+    is_optimal = (margin > tie_tolerance) & (local_loss == 0)
     return Decisions(
-        tie,
-        IntervalArray(x, np.maximum(x - tie, 0.0), np.where(is_optimal, 0.0, x + tie)),
-        IntervalArray(margin, np.maximum(margin - tie, 0.0), margin + tie),
+        tie_tolerance,
+        IntervalArray(
+            local_loss,
+            np.maximum(local_loss - tie_tolerance, 0.0),
+            np.where(is_optimal, 0.0, local_loss + tie_tolerance),
+        ),
+        IntervalArray(margin, np.maximum(margin - tie_tolerance, 0.0), margin + tie_tolerance),
         optimal,
         differs,
-        x > tie,
+        local_loss > tie_tolerance,
         ~is_optimal,
     )
 

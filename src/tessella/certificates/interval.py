@@ -134,7 +134,7 @@ def next_down(number: float) -> float:
 
 
 def enclose_mean(weights: NDArray[np.float64], intervals: IntervalArray) -> Interval:
-    """``sum_s w_s x_s`` for weights that are not negative and x in the band."""
+    """``sum_s w_s x_s`` for weights that are not negative and x in ``intervals``."""
     w = weights.ravel()
     value, lower, upper = (float(np.vdot(w, array)) for array in intervals.parts)
     size = float(np.vdot(w, np.abs(intervals.lower))) + float(np.vdot(w, np.abs(intervals.upper)))
@@ -165,8 +165,8 @@ def enclose_weight(
         float(weights[mask].sum(dtype=float)) for mask in (estimated, certain, possible)
     )
     slack = (weights.size + 2) * EPS * upper
-    floor = max(lower - slack - error, 0.0)
+    lowest = max(lower - slack - error, 0.0)
     # No weight at all is certain only where no state may belong.
     return Interval(
-        value, floor, (upper + slack + error) * (1 + 4 * EPS) if possible.any() else 0.0
+        value, lowest, (upper + slack + error) * (1 + 4 * EPS) if possible.any() else 0.0
     )

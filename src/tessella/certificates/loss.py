@@ -1,4 +1,4 @@
-"""What a policy gives away: `loss` evaluates it, `estimate` simulates where a model is too large.
+"""The loss of a policy: `loss` evaluates it, `estimate` simulates it for very large models.
 
     loss(s) = V*(s) - V_pi(s),    known within the error bounds of both together;
 
@@ -34,7 +34,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import Rng
 from tessella.mdp.start import Start, draw_starts, start_distribution
 from tessella.rounding import round_down, round_up
-from tessella.solvers.evaluate import Evaluation, evaluate, evaluate_with
+from tessella.solvers.evaluate import Evaluation, evaluate, evaluate_prepared
 from tessella.solvers.execution_plan import plan_for_policies
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
@@ -73,15 +73,15 @@ class Loss:
         return float(self.by_state.max())
 
     def __str__(self) -> str:
-        of = f"Loss of {self.policy.name or 'a policy'}"
+        subject = f"Loss of {self.policy.name or 'a policy'}"
         if not self.converged:
             low = max(self.mean - self.error_bound, 0.0)
             high = self.mean + self.error_bound
             most = self.worst + self.error_bound
             ends = f"{round_down(low, 6)} and {round_up(high, 6)}"
-            return f"{of}: mean between {ends}, worst at most {round_up(most, 6)}"
+            return f"{subject}: mean between {ends}, worst at most {round_up(most, 6)}"
         return (
-            f"{of}: mean {self.mean:.6g}, worst {self.worst:.6g}, "
+            f"{subject}: mean {self.mean:.6g}, worst {self.worst:.6g}, "
             f"off by at most {round_up(self.error_bound, 2)}"
         )
 
@@ -102,11 +102,11 @@ def prepare_for_certificate(
     return PreparedModel(solution.policy_plan, solution.error_bound or None, absorption_time)
 
 
-def evaluate_against(
+def evaluate_to_optimum_accuracy(
     prepared: PreparedModel, guess: NDArray, policy: Policy, noun: str = "value"
 ) -> Evaluation:
     """The policy's value, as accurate as the optimum's or as rounding allows."""
-    evaluation = evaluate_with(prepared, policy, guess, partial=True)
+    evaluation = evaluate_prepared(prepared, policy, guess, partial=True)
     if not np.isfinite(evaluation.error_bound):
         raise PolicyError(f"the policy's {noun} must be finite", value=evaluation.reason)
     return evaluation
@@ -129,13 +129,13 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     by_state = solution.value - evaluation.value
     if solution.gain is not None and evaluation.gain is not None:
         by_state = np.full(mdp.grid.shape, solution.gain - evaluation.gain)
-    hidden = by_state <= error_bound
-    more = float(np.max(np.abs(by_state), where=hidden, initial=0.0))  # what a 0 leaves out
-    by_state[hidden] = 0.0
+    is_within_error = by_state <= error_bound
+    omitted_loss = float(np.max(np.abs(by_state), where=is_within_error, initial=0.0))
+    by_state[is_within_error] = 0.0
     return Loss(
         checked_policy,
         by_state,
-        error_bound + more,
+        error_bound + omitted_loss,
         start_weights,
         solution.converged and evaluation.converged,
     )
@@ -214,7 +214,7 @@ def estimate(
 
     require_type("estimate", mdp, MDP)
     require_criterion("estimate", mdp.criterion, Discounted, FiniteHorizon)
-    _require_amounts(paths, periods, confidence)
+    _check_sample_sizes(paths, periods, confidence)
     draws = generator(rng)
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
     horizon = _choose_horizon(mdp) if periods is None else periods
@@ -240,7 +240,7 @@ def estimate(
     )
 
 
-def _require_amounts(paths: int, periods: int | None, confidence: float) -> None:
+def _check_sample_sizes(paths: int, periods: int | None, confidence: float) -> None:
     has_enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
     if not (has_enough and is_positive(confidence) and confidence < 1):
         requirement = (

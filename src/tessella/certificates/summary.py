@@ -29,7 +29,7 @@ AVERAGE_NOT_STATED = (
     "Not stated: which single decisions are optimal, and what each of them costs. That takes "
     "bounds on the relative values too, which this certificate does not have; a solution has them."
 )
-HOW_SURE = (
+CERTAINTY_TEXT = (
     "all rounding included; it is computed from the model, not estimated from runs. "
     "Whether the model fits the business is another question."
 )
@@ -56,7 +56,7 @@ def write_summary(certificate: Certificate) -> str:
     return "\n\n".join(paragraphs)
 
 
-def certain(figure: Interval) -> str:
+def format_with_error(figure: Interval) -> str:
     """``8.18912345678 and at most 3e-11``: a figure, and how far that text is off."""
     off = max(figure.upper - figure, figure - figure.lower)
     return " and at most ".join(write_enclosed(figure, off * (1 + EPS)))
@@ -86,11 +86,11 @@ def format_by_sense(c: Certificate, value: float) -> str:
     return format_money(c.sense.display(value))
 
 
-def _compare(c: Certificate, best: str, reached: str) -> str:
+def _compare_values(c: Certificate, best: str, reached: str) -> str:
     return f"is {best} and this policy {c.sense.earns} {reached}. "
 
 
-def _describe_unseen(c: Certificate) -> str:
+def _describe_unproven_loss(c: Certificate) -> str:
     return f"No {c.sense.loss} can be seen; it is at most {round_up(c.mean_loss.upper, 4)}"
 
 
@@ -113,7 +113,7 @@ def _describe_cost(c: ValueCertificate) -> str:
             "and no policy does better from any state."
         )
     text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {value} "
-    text += _compare(c, best, format_by_sense(c, c.policy_mean))
+    text += _compare_values(c, best, format_by_sense(c, c.policy_mean))
     if c.mean_loss.lower > 0:
         relative_text = _format_relative(c, c.relative_loss)
         clock = None if c.mdp is None else c.mdp.clock
@@ -123,7 +123,7 @@ def _describe_cost(c: ValueCertificate) -> str:
         verb = "Its mean extra cost is" if c.sense.is_cost else "It gives away"
         text += f"{verb} {loss_text}"
     else:
-        text += f"{_describe_unseen(c)}. "
+        text += f"{_describe_unproven_loss(c)}. "
     return text + _describe_worst(c)
 
 
@@ -187,7 +187,8 @@ def _find_largest(parts: np.ndarray) -> list[int]:
 def _describe_certainty(c: ValueCertificate) -> str:
     word = c.sense.loss
     if c.worst_loss.upper > 0:
-        return f"Certainty: the average {word} is {certain(c.mean_loss)} off, {HOW_SURE}"
+        mean_loss = format_with_error(c.mean_loss)
+        return f"Certainty: the average {word} is {mean_loss} off, {CERTAINTY_TEXT}"
     return (
         f"Certainty: that the {word} is 0 is certain for this model, all rounding included. "
         "Whether the model fits the business is another question."
@@ -230,13 +231,13 @@ def write_average_paragraphs(certificate: AverageCertificate) -> list[str]:
 def _describe_average_cost(c: AverageCertificate) -> str:
     text = "Cost: in the long run, from every state, "
     text += f"the best possible {c.sense.value} per period "
-    text += _compare(c, _format_gain(c, c.optimal_gain), _format_gain(c, c.policy_gain))
+    text += _compare_values(c, _format_gain(c, c.optimal_gain), _format_gain(c, c.policy_gain))
     if _is_wide(c, c.mean_loss):
         ends = f"{round_down(c.mean_loss.lower, 4)} and {round_up(c.mean_loss.upper, 4)}"
         text += f"Its {c.sense.loss} is between {ends} per period; "
         return text + "this certificate proves no more."
     if c.mean_loss.lower <= 0:
-        return f"{text}{_describe_unseen(c)} per period.{_describe_rate_of_time(c)}"
+        return f"{text}{_describe_unproven_loss(c)} per period.{_describe_rate_of_time(c)}"
     relative_text = _format_relative(c, c.relative_loss)
     loss_text = f"{format_money(c.mean_loss)} per period{relative_text}."
     text += f"Its extra cost is {loss_text}" if c.sense.is_cost else f"It gives away {loss_text}"
@@ -275,26 +276,28 @@ def _format_gain(c: AverageCertificate, gain: Interval) -> str:
 
 
 def _describe_average_certainty(c: AverageCertificate) -> str:
-    known = f"is {certain(c.mean_loss)} off"
+    known = f"is {format_with_error(c.mean_loss)} off"
     if _is_wide(c, c.mean_loss):
         least = round_down(c.mean_loss.lower, 12)
         known = f"is at least {least} and at most {round_up(c.mean_loss.upper, 12)}"
-    return f"Certainty: the {c.sense.loss} per period {known}, {HOW_SURE}"
+    return f"Certainty: the {c.sense.loss} per period {known}, {CERTAINTY_TEXT}"
 
 
 def write_total_paragraphs(certificate: TotalCertificate) -> list[str]:
     """Cost, certainty, and what is not stated."""
     word = certificate.sense.loss
-    certainty = f"Certainty: the {word} is {certain(certificate.mean_loss)} off, {HOW_SURE}"
+    certainty = (
+        f"Certainty: the {word} is {format_with_error(certificate.mean_loss)} off, {CERTAINTY_TEXT}"
+    )
     return [_describe_total_cost(certificate), certainty, TOTAL_NOT_STATED]
 
 
 def _describe_total_cost(c: TotalCertificate) -> str:
     text = f"Cost: until the end, the best possible {c.sense.value} from the start "
     best, reached = (format_by_sense(c, mean) for mean in (c.optimal_mean, c.policy_mean))
-    text += _compare(c, best, reached)
+    text += _compare_values(c, best, reached)
     if c.mean_loss.lower <= 0:
-        text += _describe_unseen(c)
+        text += _describe_unproven_loss(c)
     else:
         relative_text = _format_relative(c, c.relative_loss)
         text += f"The {c.sense.loss} is {format_money(c.mean_loss)}{relative_text}"
@@ -307,7 +310,7 @@ def write_block_paragraphs(c: BlockCertificate) -> list[str]:
     relative_text = "" if c.relative_loss is None else f" ({format_percent(c.relative_loss)})"
     return [
         f"{c.model or 'MDP'}, {c.grid.size:,} states: the mean {c.sense.loss} of {name} is "
-        f"{certain(c.mean_loss)} off{relative_text}, and at most "
+        f"{format_with_error(c.mean_loss)} off{relative_text}, and at most "
         f"{round_up(c.worst_loss.upper, 4)} from any state. It does not take the optimal "
         f"action in {format_percent(c.policy_error)} of the states. "
         "All rounding is included."

@@ -82,7 +82,7 @@ def check_interval(
 def check_actions(path: str, table: np.ndarray, model: Model) -> None:
     unknown = (table < 0) | (table >= model.n_actions)
     reject_states(model, unknown, f"{path}: an action does not exist")
-    infeasible = model.of_policy(model.feasible, table) == 0
+    infeasible = model.select_actions(model.feasible, table) == 0
     reject_states(model, infeasible, f"{path}: an action is not feasible")
 
 
@@ -128,7 +128,7 @@ class ArrayReader:
 
 
 @dataclass(frozen=True)
-class BandReader:
+class IntervalsReader:
     """(3, n) value, lower and upper of n numbers."""
 
     shape: Callable[[Model], tuple[int, ...]]
@@ -191,10 +191,12 @@ Count = Annotated[int, read_count]
 States = Annotated[np.ndarray, ArrayReader(lambda model: model.shape)]
 Actions = Annotated[np.ndarray, ArrayReader(lambda model: model.shape, "i")]
 Margins = Annotated[np.ndarray, read_margins]
-Enclosure = Annotated[np.ndarray, ArrayReader(lambda _: (len(INTERVAL_PARTS),))]
-StateBand = Annotated[np.ndarray, BandReader(lambda model: model.shape)]
-ActionBand = Annotated[np.ndarray, BandReader(lambda model: (model.n_actions,))]
-PairBand = Annotated[np.ndarray, BandReader(lambda model: (model.n_actions, model.n_actions))]
+Interval = Annotated[np.ndarray, ArrayReader(lambda _: (len(INTERVAL_PARTS),))]
+StateIntervals = Annotated[np.ndarray, IntervalsReader(lambda model: model.shape)]
+ActionIntervals = Annotated[np.ndarray, IntervalsReader(lambda model: (model.n_actions,))]
+PairIntervals = Annotated[
+    np.ndarray, IntervalsReader(lambda model: (model.n_actions, model.n_actions))
+]
 
 
 # Records.
@@ -245,10 +247,10 @@ class AverageClaim(Header):
     policy_value: States
     optimal_value_rest: States
     policy_value_rest: States
-    optimal_gain: Enclosure
-    policy_gain: Enclosure
-    loss: Enclosure
-    relative_loss: Enclosure | None
+    optimal_gain: Interval
+    policy_gain: Interval
+    loss: Interval
+    relative_loss: Interval | None
 
 
 @dataclass(frozen=True)
@@ -264,11 +266,11 @@ class TotalClaim(Header):
     optimal_upper: States
     policy_lower: States
     policy_upper: States
-    optimal_mean: Enclosure
-    policy_mean: Enclosure
-    mean_loss: Enclosure
-    worst_loss: Enclosure
-    relative_loss: Enclosure | None
+    optimal_mean: Interval
+    policy_mean: Interval
+    mean_loss: Interval
+    worst_loss: Interval
+    relative_loss: Interval | None
 
 
 @dataclass(frozen=True)
@@ -277,8 +279,8 @@ class StatedLocalisation:
     holds: Flag | None
     exceptions: Count
     example: Count | None
-    neighbourhood: Enclosure
-    bound: Enclosure | None
+    neighbourhood: Interval
+    bound: Interval | None
 
 
 @dataclass(frozen=True)
@@ -287,22 +289,22 @@ class StatedRate:
     exponent: Number
     smallest: Number
     largest: Number
-    bound: Enclosure | None
-    second_best_bound: Enclosure | None
+    bound: Interval | None
+    second_best_bound: Interval | None
 
 
 @dataclass(frozen=True)
 class StatedSecondBest:
     exceptions: Count
     holds: Flag | None
-    loss: Enclosure | None
+    loss: Interval | None
 
 
 @dataclass(frozen=True)
 class StatedBounds:
     reward_bound: Number
-    error_share: Enclosure
-    policy_error: Enclosure
+    error_share: Interval
+    policy_error: Interval
     localisation: StatedLocalisation
     rate: StatedRate | None
     second_best: StatedSecondBest
@@ -310,10 +312,10 @@ class StatedBounds:
 
 @dataclass(frozen=True)
 class StatedDecomposition:
-    state: StateBand
-    region: ActionBand
-    pair: PairBand
-    face: PairBand
+    state: StateIntervals
+    region: ActionIntervals
+    pair: PairIntervals
+    face: PairIntervals
 
 
 @dataclass(frozen=True)
@@ -333,25 +335,25 @@ class ValueClaim(ValueHeader):
     policy_value_error: Number
     margin: Margins
     margin_slack: Number
-    local_losses: StateBand
-    losses: StateBand
+    local_losses: StateIntervals
+    losses: StateIntervals
     occupancy: States
     occupancy_error: Number
-    policy_error: Enclosure
-    costly_error: Enclosure
-    value_gap: Enclosure
-    optimal_mean: Enclosure
-    policy_mean: Enclosure
-    mean_loss: Enclosure
-    relative_loss: Enclosure | None
-    worst_loss: Enclosure
+    policy_error: Interval
+    costly_error: Interval
+    value_gap: Interval
+    optimal_mean: Interval
+    policy_mean: Interval
+    mean_loss: Interval
+    relative_loss: Interval | None
+    worst_loss: Interval
     decomposition: StatedDecomposition
     bounds: StatedBounds
 
 
 Claim = ValueClaim | AverageClaim | TotalClaim
 NOT_CHECKED = ("policy.name", "policy.size")
-CLAIM_OF_CRITERION: dict[str, type[Claim]] = {
+CLAIM_BY_CRITERION: dict[str, type[Claim]] = {
     "discounted": ValueClaim,
     "horizon": ValueClaim,
     "average": AverageClaim,
@@ -385,9 +387,9 @@ def read_certificate(path: str) -> dict:
 
 def read_claim(content: dict, model: Model) -> Claim:
     """The claim that a document makes about a model, or Rejected."""
-    record = CLAIM_OF_CRITERION[model.criterion]
+    record = CLAIM_BY_CRITERION[model.criterion]
     check_format(content, record, model)
-    refuse_unknown(content, tuple(field_readers(record)))
+    refuse_unknown(content, tuple(get_field_readers(record)))
     header = ValueHeader if issubclass(record, ValueHeader) else Header
     check_identity(read_record(header, content, model), model)
     return read_record(record, content, model)
@@ -400,7 +402,7 @@ def check_format(content: dict, record: type[Claim], model: Model) -> None:
         raise Rejected(f"the document is not a certificate: its {missing} is missing")
     stated = content["format"]
     if stated != record.FORMAT:
-        if stated not in [claim.FORMAT for claim in CLAIM_OF_CRITERION.values()]:
+        if stated not in [claim.FORMAT for claim in CLAIM_BY_CRITERION.values()]:
             raise Rejected(
                 f"the document has the format {stated!r:.60}, and {record.FORMAT!r} is expected"
             )
@@ -424,18 +426,18 @@ def split_optional(hint: Any) -> tuple[Any, bool]:
     return hint, False
 
 
-def typed_fields(record: type) -> dict[str, tuple[Any, bool]]:
+def get_typed_fields(record: type) -> dict[str, tuple[Any, bool]]:
     """Name of each field of a record to its type and whether it may be null."""
     hints = get_type_hints(record, include_extras=True)
     return {field.name: split_optional(hints[field.name]) for field in fields(record)}
 
 
-def field_readers(record: type, prefix: str = "") -> dict[str, Callable]:
+def get_field_readers(record: type, prefix: str = "") -> dict[str, Callable]:
     """Path of each field, those of inner records included, to its reader."""
     readers: dict[str, Callable] = {}
-    for name, (hint, _) in typed_fields(record).items():
+    for name, (hint, _) in get_typed_fields(record).items():
         if is_dataclass(hint):
-            readers |= field_readers(hint, f"{prefix}{name}.")  # type: ignore[arg-type]
+            readers |= get_field_readers(hint, f"{prefix}{name}.")  # type: ignore[arg-type]
         else:
             readers[prefix + name] = get_args(hint)[1]
     return readers
@@ -448,7 +450,7 @@ def read_record(record: type[R], content: object, model: Model, prefix: str = ""
     """A record of what ``content`` holds, or Rejected where a field is not what it has to be."""
     stated = content if isinstance(content, dict) else {}
     parts = {}
-    for name, (hint, is_optional) in typed_fields(record).items():
+    for name, (hint, is_optional) in get_typed_fields(record).items():
         path = prefix + name
         if is_dataclass(hint) and not is_optional:  # whichever of its fields is missing is named
             parts[name] = read_record(hint, stated.get(name), model, f"{path}.")  # type: ignore[arg-type]

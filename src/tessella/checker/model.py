@@ -21,8 +21,8 @@ OUTCOME_ARRAYS = tuple(
     f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended")
 )
 END_ARRAYS = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "reward", "final"))
-ROUNDING_MAX_ROW_ERROR = 1e-7  # rows further off 1 than this end on purpose
-AVERAGE_MAX_ROW_ERROR = 1e-6  # rows further off 1 than this have no average
+ROUNDING_MAX_ROW_ERROR = 1e-7  # rows whose sums differ from 1 by more end the process on purpose
+AVERAGE_MAX_ROW_ERROR = 1e-6  # rows whose sums differ from 1 by more have no average
 MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
 NETCDF_SIGNATURES = (b"\x89HDF\r\n\x1a\n", b"CDF")  # with which netCDF files begin
 LABEL_OVERHEAD_BYTES = 32  # bytes of a label in a file, besides its text
@@ -36,11 +36,11 @@ class WrongFile(ValueError):  # noqa: N818 (it says what the file is)
 class Discounting:
     """How residuals bound errors where values are discounted or have a horizon."""
 
-    contraction: float  # c, the discount times the largest row sum, rounded up
-    gap: float  # 1 / (1 + c + c^2 + ...), rounded down: 1 - c without a horizon
-    share: float  # 1 / (1 + discount + discount^2 + ...): the first period's share of time
-    unit: float  # rounding of an action value in the usual precision, relative to its terms
-    row_slack: float  # the same of a loss, where rows are off 1 and their sums known less well
+    contraction_factor: float  # c, the discount times the largest row sum, rounded up
+    contraction_gap: float  # 1 / (1 + c + c^2 + ...), rounded down: 1 - c without a horizon
+    normalisation: float  # 1 / (1 + discount + discount^2 + ...): 1 - discount without a horizon
+    relative_rounding: float  # of an action value in the usual precision, relative to its terms
+    row_slack: float  # the same of a loss, for rows that do not sum to 1 exactly
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Model:
     criterion: Literal["discounted", "horizon", "average", "total"]
     periods: int | None  # of a horizon
     discount: float
-    row_error: float  # what a row may be off in all
+    row_error: float  # bound on the sum of the errors of a row
     reward_error: float
     indptr: np.ndarray  # (R + 1,) where each row begins
     indices: np.ndarray  # (entries,) next states
@@ -97,7 +97,7 @@ class Model:
 
     @cached_property
     def row_excess(self) -> np.ndarray:
-        """(R,) row sums less 1, right to the last digits; 0 of rows that no action takes.
+        """(R,) row sums less 1, accurate to the last digits; 0 of rows that no action takes.
 
         With a discount or a horizon all rows count.
         """
@@ -126,19 +126,22 @@ class Model:
         rounded = np.abs(self.row_excess[np.abs(self.row_excess) < ROUNDING_MAX_ROW_ERROR])
         row_rounding = float(rounded.max(initial=0.0))
         excess += self.row_error * (1 + max(excess, 0.0))
-        contraction = self.discount * (1 + excess) * (1 + 2 * EPS)
+        contraction_factor = self.discount * (1 + excess) * (1 + 2 * EPS)
         if self.periods is None:
-            share = 1 - self.discount
-            gap = (share - self.discount * excess) * (1 - 8 * EPS)
+            normalisation = 1 - self.discount
+            contraction_gap = (normalisation - self.discount * excess) * (1 - 8 * EPS)
         else:
             coefficients = np.ones(self.periods)
-            share = 1 / float(np.polyval(coefficients, self.discount))
-            discount_sum = float(np.polyval(coefficients, max(contraction, 0.0)))
-            gap = (1 - (2 * self.periods + 8) * EPS) / discount_sum
-        unit = (4 * self.longest_row + 64) * EPS + 8 * self.row_error
-        return Discounting(contraction, gap, share, unit, (4 * unit + 16 * row_rounding) / gap)
+            normalisation = 1 / float(np.polyval(coefficients, self.discount))
+            discount_sum = float(np.polyval(coefficients, max(contraction_factor, 0.0)))
+            contraction_gap = (1 - (2 * self.periods + 8) * EPS) / discount_sum
+        relative_rounding = (4 * self.longest_row + 64) * EPS + 8 * self.row_error
+        row_slack = (4 * relative_rounding + 16 * row_rounding) / contraction_gap
+        return Discounting(
+            contraction_factor, contraction_gap, normalisation, relative_rounding, row_slack
+        )
 
-    def of_policy(self, array: np.ndarray, table: np.ndarray) -> np.ndarray:
+    def select_actions(self, array: np.ndarray, table: np.ndarray) -> np.ndarray:
         """(S,) the entries of an array (S, A) at the actions of a policy."""
         return array[np.arange(self.n_states), table]
 
@@ -148,13 +151,14 @@ class Model:
         return ", ".join(f"{name}={values[i]}" for (name, values), i in coordinates)
 
     def compute_residuals(self, value: np.ndarray) -> np.ndarray:
-        """(S, A) q - V, action values at V less V, right to the last digits; -inf if infeasible."""
+        """(S, A) q - V at V, accurate to the last digits; -inf if infeasible."""
         high, low = sum_products(self.entry_row, self.n_rows, self.data, value[self.indices])
-        expected, rest = two_product(self.discount, high[self.row_of])
-        rest = rest + self.discount * low[self.row_of]
-        gain, cut = two_sum(self.reward, -value[:, None])
-        total, more = two_sum(gain, expected)
-        return np.where(self.feasible > 0, total + (cut + more + rest), -np.inf)
+        expected, expected_low = two_product(self.discount, high[self.row_of])
+        expected_low = expected_low + self.discount * low[self.row_of]
+        difference, difference_low = two_sum(self.reward, -value[:, None])
+        total, total_low = two_sum(difference, expected)
+        low_parts = difference_low + total_low + expected_low
+        return np.where(self.feasible > 0, total + low_parts, -np.inf)
 
     def bound_underflow(self, value: np.ndarray) -> float:
         """What is lost where numbers are too small for the second half of a pair."""
@@ -162,7 +166,7 @@ class Model:
 
     def bound_model_error(self, value: np.ndarray) -> float:
         """What the errors of rows and rewards can do to an action value."""
-        rows = self.row_error * self.discounting.contraction * max_abs(value)
+        rows = self.row_error * self.discounting.contraction_factor * max_abs(value)
         return (self.reward_error + rows) * (1 + 4 * EPS)
 
 
@@ -172,10 +176,10 @@ def read_saved_model(path: str) -> Model:
     if not (has_valid_types(model) and has_valid_rows(model)):
         raise ValueError("its arrays do not fit one another")
     if model.criterion in ("average", "total"):
-        refuse_discount(model)
+        check_undiscounted_rows(model)
     if model.criterion == "horizon":
-        refuse_times(model)
-    refuse_model(model)
+        check_horizon(model)
+    check_model(model)
     return model
 
 
@@ -195,7 +199,7 @@ def read_contents(path: str) -> tuple[dict, dict]:
         for group in file.groups.values():
             variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
         refuse_unknown_arrays(variables)
-        refuse_sizes(variables, size)
+        check_declared_sizes(variables, size)
         arrays = {name: read_array(variable, size) for name, variable in variables.items()}
         return {name: file.getncattr(name) for name in file.ncattrs()}, arrays
 
@@ -262,8 +266,8 @@ def has_valid_rows(model: Model) -> bool:
     return bool(inside.all() and rows.all())
 
 
-def refuse_discount(model: Model) -> None:
-    """Refuse a discount; of an average a process that may end, of a total rows above 1."""
+def check_undiscounted_rows(model: Model) -> None:
+    """Reject a discount; for an average also rows below 1, for both rows above 1."""
     excess = model.row_excess
     if model.criterion == "average":
         excess = np.abs(excess)
@@ -271,8 +275,8 @@ def refuse_discount(model: Model) -> None:
         raise ValueError("its rows do not sum to 1, as those of an average or a total do")
 
 
-def refuse_times(model: Model) -> None:
-    """Refuse a horizon whose periods do not move time, the first axis, on by one until the end."""
+def check_horizon(model: Model) -> None:
+    """Reject a horizon whose periods do not advance time, the first axis, by one."""
     periods = model.shape[0]
     if periods != model.periods:
         raise ValueError("its first axis does not count the periods of its horizon")
@@ -289,13 +293,13 @@ def refuse_times(model: Model) -> None:
         raise ValueError("a period of its horizon does not move time on by one")
 
 
-def refuse_model(model: Model) -> None:
-    """Refuse arrays that are not those of a model."""
+def check_model(model: Model) -> None:
+    """Reject arrays that are not those of a model."""
     if not ((model.feasible > 0).any(axis=1).all() and np.isfinite(model.reward).all()):
         raise ValueError("a state has no feasible action, or a reward is not finite")
     is_valid = (model.data >= 0).all() and model.discount >= 0
     if model.criterion in ("discounted", "horizon"):
-        is_valid = is_valid and model.discounting.gap > 0
+        is_valid = is_valid and model.discounting.contraction_gap > 0
     if not is_valid:
         raise ValueError(
             "discount and probabilities are not those of a model that is discounted or ends"
@@ -326,8 +330,8 @@ def refuse_unknown_arrays(variables: dict) -> None:
             raise ValueError(f"its array {name!r} holds neither numbers nor the labels of an axis")
 
 
-def refuse_sizes(variables: dict, size: int) -> None:
-    """Refuse arrays that declare more than a file of this size can hold, before any is read."""
+def check_declared_sizes(variables: dict, size: int) -> None:
+    """Reject arrays that declare more than a file of this size can hold, before any is read."""
     declared = 0
     for variable in variables.values():  # the whole is read, or one chunk where that is larger
         chunks = variable.chunking()

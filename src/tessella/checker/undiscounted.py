@@ -23,7 +23,7 @@ def check_average(claim: AverageClaim, model: Model) -> None:
     residuals = compute_gain_residuals(model, value, rest).max(axis=1)
     check_gain("optimal", claim.optimal_gain, model, value, residuals)
     value, rest = two_sum(claim.policy_value, claim.policy_value_rest)
-    residuals = model.of_policy(compute_gain_residuals(model, value, rest), claim.policy.table)
+    residuals = model.select_actions(compute_gain_residuals(model, value, rest), claim.policy.table)
     check_gain("policy", claim.policy_gain, model, value, residuals)
     g = claim.optimal_gain
     g_pi = claim.policy_gain
@@ -52,7 +52,7 @@ def compute_gain_residuals(model: Model, value: np.ndarray, rest: np.ndarray) ->
 def check_gain(
     name: str, gain: np.ndarray, model: Model, value: np.ndarray, residuals: np.ndarray
 ) -> None:
-    """min d <= gain <= max d, less and more what the arrays and this arithmetic may be off."""
+    """min d <= gain <= max d, widened by the errors of the arrays and of this arithmetic."""
     d = residuals
     center, lower, upper = gain
     if not lower <= center <= upper:
@@ -73,26 +73,26 @@ def check_total(claim: TotalClaim, model: Model) -> None:
     """Both values, and what follows for the loss until the end."""
     check_actions("policy.table", claim.policy.table, model)
     check_start(claim.start, model)
-    ends = {
+    value_bounds = {
         "optimal_lower": claim.optimal_lower,
         "optimal_upper": claim.optimal_upper,
         "policy_lower": claim.policy_lower,
         "policy_upper": claim.policy_upper,
     }
-    for path, value in ends.items():
-        check_end(path, value, claim.policy.table, model)
-    size = np.sum([np.abs(end) for end in ends.values()], axis=0)
+    for path, value in value_bounds.items():
+        check_value_bound(path, value, claim.policy.table, model)
+    size = np.sum([np.abs(end) for end in value_bounds.values()], axis=0)
     start = claim.start
     rounding = model.rounding * dot(start, size)
-    best = enclose_value(claim.optimal_lower, claim.optimal_upper)
-    own = enclose_value(claim.policy_lower, claim.policy_upper)
-    optimal_mean = [dot(start, part) for part in best]
-    policy_mean = [dot(start, part) for part in own]
+    optimal_value = enclose_value(claim.optimal_lower, claim.optimal_upper)
+    policy_value = enclose_value(claim.policy_lower, claim.policy_upper)
+    optimal_mean = [dot(start, part) for part in optimal_value]
+    policy_mean = [dot(start, part) for part in policy_value]
     check_interval("optimal_mean", claim.optimal_mean, optimal_mean, rounding)
     check_interval("policy_mean", claim.policy_mean, policy_mean, rounding)
-    lower = np.maximum(next_down(best[1] - own[2]), 0.0)
-    upper = np.maximum(next_up(best[2] - own[1]), lower)
-    losses = np.clip(best[0] - own[0], lower, upper), lower, upper
+    lower = np.maximum(next_down(optimal_value[1] - policy_value[2]), 0.0)
+    upper = np.maximum(next_up(optimal_value[2] - policy_value[1]), lower)
+    losses = np.clip(optimal_value[0] - policy_value[0], lower, upper), lower, upper
     error = 8 * EPS * size
     mean_loss = [dot(start, part) for part in losses]
     check_interval("mean_loss", claim.mean_loss, mean_loss, rounding + dot(start, error))
@@ -101,17 +101,21 @@ def check_total(claim: TotalClaim, model: Model) -> None:
     check_relative_loss(claim.relative_loss, claim.mean_loss, claim.optimal_mean)
 
 
-def check_end(path: str, value: np.ndarray, table: np.ndarray, model: Model) -> None:
-    """One end of an enclosure is on its side of its backup until the process has ended."""
+def check_value_bound(path: str, value: np.ndarray, table: np.ndarray, model: Model) -> None:
+    """An upper bound lies above its backup, a lower bound below it, except in absorbing states."""
     name, side = path.split("_")
-    ended = find_ends(model)
+    is_absorbing = find_absorbing_states(model)
     residuals = model.compute_residuals(value)
     is_optimum = name == "optimal"
-    residuals = residuals.max(axis=1) if is_optimum else model.of_policy(residuals, table)
+    residuals = residuals.max(axis=1) if is_optimum else model.select_actions(residuals, table)
     distance = -residuals if side == "upper" else residuals
-    reject_states(model, ended & (value != 0), f"{path} must be 0 where the process has ended")
+    reject_states(
+        model, is_absorbing & (value != 0), f"{path} must be 0 where the process has ended"
+    )
     proven = distance * (1 - 8 * EPS) > bound_backup_error(model, value)
-    reject_states(model, ~(ended | proven), f"{path} does not prove an end of the {name} value")
+    reject_states(
+        model, ~(is_absorbing | proven), f"{path} does not prove an end of the {name} value"
+    )
 
 
 def enclose_value(
@@ -120,13 +124,13 @@ def enclose_value(
     return (lower + upper) / 2, lower, upper
 
 
-def find_ends(model: Model) -> np.ndarray:
+def find_absorbing_states(model: Model) -> np.ndarray:
     """(S,) states that no feasible action leaves, and where none pays."""
-    happens = model.data > 0
-    row = model.entry_row[happens]
+    is_positive = model.data > 0
+    row = model.entry_row[is_positive]
     count = np.bincount(row, minlength=model.n_rows)
     only = np.full(len(count), -1)
-    only[row] = model.indices[happens]
+    only[row] = model.indices[is_positive]
     row = model.row_of
     stays = (count[row] == 1) & (only[row] == np.arange(model.n_states)[:, None])
     stays &= (np.abs(model.row_excess[row]) < AVERAGE_MAX_ROW_ERROR) & (model.reward == 0)

@@ -2,8 +2,8 @@
 
 Enclosures are arrays with first axis (value, lower, upper).
 
-K = 2 R / (share gap) is the factor of the policy-error bound; d(B) the occupancy of a set B of
-states, B_x the states whose margin is at most x.
+K = 2 R / (normalisation * contraction_gap) is the factor of the policy-error bound; d(B) is the
+occupancy of a set B of states, B_x the set of states whose margin is at most x.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ RATE_MAX_EXPONENT = 8.0  # exponent of a rate
 class CheckedDecisions:
     """Choices of the policy: (3, S) local losses and margins, (S,) sets of states."""
 
-    loss: np.ndarray
+    local_losses: np.ndarray
     margin: np.ndarray
     differs: np.ndarray
     wrong: np.ndarray
@@ -56,9 +56,9 @@ def check_figures(claim: ValueClaim, model: Model) -> CheckedDecisions:
     residuals = check_values(claim, model)
     check_occupancy(claim, model)
     decisions = check_decisions(claim, model, residuals)
-    check_losses(claim, model, decisions.loss)
+    check_losses(claim, model, decisions.local_losses)
     check_shares(claim, decisions)
-    check_decomposition(claim, model, decisions.loss)
+    check_decomposition(claim, model, decisions.local_losses)
     return decisions
 
 
@@ -69,14 +69,14 @@ def check_values(claim: ValueClaim, model: Model) -> np.ndarray:
     """
     table = claim.policy.table
     residuals = model.compute_residuals(claim.optimal_value)
-    policy_residual = model.of_policy(model.compute_residuals(claim.policy_value), table)
+    policy_residual = model.select_actions(model.compute_residuals(claim.policy_value), table)
     optimal = (claim.optimal_value, claim.optimal_value_error, residuals.max(axis=1))
     policy = (claim.policy_value, claim.policy_value_error, policy_residual)
     for (value, error, residual), subject in (
         (optimal, "the optimal value does not satisfy the optimality equation of the model"),
         (policy, "the value of the policy does not satisfy the equation of the policy"),
     ):
-        allowed = error * model.discounting.gap
+        allowed = error * model.discounting.contraction_gap
         allowed = allowed - model.bound_model_error(value) - model.bound_underflow(value)
         bad = ~(np.abs(residual) * (1 + 8 * EPS) <= allowed)
         reject_states(model, bad, f"{subject} within its error")
@@ -86,17 +86,19 @@ def check_values(claim: ValueClaim, model: Model) -> np.ndarray:
 def bound_rounding(claim: ValueClaim, model: Model) -> float:
     """A generous bound on the rounding of action values in the usual precision."""
     size = model.max_reward + max_abs([claim.optimal_value, claim.policy_value])
-    return model.discounting.unit * size + 4 * model.bound_model_error(claim.optimal_value)
+    return model.discounting.relative_rounding * size + 4 * model.bound_model_error(
+        claim.optimal_value
+    )
 
 
 def check_occupancy(claim: ValueClaim, model: Model) -> None:
-    """d = share start + discount P_pi' d, as well as the stated error demands."""
+    """d = normalisation * start + discount P_pi' d, within the stated error."""
     start = claim.start
     d = claim.occupancy
     discount = model.discount
     reject_states(model, ~(d >= 0), "occupancy: a probability is negative")
     check_start(claim.start, model)
-    row = model.of_policy(model.row_of, claim.policy.table)
+    row = model.select_actions(model.row_of, claim.policy.table)
     length = model.row_lengths[row]
     # The state from which each transition of the policy starts.
     state = np.repeat(np.arange(model.n_states), length)
@@ -105,8 +107,10 @@ def check_occupancy(claim: ValueClaim, model: Model) -> None:
     to = model.indices[entry]
     p = model.data[entry]
     every = np.arange(model.n_states)
-    # Of the start: 1 - discount in two exact factors, or the share of a horizon.
-    start_factors = (1.0, discount) if model.periods is None else (model.discounting.share, 0.0)
+    # Of the start: 1 - discount in two exact factors, or the normalisation of a horizon.
+    start_factors = (
+        (1.0, discount) if model.periods is None else (model.discounting.normalisation, 0.0)
+    )
     balance, rest = sum_products(
         np.concatenate([to, every, every, every]),
         model.n_states,
@@ -115,9 +119,9 @@ def check_occupancy(claim: ValueClaim, model: Model) -> None:
         np.concatenate([p, np.ones(3 * model.n_states)]),
     )
     total = float(np.abs(balance + rest).sum()) * (1 + model.rounding)
-    row_error = model.row_error * model.discounting.contraction * float(d.sum())
+    row_error = model.row_error * model.discounting.contraction_factor * float(d.sum())
     total += row_error * (1 + model.rounding) + 1e-300
-    if not total <= claim.occupancy_error * model.discounting.gap:
+    if not total <= claim.occupancy_error * model.discounting.contraction_gap:
         raise Rejected("the occupancy is not where the policy leads from the start")
 
 
@@ -131,8 +135,8 @@ def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> C
     min_slack = check_slack(claim, model, slack)
     ascending = np.sort(residuals, axis=1)
     best = ascending[:, -1]
-    chosen = model.of_policy(residuals, claim.policy.table)
-    loss_of_optimal = best - model.of_policy(residuals, claim.optimal)
+    chosen = model.select_actions(residuals, claim.policy.table)
+    loss_of_optimal = best - model.select_actions(residuals, claim.optimal)
     reject_states(model, ~(loss_of_optimal <= slack), "optimal: the optimal action is not optimal")
     margin = np.full(model.n_states, np.inf)
     if model.n_actions > 1:
@@ -143,7 +147,7 @@ def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> C
     subject = "local_losses.value is not max_a q - q(., pi)"
     reject_states(model, ~is_close(stated_loss, best - chosen, slack - min_slack), subject)
     is_optimal = (claim.margin > slack) & (stated_loss == 0)
-    # What is stated may be off; that an action is the best, and certainly so, may not.
+    # A stated loss may be rounded; a certainly optimal action must be certainly optimal here too.
     is_certain = (chosen == best) & (margin > min_slack)
     subject = "the action of the policy is not surely the best, as stated"
     reject_states(model, is_optimal & ~is_certain, subject)
@@ -151,7 +155,7 @@ def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> C
     loss = np.array([stated_loss, np.maximum(stated_loss - slack, 0), upper])
     check_interval("local_losses", claim.local_losses, loss, 0, 0, model=model)
     return CheckedDecisions(
-        loss=claim.local_losses,
+        local_losses=claim.local_losses,
         margin=np.array([claim.margin, np.maximum(claim.margin - slack, 0), claim.margin + slack]),
         differs=claim.policy.table != claim.optimal,
         wrong=stated_loss > slack,
@@ -161,7 +165,7 @@ def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> C
 
 def check_slack(claim: ValueClaim, model: Model, slack: float) -> float:
     """The least slack that the errors of the values allow."""
-    error = model.discounting.contraction * float(claim.optimal_value_error)
+    error = model.discounting.contraction_factor * float(claim.optimal_value_error)
     error += model.bound_model_error(claim.optimal_value)
     min_slack = 2 * error * (1 + 4 * EPS)
     if not min_slack <= slack <= min_slack * (1 + 1e-7) + 64 * bound_rounding(claim, model):
@@ -169,27 +173,32 @@ def check_slack(claim: ValueClaim, model: Model, slack: float) -> float:
     return min_slack
 
 
-def check_losses(claim: ValueClaim, model: Model, local: np.ndarray) -> None:
+def check_losses(claim: ValueClaim, model: Model, local_losses: np.ndarray) -> None:
     """l <= L <= max l / (1 - c) and |L - (V - V_pi)| <= e + e_pi, state by state and in mean."""
-    scale = model.discounting
+    discounting = model.discounting
     optimal = claim.optimal_value
     policy = claim.policy_value
-    max_loss = local[2].max() / scale.gap
-    x, cut = two_sum(optimal, -policy)
-    error, rest = two_sum(claim.optimal_value_error, claim.policy_value_error)
-    lower = np.maximum(next_down(x - error + (cut - rest)), local[1])
-    upper = np.minimum(next_up(x + error + (cut + rest)), max_loss)
-    losses = [np.clip(x, lower, np.maximum(lower, upper)), lower, upper]
+    max_loss = local_losses[2].max() / discounting.contraction_gap
+    difference, difference_low = two_sum(optimal, -policy)
+    error, error_low = two_sum(claim.optimal_value_error, claim.policy_value_error)
+    lower = np.maximum(
+        next_down(difference - error + (difference_low - error_low)), local_losses[1]
+    )
+    upper = np.minimum(next_up(difference + error + (difference_low + error_low)), max_loss)
+    losses = [np.clip(difference, lower, np.maximum(lower, upper)), lower, upper]
     size = max_abs(optimal) + max_abs(policy) + error
-    slack = scale.unit * (size + max_loss / scale.gap) + 4 * EPS * error
-    slack = slack + scale.row_slack * max_loss
+    slack = (
+        discounting.relative_rounding * (size + max_loss / discounting.contraction_gap)
+        + 4 * EPS * error
+    )
+    slack = slack + discounting.row_slack * max_loss
     check_interval("losses", claim.losses, losses, slack, 0, model=model)
     check_interval("worst_loss", claim.worst_loss, claim.losses.max(axis=1), 0, 0)
     mean = enclose_start_mean(claim.start, optimal, claim.optimal_value_error)
     check_interval("optimal_mean", claim.optimal_mean, mean, model.rounding * size)
     mean = enclose_start_mean(claim.start, policy, claim.policy_value_error)
     check_interval("policy_mean", claim.policy_mean, mean, model.rounding * size)
-    check_mean_loss(claim, model, local)
+    check_mean_loss(claim, model, local_losses)
 
 
 def enclose_start_mean(start: np.ndarray, value: np.ndarray, error: float) -> list[float]:
@@ -198,18 +207,18 @@ def enclose_start_mean(start: np.ndarray, value: np.ndarray, error: float) -> li
     return [dot(weights, np.concatenate([value, end])) for end in ends]
 
 
-def check_mean_loss(claim: ValueClaim, model: Model, local: np.ndarray) -> None:
+def check_mean_loss(claim: ValueClaim, model: Model, local_losses: np.ndarray) -> None:
     """The mean loss lies in what the losses by state and what the occupancy enclose."""
-    share = model.discounting.share
+    normalisation = model.discounting.normalisation
     by_value = [dot(part, claim.start) for part in claim.losses]
-    by_occupancy = enclose_sum(claim, local) / share
+    by_occupancy = enclose_sum(claim, local_losses) / normalisation
     lower = max(by_value[1], by_occupancy[1], 0)
     upper = min(by_value[2], by_occupancy[2])
     mean = [np.clip(by_value[0], lower, max(lower, upper)), lower, upper]
     tolerance = model.rounding * (max_abs(claim.losses) + by_occupancy[2])
     check_interval("mean_loss", claim.mean_loss, mean, tolerance)
-    gap = np.array([dot(part, 1 / model.n_states) for part in local]) / share
-    check_interval("value_gap", claim.value_gap, gap, model.rounding * gap[2])
+    value_gap = np.array([dot(part, 1 / model.n_states) for part in local_losses]) / normalisation
+    check_interval("value_gap", claim.value_gap, value_gap, model.rounding * value_gap[2])
     check_relative_loss(claim.relative_loss, claim.mean_loss, claim.optimal_mean)
 
 
@@ -220,45 +229,48 @@ def enclose_sum(claim: ValueClaim, parts: np.ndarray) -> np.ndarray:
     return np.array([value, max(lower - error, 0.0), upper + error])
 
 
-def check_shares(claim: ValueClaim, d: CheckedDecisions) -> None:
-    differs = [part.mean() for part in (d.differs, d.wrong, d.possibly_wrong)]
+def check_shares(claim: ValueClaim, decisions: CheckedDecisions) -> None:
+    differs = [
+        part.mean() for part in (decisions.differs, decisions.wrong, decisions.possibly_wrong)
+    ]
     check_interval("policy_error", claim.policy_error, differs, 4 * EPS, EPS / 2)
-    costly = (d.loss > claim.tolerance).mean(axis=1)
+    costly = (decisions.local_losses > claim.tolerance).mean(axis=1)
     check_interval("costly_error", claim.costly_error, costly, 4 * EPS, EPS / 2)
 
 
-def check_decomposition(claim: ValueClaim, model: Model, local: np.ndarray) -> None:
+def check_decomposition(claim: ValueClaim, model: Model, local_losses: np.ndarray) -> None:
     """Sums of d(s) l(s) / (1 - discount) over states, by state, region, pair and face."""
     best = claim.optimal
     pair = best * model.n_actions + claim.policy.table
-    face = nearest_face(best.reshape(model.shape), model.n_actions).ravel()
+    face = find_nearest_faces(best.reshape(model.shape), model.n_actions).ravel()
     stated = claim.decomposition
-    for name, band, group in (
+    for name, intervals, group in (
         ("state", stated.state, np.arange(model.n_states)),
         ("region", stated.region, best),
         ("pair", stated.pair, pair),
         ("face", stated.face, face),
     ):
-        count = band.shape[1]
+        count = intervals.shape[1]
         value, lower, upper = (
-            np.sum(sum_products(group, count, claim.occupancy, part), axis=0) for part in local
+            np.sum(sum_products(group, count, claim.occupancy, part), axis=0)
+            for part in local_losses
         )
         largest = np.zeros(count)
-        np.maximum.at(largest, group, local[2])
+        np.maximum.at(largest, group, local_losses[2])
         error = claim.occupancy_error * largest
         derived = np.array([value, np.maximum(lower - error, 0), upper + error])
-        derived = derived / model.discounting.share
+        derived = derived / model.discounting.normalisation
         check_interval(
             f"decomposition.{name}",
-            band,
+            intervals,
             derived,
             model.rounding * derived[2],
             model=model if name == "state" else None,
         )
 
 
-def nearest_face(table: np.ndarray, A: int) -> np.ndarray:
-    """(grid) code a A + b, a < b, of the nearest pair of neighbours with other optimal actions.
+def find_nearest_faces(table: np.ndarray, n_actions: int) -> np.ndarray:
+    """(grid) code a * n_actions + b, a < b, of the nearest neighbours whose actions a, b differ.
 
     A state that touches several takes the first: axis by axis, the neighbour above before the one
     below. Of others as near, SciPy's order decides; without any face, the code is of (a, a).
@@ -269,12 +281,12 @@ def nearest_face(table: np.ndarray, A: int) -> np.ndarray:
         low = np.minimum(rows[1:], rows[:-1])
         high = np.maximum(rows[1:], rows[:-1])
         none = np.full((1, *rows.shape[1:]), -1)
-        face = np.concatenate([none, np.where(low < high, low * A + high, -1), none])
+        face = np.concatenate([none, np.where(low < high, low * n_actions + high, -1), none])
         touched += [np.moveaxis(face[1:], 0, axis), np.moveaxis(face[:-1], 0, axis)]
     sides = np.array(touched)
     code = np.take_along_axis(sides, (sides >= 0).argmax(axis=0)[None], axis=0)[0]
     if (code < 0).all():
-        return table * A + table
+        return table * n_actions + table
     near = distance_transform_cdt(code < 0, "taxicab", return_distances=False, return_indices=True)
     return code[tuple(np.asarray(near))]
 
@@ -287,7 +299,7 @@ class BoundFactor:
     relative_slack: float
 
 
-def check_bounds(claim: ValueClaim, model: Model, d: CheckedDecisions) -> None:
+def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -> None:
     reward_bound = claim.bounds.reward_bound
     least = model.max_reward + model.reward_error
     most = least + 2 * model.reward_error + 16 * bound_rounding(claim, model)
@@ -295,22 +307,22 @@ def check_bounds(claim: ValueClaim, model: Model, d: CheckedDecisions) -> None:
         raise Rejected(
             f"bounds.reward_bound is {least:.12g} and rounding, not {reward_bound:.12g} as stated"
         )
-    scale = BoundFactor(
-        2 * reward_bound / (model.discounting.share * model.discounting.gap),
+    bound_factor = BoundFactor(
+        2 * reward_bound / (model.discounting.normalisation * model.discounting.contraction_gap),
         model.rounding + model.discounting.row_slack,
     )
-    wrong = enclose_occupancy(claim, d.differs, d.wrong, d.possibly_wrong)
+    wrong = enclose_occupancy(claim, decisions.differs, decisions.wrong, decisions.possibly_wrong)
     check_interval("bounds.error_share", claim.bounds.error_share, wrong, model.rounding)
-    bound = scale.factor * claim.bounds.error_share
-    check_bound("bounds.policy_error", claim.bounds.policy_error, bound, scale)
-    check_localisation(claim, model, d, scale)
-    check_second_best(claim, model, d)
-    check_rate(claim, model, d, scale)
+    bound = bound_factor.factor * claim.bounds.error_share
+    check_bound("bounds.policy_error", claim.bounds.policy_error, bound, bound_factor)
+    check_localisation(claim, model, decisions, bound_factor)
+    check_second_best(claim, model, decisions)
+    check_rate(claim, model, decisions, bound_factor)
 
 
-def check_bound(path: str, stated, derived: np.ndarray | None, scale: BoundFactor) -> None:
+def check_bound(path: str, stated, derived: np.ndarray | None, bound_factor: BoundFactor) -> None:
     """A bound on the loss: only its upper end is a claim."""
-    tolerance = 0.0 if derived is None else derived[2] * scale.relative_slack
+    tolerance = 0.0 if derived is None else derived[2] * bound_factor.relative_slack
     check_interval(path, stated, derived, tolerance, check_lower=False)
 
 
@@ -324,7 +336,7 @@ def enclose_occupancy(
 
 
 def check_localisation(
-    claim: ValueClaim, model: Model, decisions: CheckedDecisions, scale: BoundFactor
+    claim: ValueClaim, model: Model, decisions: CheckedDecisions, bound_factor: BoundFactor
 ) -> None:
     """Whether all errors have margins up to eps, and the bound if they have."""
     path = "bounds.localisation"
@@ -337,8 +349,8 @@ def check_localisation(
     value, lower, upper = (margin <= stated.eps for margin in decisions.margin)
     neighbourhood = enclose_occupancy(claim, value, upper, lower)
     check_interval(f"{path}.neighbourhood", stated.neighbourhood, neighbourhood, model.rounding)
-    bound = scale.factor * stated.neighbourhood if stated.holds else None
-    check_bound(f"{path}.bound", stated.bound, bound, scale)
+    bound = bound_factor.factor * stated.neighbourhood if stated.holds else None
+    check_bound(f"{path}.bound", stated.bound, bound, bound_factor)
 
 
 def examine_premise(decisions: CheckedDecisions, eps: float) -> tuple[bool | None, int, int | None]:
@@ -350,23 +362,25 @@ def examine_premise(decisions: CheckedDecisions, eps: float) -> tuple[bool | Non
     return None if (decisions.possibly_wrong & (upper > eps)).any() else True, 0, None
 
 
-def check_second_best(claim: ValueClaim, model: Model, d: CheckedDecisions) -> None:
+def check_second_best(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -> None:
     """Loss = sum d margin 1{pi != pi*} / (1 - discount) if errors take the second-best action."""
     path = "bounds.second_best"
     stated = claim.bounds.second_best
-    exceptions = int((d.wrong & (d.loss[1] > d.margin[2])).sum())
+    exceptions = int((decisions.wrong & (decisions.local_losses[1] > decisions.margin[2])).sum())
     check_equal(f"{path}.exceptions", stated.exceptions, exceptions)
     holds = True
     if exceptions:
         holds = False
-    elif (d.possibly_wrong & (d.loss[0] > d.margin[0])).any():
+    elif (decisions.possibly_wrong & (decisions.local_losses[0] > decisions.margin[0])).any():
         holds = None
     check_equal(f"{path}.holds", stated.holds, holds)
     if not holds:
         check_interval(f"{path}.loss", stated.loss, None, 0)
         return
-    masks = np.array([d.differs, d.wrong, d.possibly_wrong])
-    loss = enclose_sum(claim, np.where(masks, d.margin, 0)) / model.discounting.share
+    masks = np.array([decisions.differs, decisions.wrong, decisions.possibly_wrong])
+    loss = (
+        enclose_sum(claim, np.where(masks, decisions.margin, 0)) / model.discounting.normalisation
+    )
     check_interval(f"{path}.loss", stated.loss, loss, model.rounding * loss[2])
 
 
@@ -399,13 +413,13 @@ def compute_distribution(claim: ValueClaim, model: Model, margin: np.ndarray) ->
 
 
 def check_rate(
-    claim: ValueClaim, model: Model, decisions: CheckedDecisions, scale: BoundFactor
+    claim: ValueClaim, model: Model, decisions: CheckedDecisions, bound_factor: BoundFactor
 ) -> None:
-    """d(B_x) <= C x^alpha for x in smallest..largest, with hardly a smaller C; and what follows."""
+    """d(B_x) <= C x^alpha for x in smallest..largest, with nearly the smallest C."""
     distribution = compute_distribution(claim, model, decisions.margin[1])
     rate = claim.bounds.rate
     if rate is None:
-        # None must be missed that would surely be there.
+        # A rate that certainly exists must be stated.
         inside = distribution.restrict(distribution.range_ends[0])
         x = np.log(inside.margins)
         y = np.log(bound_occupancy(claim, model, inside))
@@ -414,11 +428,11 @@ def check_rate(
         return
     check_range(rate, distribution)
     check_constant(claim, model, rate, distribution.restrict(rate.largest))
-    check_rate_bounds(claim, model, rate, scale)
+    check_rate_bounds(claim, model, rate, bound_factor)
 
 
 def bound_occupancy(claim: ValueClaim, model: Model, inside: MarginDistribution) -> np.ndarray:
-    """d(B_x), on the safe side as it is stated."""
+    """An upper bound on d(B_x), as the certificate states it."""
     return inside.cumulative + claim.occupancy_error + (model.n_states + 2) * EPS
 
 
@@ -441,7 +455,7 @@ def check_constant(
 ) -> None:
     alpha = rate.exponent
     x = np.log(inside.margins)
-    # What the occupancy surely is not above, and what is stated to be on the safe side.
+    # The least upper bound on the occupancy, and the one that the certificate uses.
     rounding = (model.n_states + 2) * EPS
     surely = np.log(inside.cumulative * (1 + rounding) + claim.occupancy_error)
     stated = np.log(bound_occupancy(claim, model, inside))
@@ -454,20 +468,20 @@ def check_constant(
 
 
 def check_rate_bounds(
-    claim: ValueClaim, model: Model, rate: StatedRate, scale: BoundFactor
+    claim: ValueClaim, model: Model, rate: StatedRate, bound_factor: BoundFactor
 ) -> None:
     eps = claim.bounds.localisation.eps
     applies = claim.bounds.localisation.holds and rate.smallest <= eps <= rate.largest
     share = np.full(3, rate.constant * eps**rate.exponent)
-    bound = scale.factor * share
+    bound = bound_factor.factor * share
     check_interval(
         "bounds.rate.bound",
         rate.bound,
         bound if applies else None,
-        bound * (256 * EPS + scale.relative_slack),
+        bound * (256 * EPS + bound_factor.relative_slack),
         check_lower=False,
     )
-    sharper_bound = share * eps / model.discounting.share
+    sharper_bound = share * eps / model.discounting.normalisation
     check_interval(
         "bounds.rate.second_best_bound",
         rate.second_best_bound,

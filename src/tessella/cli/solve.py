@@ -141,12 +141,12 @@ def _describe_solution(solution: Solution, is_cached: bool) -> str:
 
 def _describe_value(solution: Solution) -> list[tuple[str, str]]:
     """Rows of a table: the gain, or the value from the start and its range, and the bound."""
-    from tessella.solvers.result import write_average
+    from tessella.solvers.result import format_average
 
     mdp = solution.mdp
     subject = mdp.sense.value
     if solution.gain is not None:
-        rows = [(subject, write_average(mdp, solution))]
+        rows = [(subject, format_average(mdp, solution))]
         if mdp.clock is not None:
             gain = solution.mdp.sense.display(solution.gain)
             rows.append(("", f"{gain:,.8g} per period ({mdp.clock})"))

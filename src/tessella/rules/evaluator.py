@@ -37,7 +37,7 @@ from tessella.rounding import EPS
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
 from tessella.solvers.evaluate import Evaluation, evaluate
-from tessella.solvers.occupancy import compute_visits
+from tessella.solvers.occupancy import compute_occupancy
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import find_endless_classes
 from tessella.solvers.solution import Solution
@@ -338,7 +338,7 @@ class PolicyEvaluator:
         """(grid) shares of time from the start."""
         start = self.start.reshape(self.mdp.grid.shape)
         plan = self.solution.policy_plan
-        return compute_visits(self.mdp, policy, start, tol=tol, guess=guess, plan=plan).share
+        return compute_occupancy(self.mdp, policy, start, tol=tol, guess=guess, plan=plan).share
 
     def _compute_visits(
         self, policy: Policy, guess: NDArray | None, tol: float, largest_loss: float
@@ -364,7 +364,7 @@ class PolicyEvaluator:
         best = self.solution
         try:
             evaluation = self._evaluate_policy(policy, tol or None)
-            factors = None if chain is None else EliminationFactors.of(chain, np.inf)
+            factors = None if chain is None else EliminationFactors.factorise(chain, np.inf)
             if factors is None:
                 share = self._compute_shares(policy, AVERAGE_SHARES_TOLERANCE).ravel()
             else:

@@ -1,9 +1,9 @@
-"""Where a process ends, and how total rewards are enclosed once it is known how long that takes.
+"""Absorbing states, and bounds on total rewards from a bound on the time to absorption.
 
 A state ends the process where all actions stay there and pay nothing (in models of more than
-200,000 states, up to rounding). A run first looks for values
-with a small residual, then bounds the time to the end under every policy that could be best
-(``hitting_times``), and so turns residuals into bounds on values.
+200,000 states, up to rounding). A run first computes values
+with a small residual, then bounds the time to the end under every policy that may be optimal
+(``hitting_times``), which turns residuals into bounds on values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tessella.solvers.elimination import (
     DoubleDouble,
     EvaluatedPolicy,
     FeasibleRows,
-    factorise_until,
+    factorise_hitting_system,
     rows_are_affordable,
 )
 from tessella.solvers.hitting_times import (
@@ -38,7 +38,7 @@ from tessella.solvers.hitting_times import (
     bound_absorption_time,
     bound_policy_hitting_time,
     compute_row_sum_error,
-    find_longest_times,
+    find_max_hitting_times,
 )
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
@@ -49,20 +49,20 @@ from tessella.solvers.recurrent_classes import (
     check_recurrent_classes,
     find_shortest_path_policy,
 )
-from tessella.solvers.result import History, Result, Status, end_run
+from tessella.solvers.result import History, Result, Status, make_run_result
 
-TIME_BOUND_MAX_TRIES = 6  # to find a time to the end that holds at the value found with it
-TIME_GROWTH_FACTOR = 1.5  # of the time needed, so that the next try finds no more
+TIME_BOUND_MAX_TRIES = 6  # to find a bound on the time that also holds at the resulting values
+TIME_GROWTH_FACTOR = 1.5  # times the required time, so that the next attempt succeeds
 
 
 def solve_total_reward(
     prepared: PreparedModel, method: Method, *, callback: Callback | None, partial: bool
 ) -> tuple[PreparedModel, Result]:
-    """(the prepared model whose bounds hold, the optimum)."""
+    """(the prepared model with a proven absorption time, the optimum)."""
     absorbing = find_absorbing_states(prepared)
     try:
-        return _iterate_to_the_end(prepared, method, absorbing, callback, partial)
-    except ModelError as error:  # waiting may cost so little that rounded values do not show it
+        return _iterate_with_time_bound(prepared, method, absorbing, callback, partial)
+    except ModelError as error:  # a waiting cost may be lost in the rounding of the values
         solved = _improve_proper_policy(prepared, absorbing, partial)
         if solved is None:
             raise ModelError(
@@ -72,19 +72,19 @@ def solve_total_reward(
         return solved
 
 
-def _iterate_to_the_end(
+def _iterate_with_time_bound(
     prepared: PreparedModel,
     method: Method,
     absorbing: NDArray,
     callback: Callback | None,
     partial: bool,
 ) -> tuple[PreparedModel, Result]:
-    """By ``method``, and the time to the end at the values that it finds."""
+    """Iterate ``method``, and bound the time to the end at the values that it finds."""
     mdp = prepared.mdp
-    # Its bounds are those of residuals.
+    # With an absorption time of 1, its bounds are residuals.
     residual_model = PreparedModel(prepared.plan, absorption_time=1.0)
     hidden_callback = None if callback is None else _hide_bounds(callback)
-    guess = set_zero_at(absorbing, method.init(mdp))
+    guess = zero_absorbing_states(absorbing, method.init(mdp))
     result = iterate(residual_model, method, guess=guess, callback=hidden_callback, partial=partial)
     history = replace(result.history, bound=np.full(result.sweeps, np.inf))
     absorption_time = 0.0
@@ -92,7 +92,7 @@ def _iterate_to_the_end(
     for _ in range(TIME_BOUND_MAX_TRIES):
         residual = result.error_bound / max(absorption_time, 1.0)
         required_time = _bound_time(residual_model, absorbing, result.value, residual)
-        if required_time <= absorption_time:  # what was assumed is so at the value that was found
+        if required_time <= absorption_time:  # the assumed time holds at this value
             return bounded_model, replace(result, history=history)
         absorption_time = required_time * TIME_GROWTH_FACTOR if absorption_time else required_time
         bounded_model = PreparedModel(prepared.plan, prepared.tol, absorption_time)
@@ -113,19 +113,19 @@ def _improve_proper_policy(
     however large values are. None if the rows cannot be built, or nothing bounds the time.
     """
     mdp = prepared.mdp
-    ended = absorbing.ravel()
+    is_absorbing = absorbing.ravel()
     if not rows_are_affordable(mdp):
         return None
-    began = time.perf_counter()
-    rows = FeasibleRows.feasible(mdp)
-    stops = rows.rows.sum(axis=1) < 1 - ENDING_MIN_DEFICIT
-    targets = ended.copy()
-    targets[rows.state[stops]] = True
+    started = time.perf_counter()
+    rows = FeasibleRows.from_model(mdp)
+    may_stop = rows.matrix.sum(axis=1) < 1 - ENDING_MIN_DEFICIT
+    targets = is_absorbing.copy()
+    targets[rows.state[may_stop]] = True
     actions = find_shortest_path_policy(rows, np.flatnonzero(targets))
-    actions[rows.state[stops]] = rows.action[stops]
+    actions[rows.state[may_stop]] = rows.action[may_stop]
 
     def evaluate(actions: NDArray) -> EvaluatedPolicy | None:
-        value = _evaluate_by_differences(prepared, rows.of_policy(actions), ended)
+        value = _evaluate_by_differences(prepared, rows.select_policy(actions), is_absorbing)
         if value is None:
             check_recurrent_classes(mdp, actions, False)
             return None
@@ -138,17 +138,19 @@ def _improve_proper_policy(
     low = rows.max_by_state(residuals - error)
     high = rows.max_by_state(residuals + error)
     residual = float(np.maximum(np.abs(low), np.abs(high)).max())
-    behind = low[rows.state] - (residuals + error)  # the best, at least
-    absorption_time = _bound_time_by_differences(prepared, rows, behind, residual, actions, ended)
+    min_local_loss = low[rows.state] - (residuals + error)
+    absorption_time = _bound_time_by_differences(
+        prepared, rows, min_local_loss, residual, actions, is_absorbing
+    )
     if absorption_time is None:
         return None
     size = float(np.abs(value[0]).max())
     rounding = EPS * (mdp.dynamics.rounding.terms + 8) * size
     bound = (residual * absorption_time + rounding) * (1 + 8 * EPS)
-    history = History(np.array([bound]), np.array([0]), np.array([time.perf_counter() - began]))
+    history = History(np.array([bound]), np.array([0]), np.array([time.perf_counter() - started]))
     is_known = not prepared.tol or bound <= prepared.tol
     shape = absorbing.shape
-    result = end_run(
+    result = make_run_result(
         Status.SOLVED_DIRECTLY if is_known else Status.ROUNDING_LIMIT,
         value[0].reshape(shape),
         bound,
@@ -161,17 +163,17 @@ def _improve_proper_policy(
 
 
 def _evaluate_by_differences(
-    prepared: PreparedModel, chosen: FeasibleRows, ended: NDArray
+    prepared: PreparedModel, chosen: FeasibleRows, is_absorbing: NDArray
 ) -> DoubleDouble | None:
-    """The total of a policy as sums of two floats; None where it never ends."""
-    factors = factorise_until(chosen.rows, ended)
+    """The total of a policy as a double-double; None where it never ends."""
+    factors = factorise_hitting_system(chosen.matrix, is_absorbing)
     if factors is None:
         return None
-    value = (np.zeros(len(ended)), np.zeros(len(ended)))
+    value = (np.zeros(len(is_absorbing)), np.zeros(len(is_absorbing)))
     residuals = chosen.reward
     largest = np.inf
     for _ in range(REFINEMENT_MAX_PASSES):
-        high, low = two_sum(value[0], np.where(ended, 0.0, factors.solve(residuals)))
+        high, low = two_sum(value[0], np.where(is_absorbing, 0.0, factors.solve(residuals)))
         refined = two_sum(high, low + value[1])
         residuals = _compute_residuals(prepared, chosen, refined)[0]
         if not np.abs(residuals).max() < largest / 2:
@@ -183,16 +185,16 @@ def _evaluate_by_differences(
 
 def _compute_residuals(
     prepared: PreparedModel, rows: FeasibleRows, value: DoubleDouble
-) -> DoubleDouble:
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """((K,) r + P V - V, a bound on its error); what a row lacks to 1 ends the process."""
     row_sum_error = compute_row_sum_error(prepared.row_sum_bounds)
     residuals, error = rows.compute_residuals(
         value, prepared.mdp.dynamics.rounding.as_saved, row_sum_error
     )
-    missing = 1 - rows.rows.sum(axis=1)
+    missing = 1 - rows.matrix.sum(axis=1)
     missing = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
     size = np.abs(value[0][rows.state])
-    lengths = np.diff(rows.rows.indptr)
+    lengths = np.diff(rows.matrix.indptr)
     error += (row_sum_error + np.where(missing > 0, EPS * (lengths + 8), 0.0)) * size
     return residuals - missing * value[0][rows.state], error * (1 + 8 * EPS)
 
@@ -200,26 +202,28 @@ def _compute_residuals(
 def _bound_time_by_differences(
     prepared: PreparedModel,
     rows: FeasibleRows,
-    behind: NDArray,
+    min_local_loss: NDArray,
     residual: float,
     actions: NDArray,
-    ended: NDArray,
+    is_absorbing: NDArray,
 ) -> float | None:
-    """Bound on the time to the end for all actions that ``residual`` leaves within reach.
+    """Bound on the time to the end for all actions that may be optimal, given ``residual``.
 
-    ``behind`` (K,) is how much worse than the best an action is, at least.
+    ``min_local_loss`` (K,): how much worse than the best an action is at least.
     """
-    unit = EPS * (np.diff(rows.rows.indptr).max() + 8) + compute_row_sum_error(
+    unit = EPS * (np.diff(rows.matrix.indptr).max() + 8) + compute_row_sum_error(
         prepared.row_sum_bounds
     )
     unit += prepared.mdp.dynamics.rounding.as_saved.rows
     tie_width = 0.0
     for _ in range(MAX_WIDENINGS):
-        is_allowed = behind <= tie_width
-        w = find_longest_times(rows, is_allowed, actions, ended)
+        is_allowed = min_local_loss <= tie_width
+        w = find_max_hitting_times(rows, is_allowed, actions, is_absorbing)
         if w is None:
             return None
-        excess = (1 + rows.rows @ np.where(ended, 0.0, w) - w[rows.state])[is_allowed].max()
+        excess = (1 + rows.matrix @ np.where(is_absorbing, 0.0, w) - w[rows.state])[
+            is_allowed
+        ].max()
         largest = np.abs(w).max()
         excess += unit * largest
         if not excess < TRIAL_MAX_RESIDUAL:
@@ -235,7 +239,7 @@ def _bound_time_by_differences(
 def _bound_time(
     residual_model: PreparedModel, absorbing: NDArray, value: NDArray, residual: float
 ) -> float:
-    """Bound on the time to the end for policies that could be best; refuses where it has none."""
+    """Bound on the time to the end for policies that may be optimal, or a ModelError."""
     actions = np.asarray(decide(residual_model, value, residual).policy)
     absorption_time = bound_absorption_time(residual_model, absorbing, value, actions, residual)
     if not np.isfinite(absorption_time):
@@ -244,12 +248,12 @@ def _bound_time(
 
 
 def _hide_bounds(callback: Callback) -> Callback:
-    """A callback that gets no bound, as long as none is proven."""
+    """A callback that sees an infinite bound, while none is proven."""
     return lambda progress: callback(replace(progress, bound=float("inf"), left=None))
 
 
-def set_zero_at(absorbing: NDArray, guess: NDArray | None) -> NDArray | None:
-    """A guess that is 0 where the process has ended: any other constant would stay there."""
+def zero_absorbing_states(absorbing: NDArray, guess: NDArray | None) -> NDArray | None:
+    """A guess that is 0 in absorbing states: any other constant would stay there."""
     if guess is None or np.shape(guess) not in (absorbing.shape, (absorbing.size,)):
         return guess
     return np.where(absorbing, 0.0, np.reshape(guess, absorbing.shape))
@@ -258,7 +262,7 @@ def set_zero_at(absorbing: NDArray, guess: NDArray | None) -> NDArray | None:
 def bound_policy_absorption(
     prepared: PreparedModel, actions: NDArray
 ) -> tuple[PreparedModel, NDArray[np.bool_]]:
-    """(the prepared model whose bounds hold for one policy, where the process ends)."""
+    """(the prepared model with the absorption time of one policy, (grid) absorbing states)."""
     absorbing = find_absorbing_states(prepared)
     absorption_time = bound_policy_hitting_time(prepared, actions, absorbing)
     if not np.isfinite(absorption_time):
@@ -308,7 +312,7 @@ def _find_absorbing_by_rows(mdp: MDP) -> NDArray[np.bool_]:
 
 @compile_per_shape("backend")
 def _find_absorbing_by_trial(backend, data: ModelData, trial, slack):
-    """(grid) the same without rows; leaving with a chance below ``slack`` counts as staying."""
+    """(grid) the same without rows; a probability of leaving below ``slack`` counts as 0."""
     arrays = data.arrays
     feasible = data.feasible
     xp = array_namespace(trial)

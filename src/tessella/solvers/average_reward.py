@@ -1,4 +1,4 @@
-"""Averages of large models: sweeps until the greedy policy settles, and only then linear systems.
+"""Averages of large models: sweeps until the greedy policy settles, then linear systems.
 
 The linear system of a poor policy is as hard as that of a good one, and with averages often harder:
 a queue that lets everybody in fills up, and hardly ever empties. Sweeps cost little, and after as
@@ -11,15 +11,15 @@ policy. A correction e of relative values v,
     (I - P_pi) e + mean(e) = T v - v,
 
 is found with the size of the right side taken out, which is worked out in double precision, as are
-all bounds: so rounding costs little. Where rounds bring little, as they would for a
-system that single precision cannot solve, double precision takes over.
+all bounds: so rounding costs little. Where iterations hardly lower
+the bound, as for a system that single precision cannot solve, double precision takes over.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial as bound_to
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessella.numerics import JAX
@@ -32,13 +32,13 @@ from tessella.solvers.result import Result
 from tessella.solvers.value_iteration import ModifiedPolicyIteration
 
 if TYPE_CHECKING:
+    from tessella.solvers.iteration import IterationState
     from tessella.solvers.operators import Operators
-    from tessella.solvers.rounds import IterationState
 
 # Double precision takes over where the bound does not fall to SLOW_REDUCTION of itself within
-# SLOW_WINDOW_ROUNDS.
+# SLOW_WINDOW_ITERATIONS.
 SLOW_REDUCTION = 0.5  # share of the earlier bound
-SLOW_WINDOW_ROUNDS = 3  # rounds
+SLOW_WINDOW_ITERATIONS = 3
 
 StopRule = Callable[[list[Progress]], bool]  # reports of a phase of the run -> whether it may end
 
@@ -52,7 +52,7 @@ def solve_average_reward(
     monitor = _PhaseMonitor(callback, first.stop_rule, None)
     guess = method.init(prepared.mdp)
     result = iterate(prepared, first.method, guess=guess, callback=monitor, partial=True)
-    may_go_on = not monitor.stopped
+    may_go_on = not monitor.is_stopped
     sweeps_left = method.max_sweeps
     for phase in others:
         if result.converged or not may_go_on:
@@ -68,7 +68,7 @@ def solve_average_reward(
             partial=partial,
         )
         result = replace(latest, history=result.history.followed_by(latest.history))
-        may_go_on = monitor.phase_ended and not monitor.stopped
+        may_go_on = monitor.phase_ended and not monitor.is_stopped
         sweeps_left -= latest.sweeps
     return result
 
@@ -90,7 +90,7 @@ def _make_phases(prepared: PreparedModel, method: Method) -> list[_Phase]:
         return reports[-1].changed <= max_changes
 
     last = _Phase(method, None)
-    # By itself single precision comes first; a plan may ask for double.
+    # Single precision comes first by default; a plan may request double.
     in_double = prepared.plan.requests.get("evaluation_precision") == "double"
     if prepared.is_numpy or in_double:
         return [_Phase(WARM_UP_METHOD, has_settled), last]
@@ -101,10 +101,10 @@ def _make_phases(prepared: PreparedModel, method: Method) -> list[_Phase]:
 
 
 def is_slow(reports: list[Progress]) -> bool:
-    """Whether the last rounds brought little."""
-    if len(reports) <= SLOW_WINDOW_ROUNDS:
+    """Whether the last iterations hardly lowered the bound."""
+    if len(reports) <= SLOW_WINDOW_ITERATIONS:
         return False
-    earlier = reports[-1 - SLOW_WINDOW_ROUNDS].bound
+    earlier = reports[-1 - SLOW_WINDOW_ITERATIONS].bound
     return not reports[-1].bound < SLOW_REDUCTION * earlier
 
 
@@ -116,7 +116,8 @@ class _PhaseMonitor:
     ):
         self.callback = callback
         self.stop_rule = stop_rule
-        self.stopped = self.phase_ended = False  # the run, and this phase
+        self.is_stopped = False  # the run
+        self.phase_ended = False
         self.reports: list[Progress] = []
         self.sweeps_before = 0 if previous is None else previous.sweeps
         self.seconds_before = 0.0 if previous is None else float(previous.history.seconds[-1])
@@ -126,9 +127,9 @@ class _PhaseMonitor:
         if self.callback is not None:
             sweep = progress.sweep + self.sweeps_before
             seconds = progress.seconds + self.seconds_before
-            self.stopped = bool(self.callback(replace(progress, sweep=sweep, seconds=seconds)))
+            self.is_stopped = bool(self.callback(replace(progress, sweep=sweep, seconds=seconds)))
         self.phase_ended = self.stop_rule is not None and self.stop_rule(self.reports)
-        return self.stopped or self.phase_ended
+        return self.is_stopped or self.phase_ended
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,9 @@ class _SinglePrecisionSweeps(ModifiedPolicyIteration):
 
     def step(self, operators: Operators, state: IterationState):
         first = operators.criterion.step(state.value, state.backup)
-        sweep = bound_to(to_single_precision(operators).policy_step, state.policy)
+        sweep = functools.partial(to_single_precision(operators).policy_step, state.policy)
         point = JAX.repeat(self.partial_sweeps, sweep, first.astype(JAX.float32))
-        # Single precision ends at 3e38: larger rewards are swept over one at a time, in double.
+        # Single precision overflows at 3e38: larger values take one plain sweep in double.
         return JAX.where(JAX.isfinite(point).all(), point.astype(first.dtype), first)
 
 
@@ -157,7 +158,7 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
         residual = state.backup - state.value
         d, scale = scale_residual(residual - criterion.common_part(residual))
         e = JAX.bicgstab(
-            bound_to(single.policy_system, state.policy),
+            functools.partial(single.policy_system, state.policy),
             d,
             tol=choose_relative_tolerance(operators, state, self.forcing, self.thresholds).astype(
                 d.dtype
@@ -169,7 +170,7 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
         def sweep(e):  # of v + e, where T_pi (v + e) - v = d + P_pi e
             return criterion.step(e, d + single.policy_expectation(state.policy, e))
 
-        # A small norm may hide large entries; sweeps even them out.
+        # A small norm may hide large entries; sweeps smooth them.
         point = state.value + scale * JAX.repeat(self.thresholds.trial_sweeps + 1, sweep, e)
         return JAX.where(JAX.isfinite(point).all(), point, state.backup)
 

@@ -2,8 +2,8 @@
 
     v_t = max_a [ r_t + discount P_t v_(t+1) ],      v_T = final.
 
-No point is improved and none need be proven: with eta_t the rounding of a backup, the error of each
-period follows from that of the next,
+No residual is needed: with eta_t the rounding of a backup, the error of each period follows from
+that of the next,
 
     e_t = eta_t + c e_(t+1),      c = discount * largest row sum.
 
@@ -26,12 +26,12 @@ from tessella.mdp.model import MDP
 from tessella.mdp.tabular.rows import PeriodBackend
 from tessella.numerics import array_namespace
 from tessella.rounding import OUTWARD_FACTOR
-from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
+from tessella.solvers.bounds import Decision, compute_tie_tolerance, compute_tie_width, rank_actions
 from tessella.solvers.loop import Callback, RunLog
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import Result, Status, end_run
+from tessella.solvers.result import Result, Status, make_run_result
 
 AnyPeriodBackend = CompiledPeriodBackend | PeriodBackend
 # Action values of a period that are kept while it is worked on: 1 GiB.
@@ -67,7 +67,7 @@ class PeriodResult(NamedTuple):
     policy: Any  # (states) the lowest action index among those that tie with the best
     margin: Any  # (states) best minus second best
     error: Any  # on |value - V*|
-    tie: Any  # what that error and rounding could overturn
+    tie_tolerance: Any  # what that error and rounding could overturn
 
 
 @in_float64
@@ -76,7 +76,7 @@ def run_backward_pass(
 ) -> tuple[Result, Decision]:
     """The optimum, and what is known of its policy; ``callback`` is called after every period.
 
-    A callback may stop it. Of the earlier times no more is known then than the rewards tell.
+    A callback may stop it; the bounds of earlier times then follow from the rewards alone.
     """
     periods = prepared.mdp.grid.shape[0]
     log = RunLog(callback)
@@ -84,10 +84,12 @@ def run_backward_pass(
     for period_result in _solve_periods(prepared):
         period_results.append(period_result)
         log.add([period_result.error], [0], target=0.0)
-        if log.stopped:
+        if log.is_stopped:
             break
     reached = len(log)
-    period_results += [_not_reached(prepared, t) for t in reversed(range(periods - reached))]
+    period_results += [
+        _make_unreached_period(prepared, t) for t in reversed(range(periods - reached))
+    ]
     all_periods = PeriodResult(
         *(np.stack(array[::-1]) for array in zip(*period_results, strict=True))
     )
@@ -98,7 +100,7 @@ def run_backward_pass(
         status = Status.STOPPED_EARLY
     elif tolerance is not None and not error_bound <= tolerance:
         status = Status.ROUNDING_LIMIT
-    result = end_run(
+    result = make_run_result(
         status,
         all_periods.value,
         error_bound,
@@ -107,7 +109,9 @@ def run_backward_pass(
         may_raise=not partial,
         periods=periods,
     )
-    return result, Decision(all_periods.margin, all_periods.policy, float(all_periods.tie.max()))
+    return result, Decision(
+        all_periods.margin, all_periods.policy, float(all_periods.tie_tolerance.max())
+    )
 
 
 def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:
@@ -123,16 +127,16 @@ def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:
         yield PeriodResult(*(np.asarray(array) for array in period_result))
 
 
-def _not_reached(prepared: PreparedModel, t: int) -> PeriodResult:
+def _make_unreached_period(prepared: PreparedModel, t: int) -> PeriodResult:
     """The period at time ``t`` before it is solved: value 0, and the first feasible action."""
     mdp = prepared.mdp
-    numbers = prepared.data.accuracy
+    accuracy = prepared.data.accuracy
     states = mdp.grid.shape[1:]
-    most = np.asarray(
-        prepared.data.criterion.value_bound(numbers.reward_scale + numbers.reward_error)
+    value_bound = np.asarray(
+        prepared.data.criterion.value_bound(accuracy.reward_scale + accuracy.reward_error)
     )
     first = mdp.feasible_mask.reshape(*mdp.grid.shape, -1)[t].argmax(axis=-1).astype(np.int32)
-    return PeriodResult(np.zeros(states), first, np.zeros(states), most, 2 * most)
+    return PeriodResult(np.zeros(states), first, np.zeros(states), value_bound, 2 * value_bound)
 
 
 @compile_per_shape("backend")
@@ -141,7 +145,7 @@ def _solve_period(
 ) -> tuple[Any, PeriodResult]:
     """One period: ``w`` is discount * value of the next, known within ``error``.
 
-    (discount * value, what is found of this one).
+    Returns (discount * value of this period, its result).
     """
     period_data = data._replace(arrays=backend.period_arrays(data.arrays, t), feasible=feasible)
     operators = Operators(backend.period, period_data)
@@ -151,12 +155,14 @@ def _solve_period(
         q_A = xp.map_items(q_of, xp.arange(backend.n_actions))
         q_of = q_A.__getitem__
     value = w / data.criterion.discount
-    eta = operators.rounding(value, 0.0)
+    eta = operators.bound_rounding(value, 0.0)
     carried = data.criterion.contraction_factor * error
-    tie = compute_tie(carried, eta) * OUTWARD_FACTOR
-    best, margin, policy = rank_actions(backend, q_of, w, compute_tie_width(data, tie, eta))
-    error = (operators.rounding(value, 0.0, best) + carried) * OUTWARD_FACTOR
-    return data.criterion.discount * best, PeriodResult(best, policy, margin, error, tie)
+    tie_tolerance = compute_tie_tolerance(carried, eta) * OUTWARD_FACTOR
+    best, margin, policy = rank_actions(
+        backend, q_of, w, compute_tie_width(data, tie_tolerance, eta)
+    )
+    error = (operators.bound_rounding(value, 0.0, best) + carried) * OUTWARD_FACTOR
+    return data.criterion.discount * best, PeriodResult(best, policy, margin, error, tie_tolerance)
 
 
 @in_float64

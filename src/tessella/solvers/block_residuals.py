@@ -1,11 +1,11 @@
-"""Residuals block by block: some places of one axis at a time, whatever the size of the grid.
+"""Residuals block by block, for grids of any size.
 
-A block comes with its halo (``mdp.stages.partition``). Its numbers are made when its turn comes and
-forgotten after it. For the values V of an optimum and U of a policy pi it gives, state by state,
+A block comes with its halo (``mdp.stages.partition``). Its arrays are built when it is processed
+and released after it. For the values V of an optimum and U of a policy pi, state by state, it gives
 
-    T V - V,    T_pi U - U,    the margin at V,    what the action of pi loses at V,
+    T V - V,    T_pi U - U,    the margin at V,    the local loss of pi at V,
 
-so that bounds and figures over the whole grid come out of a loop that holds one block.
+so that bounds over the whole grid come from a loop that holds one block.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ComparedBlock:
 
 
 class ValueRange(NamedTuple):
-    """The least and the largest value of a grid, and what is taken out of values before a sweep."""
+    """The smallest and the largest value, and the shift that is subtracted before a sweep."""
 
     ends: NDArray[np.float64]  # (2,)
     shift: float
@@ -67,7 +67,7 @@ class PartitionedModel:
         self.mdp = prepared.mdp
         self.dynamics = prepared.mdp.dynamics
         self.partition = partition
-        tiles = prepared.plan.tiles_of_block(partition)
+        tiles = prepared.plan.choose_block_tiles(partition)
         self.backend = build_block_backend(self.dynamics, partition, tiles)
 
     def build_data(self, block: Block, keep_factors: bool = False) -> ModelData:
@@ -111,11 +111,11 @@ class BlockComparison(PartitionedModel):
         criterion = self.prepared.build_data(None, None).criterion
         return ValueRange(ends, float(criterion.split_shift(ends)[1]))
 
-    def rounding(self, value_range: ValueRange) -> float:
+    def bound_rounding(self, value_range: ValueRange) -> float:
         """eta: how far a computed backup may be off."""
         ends, shift = value_range
         operators = Operators(self.backend, self.prepared.build_data(None, None)).for_shift(shift)
-        return float(operators.rounding(ends - shift, shift))
+        return float(operators.bound_rounding(ends - shift, shift))
 
     @in_float64
     def _compute_residuals(self, block: Block) -> BlockResiduals:

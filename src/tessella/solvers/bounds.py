@@ -1,7 +1,8 @@
 """What is proven at one point v of a model: residual bounds, ties, and the best two actions.
 
-*Residual.* The exact backup T v lies within eta of the computed one (``Operators.rounding``), so
-the residual d = T v - v is known within eta, and the criterion turns it into a bound on the error:
+*Residual.* The exact backup T v lies within eta (``Operators.bound_rounding``) of the computed
+one, so the residual d = T v - v is known within eta, and the criterion turns it into a bound on
+the error:
 
     |v - V*| <= bound_error(max|d| + eta),      max|d| / (1 - c) when rewards are discounted.
 
@@ -10,8 +11,8 @@ action value is one backup of v without the maximum, so
 
     |q(s, a) - Q*(s, a)| <= c e + eta,      tie = 2 (c e + eta),
 
-and an action that leads by more than ``tie`` is better for certain (``compute_tie``). Two actions
-that are equally good differ by at most ``tie``. Where several are within a width of the best, the
+and an action that leads by more than ``tie`` is certainly better (``compute_tie_tolerance``). Two
+equally good actions differ by at most ``tie``. Where several are within a width of the best, the
 lowest index is taken, so that policies do not depend on the method; such an action loses at most
 tie + width where it is taken. A loose bound leaves much undecided, yet the best guess is still the
 greedy action, so the width is limited (``compute_tie_width``):
@@ -33,8 +34,8 @@ from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import array_namespace, read_only
 from tessella.rounding import EPS
+from tessella.solvers.iteration import back_up, enclose_first_point, make_initial_state
 from tessella.solvers.operators import ModelData, Operators, max_abs
-from tessella.solvers.rounds import back_up, evaluate_first_point, make_initial_state
 
 if TYPE_CHECKING:
     from tessella.solvers.prepared_model import PreparedModel
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 TIE_RELATIVE_WIDTH = 1e-9
 
 
-def compute_tie(carried_error, *backup_errors):
-    """2 (c e + eta): by how much an action value must lead to be better for certain.
+def compute_tie_tolerance(carried_error, *backup_errors):
+    """2 (c e + eta): by how much an action value must lead to be certainly better.
 
     ``carried_error`` is c e, what the error of the values does to an action value; the others are
     errors of the backup itself.
@@ -55,11 +56,11 @@ def compute_tie(carried_error, *backup_errors):
     return 2 * error
 
 
-def compute_tie_width(data: ModelData, tie, eta):
-    """How far below the best an action's value may be for its index to count: at most ``tie``."""
+def compute_tie_width(data: ModelData, tie_tolerance, eta):
+    """How far below the best an action may be and still count as tied: at most the tolerance."""
     xp = array_namespace(eta)
     scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
-    return xp.maximum(xp.minimum(tie, TIE_RELATIVE_WIDTH * scale), 2 * eta)
+    return xp.maximum(xp.minimum(tie_tolerance, TIE_RELATIVE_WIDTH * scale), 2 * eta)
 
 
 def find_best_two(backend, q_of, template):
@@ -119,11 +120,11 @@ def compute_margin_and_loss(backend, q_of, policy, template):
 
 
 class Decision(NamedTuple):
-    """What the action values at a point say, without storing them."""
+    """The greedy policy at a point and its margins."""
 
     margin: Any  # best minus second best; inf where only one action is feasible
     policy: Any  # the lowest action index among those that tie with the best
-    tie: Any  # what the error of the value and rounding could overturn
+    tie_tolerance: Any  # what the error of the value and rounding could overturn
 
 
 @in_float64
@@ -132,21 +133,21 @@ def decide(prepared: PreparedModel, value: Any, bound: float) -> Decision:
     point = prepared.from_result(value)
     decision = _decide(prepared.backend, prepared.data, point, np.float64(bound))
     margin = prepared.to_result(decision.margin)
-    return Decision(margin, prepared.to_result(decision.policy), float(decision.tie))
+    return Decision(margin, prepared.to_result(decision.policy), float(decision.tie_tolerance))
 
 
 @compile_per_shape("backend")
 def _decide(backend, data: ModelData, value, bound) -> Decision:
     operators, v, shift = _center_values(backend, data, value)
-    eta = operators.rounding(v, shift)
-    tie = compute_tie(operators.criterion.contraction_factor * bound, eta)
-    tie_width = compute_tie_width(data, tie, eta)
+    eta = operators.bound_rounding(v, shift)
+    tie_tolerance = compute_tie_tolerance(operators.criterion.contraction_factor * bound, eta)
+    tie_width = compute_tie_width(data, tie_tolerance, eta)
     q_A = operators.compute_all_q(v)
     if q_A is not None:
         ranked = _rank_stored_actions(q_A, tie_width)
     else:
         ranked = rank_actions(backend, operators.q(v), v, tie_width)
-    return Decision(ranked.margin, ranked.policy, tie)
+    return Decision(ranked.margin, ranked.policy, tie_tolerance)
 
 
 class PolicyComparison(NamedTuple):
@@ -154,29 +155,33 @@ class PolicyComparison(NamedTuple):
 
     margin: Any  # best minus second best
     local_loss: Any  # best minus the policy's
-    tie: Any  # what the error of the value, rounding and ``extra`` could overturn
+    tie_tolerance: Any  # what the error of the value, rounding and ``extra_error`` could overturn
 
 
 @in_float64
 def compare_policy(
-    prepared: PreparedModel, value: NDArray, bound: float, policy: NDArray, extra: float = 0.0
+    prepared: PreparedModel, value: NDArray, bound: float, policy: NDArray, extra_error: float = 0.0
 ) -> PolicyComparison:
     """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*.
 
-    ``extra`` is a further error that a backup may have, such as that of a file's arrays.
+    ``extra_error`` is a further error that a backup may have, such as that of a file's arrays.
     """
     arguments = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
-    comparison = _compare_policy(prepared.backend, prepared.data, *arguments, np.float64(extra))
+    comparison = _compare_policy(
+        prepared.backend, prepared.data, *arguments, np.float64(extra_error)
+    )
     return PolicyComparison(*(np.asarray(array) for array in comparison))  # type: ignore[arg-type]
 
 
 @compile_per_shape("backend")
-def _compare_policy(backend, data: ModelData, value, bound, policy, extra) -> PolicyComparison:
+def _compare_policy(
+    backend, data: ModelData, value, bound, policy, extra_error
+) -> PolicyComparison:
     operators, v, shift = _center_values(backend, data, value)
     _, margin, loss = compute_margin_and_loss(backend, operators.q(v), policy, v)
-    eta = operators.rounding(v, shift)
+    eta = operators.bound_rounding(v, shift)
     carried_error = operators.criterion.contraction_factor * bound
-    return PolicyComparison(margin, loss, compute_tie(carried_error, eta, extra))
+    return PolicyComparison(margin, loss, compute_tie_tolerance(carried_error, eta, extra_error))
 
 
 @in_float64
@@ -198,59 +203,59 @@ def _compute_q_values(backend, data: ModelData, value):
 
 @in_float64
 def bound_error(
-    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra_error: float = 0.0
 ) -> float:
     """Bound on |value - V*|, or on |value - V_pi|, from nothing but the value's residual.
 
-    ``extra`` is a further error that a backup may have, such as that of a file's arrays.
+    ``extra_error`` is a further error that a backup may have, such as that of a file's arrays.
     """
-    return float(_at_point(_bound_error, prepared, value, policy, extra))
+    return float(_call_at_point(_bound_error, prepared, value, policy, extra_error))
 
 
 @compile_per_shape("backend", "evaluates_policy")
-def _bound_error(backend, evaluates_policy: bool, data: ModelData, value, policy, extra):
-    residual, eta = _compute_residual(backend, evaluates_policy, data, value, policy, extra)
+def _bound_error(backend, evaluates_policy: bool, data: ModelData, value, policy, extra_error):
+    residual, eta = _compute_residual(backend, evaluates_policy, data, value, policy, extra_error)
     return data.criterion.bound_error((1 + EPS) * max_abs(residual) + eta)
 
 
 @in_float64
 def compute_bellman_residual(
-    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra_error: float = 0.0
 ) -> tuple[NDArray[np.float64], float]:
-    """((grid) T v - v, how far that may be off), or with T_pi; ``extra`` as for ``bound_error``."""
-    residual, error = _at_point(_compute_residual, prepared, value, policy, extra)
+    """((grid) T v - v or T_pi v - v, its error); ``extra_error`` as for ``bound_error``."""
+    residual, error = _call_at_point(_compute_residual, prepared, value, policy, extra_error)
     return np.asarray(residual), float(error)
 
 
 @compile_per_shape("backend", "evaluates_policy")
-def _compute_residual(backend, evaluates_policy: bool, data: ModelData, value, policy, extra):
+def _compute_residual(backend, evaluates_policy: bool, data: ModelData, value, policy, extra_error):
     operators, v, shift = _center_values(backend, data, value)
     backup, _ = back_up(operators, evaluates_policy, v, policy)
     # v itself is off by half a unit of its last digit, and so is the difference.
-    return backup - v, operators.rounding(v, shift, backup) + extra + EPS * max_abs(v)
+    return backup - v, operators.bound_rounding(v, shift, backup) + extra_error + EPS * max_abs(v)
 
 
-def _at_point(
-    compiled, prepared: PreparedModel, value: NDArray, policy: NDArray | None, extra: float
+def _call_at_point(
+    compiled, prepared: PreparedModel, value: NDArray, policy: NDArray | None, extra_error: float
 ):
     table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    point = np.asarray(value, dtype=float), table, np.float64(extra)
+    point = np.asarray(value, dtype=float), table, np.float64(extra_error)
     return compiled(prepared.backend, policy is not None, prepared.data, *point)
 
 
 @in_float64
 def enclose_gain(
-    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra: float = 0.0
+    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra_error: float = 0.0
 ) -> tuple[float, float]:
     """(gain, by how much it may be off): of the best policy, or of ``policy``, from every state.
 
-    From nothing but the residual of the relative values ``value``, and ``extra``: see
+    From nothing but the residual of the relative values ``value``, and ``extra_error``: see
     ``bound_error``.
     """
     state = make_initial_state(prepared, value, policy)
-    evaluated = evaluate_first_point(prepared.backend, policy is not None, prepared.data, state)
+    evaluated = enclose_first_point(prepared.backend, policy is not None, prepared.data, state)
     # The middle that is taken out of the values is itself off by half a unit of its last digit.
-    error = float(evaluated.bound) + extra + 4 * EPS * float(np.ptp(value))
+    error = float(evaluated.bound) + extra_error + 4 * EPS * float(np.ptp(value))
     return float(evaluated.center), error * (1 + 8 * EPS)
 
 

@@ -1,16 +1,16 @@
-"""Averages by elimination, where iterations get nowhere or float64 leaves too few digits.
+"""Averages by elimination, where iterations do not converge or float64 has too few digits.
 
 Chains that hardly ever leave a set of states have relative values of the size of 1 / leak, and
 rounding those hides the rewards. Two things keep the digits. States are eliminated without a
-subtraction (Grassmann, Taksar and Heyman 1985): a state that is left with chance s = sum_j p_j is
-passed through 1 / s times, so that small chances keep all their digits. And a residual is summed
-from differences of relative values h, stored as sums of two floats:
+subtraction (Grassmann, Taksar and Heyman 1985): a state that is left with probability
+s = sum_j p_j is visited 1 / s times in a row, so that small probabilities keep all their digits.
+And a residual is summed from differences of relative values h, stored as sums of two floats:
 
     d(s, a) = r(s, a) + sum_j P(j | s, a) (h_j - h_s),      min_s max_a d <= gain <= max_s,a d.
 
-The rounding error of d is eliminated again, a few times.
-Improving the policy by d until no action is better is policy iteration. A policy with
-several recurrent classes is first redirected to the best of those that every state can reach.
+A few steps of iterative refinement remove the rounding error of d. Improving the policy by d until
+no action is better is policy iteration. A policy with several recurrent classes is first redirected
+to the best of those that every state can reach.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from scipy.sparse.linalg import SuperLU
 
     from tessella.mdp.model import MDP
+    from tessella.solvers.iteration import IterationState
     from tessella.solvers.prepared_model import PreparedModel
-    from tessella.solvers.rounds import IterationState
 
 ELIMINATION_MAX_ENTRIES = 20_000_000  # entries of all rows together, if rows are built
 # Products of one elimination: states times the square of the band of the chain.
 ELIMINATION_MAX_PRODUCTS = 2_000_000_000
-# States that a step moves along a line, at most, if elimination runs first.
+# The widest band for which elimination runs before the iterations.
 LINE_MAX_BAND_STATES = 32
-# Visits of the state that times are counted to, as a share of those of the most visited state.
+# Least visits of the reference state, as a share of those of the most visited state.
 REFERENCE_MIN_VISIT_SHARE = 1e-6
-RESCALE_ABOVE = 1e100  # shares beyond this are scaled down
+RESCALE_ABOVE = 1e100  # weights beyond this are scaled down
 REFINEMENT_MAX_PASSES = 6  # eliminations of the remaining residual, at most
 MAX_POLICIES = 100  # policies that are evaluated, at most
 
@@ -67,21 +67,21 @@ def eliminate_states(
     state: IterationState,
     evaluates_policy: bool,
     *,
-    early: bool = False,
-    known: bool = False,
+    before_iterations: bool = False,
+    gain_is_known: bool = False,
 ) -> EliminationResult | None:
     """The gain of the policy of ``state`` if ``evaluates_policy``, else of the best policy.
 
-    None where that takes too long, or too much memory; ``early``, before iterations were tried,
-    also for all but a policy on a line of states. Refuses a model, or a fixed policy, that has
-    several gains, or where those are not ``known`` to be alike, several closed classes.
+    None where that takes too long or too much memory; ``before_iterations``, for all but a fixed
+    policy on a line of states. Refuses a model, or a fixed policy, with several gains; if not
+    ``gain_is_known``, also with several closed classes.
     """
     mdp = prepared.mdp
     if not rows_are_affordable(mdp):
         return None
     actions = np.asarray(prepared.to_numpy(state.policy), dtype=np.int32).ravel()
-    rows = FeasibleRows.feasible(mdp)
-    rows = rows.of_policy(actions) if evaluates_policy else rows
+    rows = FeasibleRows.from_model(mdp)
+    rows = rows.select_policy(actions) if evaluates_policy else rows
     closed_classes = find_closed_classes(rows.reachability)
     if len(closed_classes) > 1:
         residuals = (prepared.to_numpy(state.backup) - prepared.to_numpy(state.value)).ravel()
@@ -90,17 +90,17 @@ def eliminate_states(
             for states in closed_classes
         ]
         floor = float(state.floor)
-        only_known = early or known
+        only_if_proven = before_iterations or gain_is_known
         refuse_several_gains(
-            mdp, closed_classes, gain_intervals, floor, evaluates_policy, only_known
+            mdp, closed_classes, gain_intervals, floor, evaluates_policy, only_if_proven
         )
         return None
-    products = ELIMINATION_MAX_PRODUCTS
-    if early:
-        products = LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0
+    max_products = ELIMINATION_MAX_PRODUCTS
+    if before_iterations:
+        max_products = LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0
     with np.errstate(all="ignore"):  # non-finite results are rejected below
         result = _improve_policy(
-            mdp, prepared.row_sum_bounds.deviation, rows, actions, closed_classes[0], products
+            mdp, prepared.row_sum_bounds.deviation, rows, actions, closed_classes[0], max_products
         )
     if result is None:
         return None
@@ -113,14 +113,14 @@ def compute_extended_residuals(
 ) -> ExtendedResiduals | None:
     """Residuals of all actions at the relative values of the policy ``table`` (double-doubles).
 
-    None where elimination takes too long or too much memory, or chances vanish, and for a policy
-    with several recurrent classes.
+    None where elimination takes too long or too much memory, or probabilities vanish,
+    and for a policy with several recurrent classes.
     """
     if not rows_are_affordable(mdp):
         return None
-    rows = FeasibleRows.feasible(mdp)
-    chosen = rows.of_policy(table.ravel())
-    if len(find_closed_classes(chosen.rows)) > 1:
+    rows = FeasibleRows.from_model(mdp)
+    chosen = rows.select_policy(table.ravel())
+    if len(find_closed_classes(chosen.matrix)) > 1:
         return None
     with np.errstate(all="ignore"):  # non-finite results are rejected below
         h = _compute_relative_values(chosen, ELIMINATION_MAX_PRODUCTS)
@@ -138,7 +138,7 @@ def rows_are_affordable(mdp: MDP) -> bool:
     return mdp.n_states <= CLASSES_MAX_STATES and entries <= ELIMINATION_MAX_ENTRIES
 
 
-def factorise_until(chain: csr_array, targets: NDArray) -> SuperLU | None:
+def factorise_hitting_system(chain: csr_array, targets: NDArray) -> SuperLU | None:
     """Factors of I - P~, with P~ the chain up to ``targets`` (S,); None where it is singular."""
     from scipy.sparse import diags_array, eye_array
     from scipy.sparse.linalg import splu
@@ -156,23 +156,23 @@ def _improve_policy(
     rows: FeasibleRows,
     actions: NDArray,
     closed_class: NDArray,
-    products: float,
+    max_products: float,
 ) -> EliminationResult | None:
     """Policy iteration; all states can reach ``closed_class``, and no policy leaves it."""
-    seen = set()
+    visited_policies = set()
     multichain_actions = actions
     for _ in range(MAX_POLICIES):
-        redirected = _redirect_to_best_class(rows, actions, closed_class, products)
+        redirected = _redirect_to_best_class(rows, actions, closed_class, max_products)
         if redirected is None:
             return None
         if redirected is not actions:
             multichain_actions = actions  # the last policy with several classes
         # A class that not all states can reach earns more.
-        if redirected.tobytes() in seen:
-            return _refuse_unreachable_best_class(mdp, rows, multichain_actions, products)
-        seen.add(redirected.tobytes())
-        chosen = rows.of_policy(redirected)
-        h = _compute_relative_values(chosen, products)
+        if redirected.tobytes() in visited_policies:
+            return _refuse_unreachable_best_class(mdp, rows, multichain_actions, max_products)
+        visited_policies.add(redirected.tobytes())
+        chosen = rows.select_policy(redirected)
+        h = _compute_relative_values(chosen, max_products)
         if h is None:
             return None
         residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.as_saved, row_sum_error)
@@ -187,47 +187,49 @@ def _improve_policy(
 
 
 def _redirect_to_best_class(
-    rows: FeasibleRows, actions: NDArray, closed_class: NDArray, products: float
+    rows: FeasibleRows, actions: NDArray, closed_class: NDArray, max_products: float
 ) -> NDArray | None:
     """``actions``, redirected to the best of the recurrent classes that all states can reach."""
-    chosen = rows.of_policy(actions)
-    classes = find_closed_classes(chosen.rows)
+    chosen = rows.select_policy(actions)
+    classes = find_closed_classes(chosen.matrix)
     if len(classes) == 1:
         return actions
     gains = _compute_class_gains(
-        chosen, [c for c in classes if np.isin(c[0], closed_class)], products
+        chosen, [c for c in classes if np.isin(c[0], closed_class)], max_products
     )
-    return None if gains is None else redirect_policy_to(max(gains)[1], actions, chosen.rows, rows)
+    return (
+        None if gains is None else redirect_policy_to(max(gains)[1], actions, chosen.matrix, rows)
+    )
 
 
 def _refuse_unreachable_best_class(
-    mdp: MDP, rows: FeasibleRows, actions: NDArray, products: float
+    mdp: MDP, rows: FeasibleRows, actions: NDArray, max_products: float
 ) -> None:
     """Refuse a model whose best class is outside of the class that all states can reach."""
-    chosen = rows.of_policy(actions)
-    classes = find_closed_classes(chosen.rows)
-    gains = _compute_class_gains(chosen, classes, products)
+    chosen = rows.select_policy(actions)
+    classes = find_closed_classes(chosen.matrix)
+    gains = _compute_class_gains(chosen, classes, max_products)
     if gains is not None and len(classes) > 1:
         refuse_several_gains(mdp, classes, [(gain, gain) for gain, _ in gains], 0.0, False, False)
 
 
 def _compute_class_gains(
-    chosen: FeasibleRows, classes: list[NDArray], products: float
+    chosen: FeasibleRows, classes: list[NDArray], max_products: float
 ) -> list[tuple[float, int]] | None:
     """(gain of a policy in a recurrent class, a state of it)."""
     gains = []
     for states in classes:
         part = chosen.restrict_to(states)
-        factors = EliminationFactors.of(part.rows, products)
+        factors = EliminationFactors.factorise(part.matrix, max_products)
         if factors is None:
             return None
         gains.append((factors.solve(part.reward)[1], int(states[0])))
     return gains
 
 
-def _compute_relative_values(chosen: FeasibleRows, products: float) -> DoubleDouble | None:
+def _compute_relative_values(chosen: FeasibleRows, max_products: float) -> DoubleDouble | None:
     """Relative values of a policy with one recurrent class."""
-    factors = EliminationFactors.of(chosen.rows, products)
+    factors = EliminationFactors.factorise(chosen.matrix, max_products)
     if factors is None:
         return None
     zeros = np.zeros(len(chosen.state))
@@ -252,7 +254,7 @@ def _compute_relative_values(chosen: FeasibleRows, products: float) -> DoubleDou
 
 
 class EvaluatedPolicy(NamedTuple):
-    """The value of a policy, and what it says about all rows."""
+    """The value of a policy, and the residuals of all rows at it."""
 
     value: Any
     residuals: NDArray[np.float64]  # (K,)
@@ -264,11 +266,11 @@ class FeasibleRows(NamedTuple):
 
     state: NDArray[np.intp]  # (K,)
     action: NDArray[np.intp]  # (K,)
-    rows: csr_array  # (K, S)
+    matrix: csr_array  # (K, S)
     reward: NDArray[np.float64]  # (K,)
 
     @staticmethod
-    def feasible(mdp: MDP) -> FeasibleRows:
+    def from_model(mdp: MDP) -> FeasibleRows:
         """Of all states and actions that are allowed."""
         from scipy.sparse import csr_array, vstack
 
@@ -279,12 +281,12 @@ class FeasibleRows(NamedTuple):
         rows.eliminate_zeros()
         return FeasibleRows(state, action, rows, mdp.reward[state, action])
 
-    def of_policy(self, actions: NDArray) -> FeasibleRows:
+    def select_policy(self, actions: NDArray) -> FeasibleRows:
         """Those of a policy, one for each state."""
         chosen = np.flatnonzero(self.action == actions[self.state])
         chosen = chosen[np.argsort(self.state[chosen])]
         return FeasibleRows(
-            self.state[chosen], self.action[chosen], self.rows[chosen], self.reward[chosen]
+            self.state[chosen], self.action[chosen], self.matrix[chosen], self.reward[chosen]
         )
 
     def restrict_to(self, states: NDArray) -> FeasibleRows:
@@ -292,21 +294,21 @@ class FeasibleRows(NamedTuple):
         position = np.full(self.n_states, -1)
         position[states] = np.arange(len(states))
         selected = np.flatnonzero(position[self.state] >= 0)
-        rows = self.rows[selected][:, states]
+        rows = self.matrix[selected][:, states]
         return FeasibleRows(
             position[self.state[selected]], self.action[selected], rows, self.reward[selected]
         )
 
     @property
     def n_states(self) -> int:
-        return int(self.rows.shape[1])  # type: ignore[index]
+        return int(self.matrix.shape[1])  # type: ignore[index]
 
     @property
     def reachability(self) -> csr_array:
         """(S, S) positive where some action may lead."""
         from scipy.sparse import coo_array, csr_array
 
-        entries = self.rows.tocoo()
+        entries = self.matrix.tocoo()
         positions = self.state[entries.row], entries.col
         n = self.n_states
         return csr_array(coo_array((np.ones(entries.nnz), positions), shape=(n, n)))
@@ -316,12 +318,12 @@ class FeasibleRows(NamedTuple):
         h: DoubleDouble,
         saved_rounding: ModelRounding = NO_ROUNDING,
         row_sum_error: float = 0.0,
-    ) -> DoubleDouble:
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """((K,) r + sum_j p_j (h_j - h_s), a bound on its error).
 
         Rows and rewards have the error ``saved_rounding``, and the sums of rows ``row_sum_error``.
         """
-        rows = self.rows
+        rows = self.matrix
         high, low = h
         lengths = np.diff(rows.indptr)
         source = np.repeat(self.state, lengths)
@@ -407,30 +409,32 @@ class ExtendedResiduals(NamedTuple):
 class EliminationFactors(NamedTuple):
     """A chain with one recurrent class, eliminated state by state.
 
-    States are in the order of elimination, the last recurrent; each leads to states at most
-    ``band`` further on, and entered from those.
+    States are in the order of elimination, the last recurrent; transitions connect
+    states that are at most ``band`` apart.
     """
 
     order: NDArray[np.intp]
-    ahead: NDArray[np.float64]  # (n, n), of which a band is stored: where a state leads
-    exit_probability: NDArray[np.float64]  # (n,) chance to leave it for a later one
+    forward: NDArray[np.float64]  # (n, n) probabilities of moving on, of which a band is stored
+    exit_probability: NDArray[np.float64]  # (n,) to leave it for a later one
     band: int
 
     @staticmethod
-    def of(chain: csr_array, products: float) -> EliminationFactors | None:
-        """None if that takes too many ``products``, or if a probability vanishes."""
+    def factorise(chain: csr_array, max_products: float) -> EliminationFactors | None:
+        """None if that takes more than ``max_products``, or if a probability vanishes."""
         last = int(find_closed_classes(chain)[0][0])
-        factors = EliminationFactors._towards(last, chain, products)
+        factors = EliminationFactors._eliminate_towards(last, chain, max_products)
         if factors is None:
             return None
         shares = factors.stationary_distribution()
         if shares[last] >= REFERENCE_MIN_VISIT_SHARE * shares.max():
             return factors
-        # Between two visits of a state that is hardly ever visited, too much happens.
-        return EliminationFactors._towards(int(shares.argmax()), chain, products)
+        # Values relative to a rarely visited state would lose digits.
+        return EliminationFactors._eliminate_towards(int(shares.argmax()), chain, max_products)
 
     @staticmethod
-    def _towards(last: int, chain: csr_array, products: float) -> EliminationFactors | None:
+    def _eliminate_towards(
+        last: int, chain: csr_array, max_products: float
+    ) -> EliminationFactors | None:
         from scipy.sparse.csgraph import breadth_first_order
 
         n = int(chain.shape[0])  # type: ignore[index]
@@ -441,23 +445,23 @@ class EliminationFactors(NamedTuple):
         row = position[entries.row]
         column = position[entries.col]
         band = max(int(abs(row - column).max(initial=0)), 1)
-        if n * band * band > products:
+        if n * band * band > max_products:
             return None
         # Entry (i, j) of the band is at i (2 band + 1) + (j - i + band): a stride of 2 band.
         flat = np.zeros(n * (2 * band + 1) + 2 * band)
         flat[row * 2 * band + column + band] = entries.data
         item_bytes = flat.itemsize
-        ahead = as_strided(flat[band:], (n, n), (2 * band * item_bytes, item_bytes))
-        leaves = np.ones(n)
+        forward = as_strided(flat[band:], (n, n), (2 * band * item_bytes, item_bytes))
+        exit_probability = np.ones(n)
         for k in range(n - 1):
             after = slice(k + 1, min(k + band + 1, n))
-            chances = ahead[k, after]
-            leaves[k] = chances.sum()
-            if not leaves[k] > 0:
+            probabilities = forward[k, after]
+            exit_probability[k] = probabilities.sum()
+            if not exit_probability[k] > 0:
                 return None
-            chances /= leaves[k]
-            ahead[after, after] += np.multiply.outer(ahead[after, k], chances)
-        return EliminationFactors(order, ahead, leaves, band)
+            probabilities /= exit_probability[k]
+            forward[after, after] += np.multiply.outer(forward[after, k], probabilities)
+        return EliminationFactors(order, forward, exit_probability, band)
 
     def stationary_distribution(self) -> NDArray[np.float64]:
         """(n,) the shares of time in the long run, each to nearly all digits."""
@@ -465,7 +469,7 @@ class EliminationFactors(NamedTuple):
         shares = np.ones(n)
         for k in range(n - 2, -1, -1):
             after = slice(k + 1, min(k + self.band + 1, n))
-            shares[k] = self.ahead[after, k] @ shares[after] / self.exit_probability[k]
+            shares[k] = self.forward[after, k] @ shares[after] / self.exit_probability[k]
             if shares[k] > RESCALE_ABOVE:
                 shares[k:] /= shares[k]
         return self._in_state_order(shares / shares.sum())
@@ -479,19 +483,19 @@ class EliminationFactors(NamedTuple):
     def solve(self, reward: NDArray) -> tuple[NDArray[np.float64], float]:
         """(relative values, 0 in the last state; gain): h = reward - gain + P h."""
         n = len(self.order)
-        ahead = self.ahead
-        leaves = self.exit_probability
-        paid = reward[self.order]
-        time = np.ones(n)
+        forward = self.forward
+        exit_probability = self.exit_probability
+        total_reward = reward[self.order]
+        total_time = np.ones(n)
         for k in range(n - 1):
             after = slice(k + 1, min(k + self.band + 1, n))
-            visits = ahead[after, k] / leaves[k]
-            paid[after] += visits * paid[k]
-            time[after] += visits * time[k]
-        gain = paid[-1] / time[-1]
-        h = (paid - gain * time) / leaves
+            visits = forward[after, k] / exit_probability[k]
+            total_reward[after] += visits * total_reward[k]
+            total_time[after] += visits * total_time[k]
+        gain = total_reward[-1] / total_time[-1]
+        h = (total_reward - gain * total_time) / exit_probability
         h[-1] = 0.0
         for k in range(n - 2, -1, -1):
             after = slice(k + 1, min(k + self.band + 1, n))
-            h[k] += ahead[k, after] @ h[after]
+            h[k] += forward[k, after] @ h[after]
         return self._in_state_order(h), float(gain)

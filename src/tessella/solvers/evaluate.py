@@ -1,8 +1,8 @@
-"""evaluate(mdp, policy) -> Evaluation: what a given policy is worth, by the same loop as solving.
+"""evaluate(mdp, policy) -> Evaluation: policy evaluation, by the same loop as solving.
 
     V_pi = r_pi + discount P_pi V_pi,
 
-solved by Krylov corrections and enclosed by ``rounds``, with T_pi in place of T.
+solved by Krylov corrections and enclosed by ``iteration``, with T_pi in place of T.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
-from tessella.solvers.absorbing import bound_policy_absorption, set_zero_at
+from tessella.solvers.absorbing import bound_policy_absorption, zero_absorbing_states
 from tessella.solvers.backward_induction import evaluate_by_periods
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.loop import Callback, iterate
@@ -26,9 +26,9 @@ from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import SinglePrecision
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import Result, write_average
+from tessella.solvers.result import Result, format_average
 
-DOUBLE_FORCING = 1e-6  # share of the residual that a round in double precision may leave
+DOUBLE_FORCING = 1e-6  # share of the residual that an iteration in double precision may leave
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Evaluation(Result):
         sense = self.mdp.sense
         sweeps = counted(self.sweeps, "sweep")
         if self.gain is not None:
-            average = write_average(self.mdp, self)
+            average = format_average(self.mdp, self)
             kind = "Cost" if sense.is_cost else "Gain"
             return f"{kind} {subject}: {average}, {sweeps}, {self.status_text}"
         display_value = sense.display(self.value)
@@ -104,11 +104,13 @@ def evaluate(
         weights = start_distribution(mdp, start, checked_policy, plan)
         start_weights = weights.reshape(mdp.grid.shape)
     prepared = PreparedModel(plan, tol)
-    evaluation = evaluate_with(prepared, checked_policy, guess, callback=callback, partial=partial)
+    evaluation = evaluate_prepared(
+        prepared, checked_policy, guess, callback=callback, partial=partial
+    )
     return replace(evaluation, start=start_weights)
 
 
-def evaluate_with(
+def evaluate_prepared(
     prepared: PreparedModel,
     policy: Policy,
     guess: NDArray | None = None,
@@ -116,13 +118,13 @@ def evaluate_with(
     callback: Callback | None = None,
     partial: bool = False,
 ) -> Evaluation:
-    """The same for a prepared model, to its tolerance; its plan is one for policies."""
+    """Evaluate on a prepared model, to its tolerance; its plan must be one for policies."""
     mdp = prepared.mdp
     if guess is None and mdp.dynamics.n_periods is not None:
         guess = evaluate_by_periods(prepared, policy.table)
     if mdp.criterion.requires_absorption:
         prepared, absorbing = bound_policy_absorption(prepared, policy.table)
-        guess = set_zero_at(absorbing, guess)
+        guess = zero_absorbing_states(absorbing, guess)
     result = iterate(
         prepared,
         _choose_method(prepared.plan),

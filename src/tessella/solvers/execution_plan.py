@@ -1,9 +1,8 @@
 """plan(mdp) -> ExecutionPlan: how a model is solved, each choice with its reason.
 
-All routes are chosen here and nowhere else: whether rows are multiplied or stages are followed, by
-NumPy or by JAX, in which precision, by which method, with which kernels and on which devices, and
-how certificates and rules are worked out. Their numbers are in
-``thresholds``. ``solve``, ``evaluate``, ``occupancy``,
+All routes are chosen here and nowhere else: rows or stages, NumPy or JAX, the precision, the
+method, the kernels and the devices, and how certificates and rules are computed. The numbers behind
+the choices are in ``thresholds``. ``solve``, ``evaluate``, ``occupancy``,
 ``certify`` and ``compress`` follow a plan; ``plan.using(...)`` requests another route.
 """
 
@@ -122,23 +121,24 @@ class ExecutionPlan:
         """The dynamics as the solvers run them, prepared once."""
         dynamics = self.dynamics
         if self.devices:
-            return dynamics.prepare(self.devices, self._shard)
+            return dynamics.prepare(self.devices, self._build_sharded_model)
         if self.backend == "numpy":
-            t = self.thresholds
+            thresholds = self.thresholds
             return dynamics.prepare(
-                t, lambda: dynamics.numpy_model(lambda *of: choose_row_layout(t, *of))
+                thresholds,
+                lambda: dynamics.numpy_model(lambda *rows: choose_row_layout(thresholds, *rows)),
             )
         is_large = self.mdp.n_states > self.thresholds.vectorised_max_states
         by_period = dynamics.n_periods is not None and is_large
         options = CompileOptions(self.tiles, one_period_at_a_time=by_period)
         return dynamics.prepare(options, lambda: dynamics.compile_with(options))
 
-    def _shard(self) -> BackendModel:
+    def _build_sharded_model(self) -> BackendModel:
         from tessella.mdp.stages.sharded import build_sharded_backend
 
         dynamics = cast(Staged, self.mdp.dynamics)
         partition = partition_among_devices(dynamics, len(self.devices))
-        tiles = self.tiles_of_block(partition)
+        tiles = self.choose_block_tiles(partition)
         return build_sharded_backend(dynamics, partition, self.devices, tiles)
 
     @property
@@ -146,7 +146,7 @@ class ExecutionPlan:
         """Whether the model can be cut into blocks, for devices or for a certificate."""
         return _supports_sharding(self.mdp)
 
-    def tiles_of_block(self, partition: Partition) -> TileSizes | None:
+    def choose_block_tiles(self, partition: Partition) -> TileSizes | None:
         """How kernels cut one block of a partition."""
         if "tiles" in self.requests:
             return self.tiles
@@ -220,7 +220,7 @@ def make_plan(
     )
 
 
-Choice = tuple[str, str]  # what was chosen, and why
+ReasonedChoice = tuple[str, str]  # (choice, reason)
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,9 @@ class _Choices:
             "rule_evaluation": self._choose("rule_evaluation", self._choose_rule_evaluation),
         }
 
-    def _choose(self, name: str, choose: Callable[..., Choice], *arguments: Any) -> Choice:
+    def _choose(
+        self, name: str, choose: Callable[..., ReasonedChoice], *arguments: Any
+    ) -> ReasonedChoice:
         """What was requested under this name, or what ``choose`` returns."""
         requested = self.requests.get(name)
         return choose(*arguments) if requested is None else (requested, "requested")
@@ -322,7 +324,7 @@ class _Choices:
             return (), "one device runs this"
         return choose_devices(self.mdp, count, self.thresholds)
 
-    def _choose_representation(self, is_sharded: bool) -> Choice:
+    def _choose_representation(self, is_sharded: bool) -> ReasonedChoice:
         dynamics = self.mdp.dynamics
         if dynamics.is_table:
             return "rows", "the model is given as rows"
@@ -351,7 +353,7 @@ class _Choices:
             return "kernels that cut the grid are compiled"
         return None
 
-    def _choose_backend(self, representation: str) -> Choice:
+    def _choose_backend(self, representation: str) -> ReasonedChoice:
         if representation == "stages":
             return "jax", "stages are compiled"
         if self.reason_to_compile is not None:
@@ -368,7 +370,7 @@ class _Choices:
     ) -> tuple[Method, str]:
         """The method that ``solve`` takes by itself."""
         mdp = self.mdp
-        t = self.thresholds
+        thresholds = self.thresholds
         if mdp.dynamics.n_periods is not None:
             from tessella.solvers.backward_induction import BackwardInduction
 
@@ -377,42 +379,48 @@ class _Choices:
         if backend == "jax" and self._use_mixed_precision(representation):
             reason = f"{n}, discount {mdp.discount}: sweeps in single precision pay"
             return MixedPrecision(tol), reason
-        settings: dict[str, Any] = {"forcing": t.large_forcing}
+        settings: dict[str, Any] = {"forcing": thresholds.large_forcing}
         reason = f"{n}: rough evaluations by linear solvers pay"
-        if mdp.n_states <= t.small_max_states:
-            settings = {"forcing": t.small_forcing}
-            reason = f"{n}: few rounds, each with an accurate evaluation"
+        if mdp.n_states <= thresholds.small_max_states:
+            settings = {"forcing": thresholds.small_forcing}
+            reason = f"{n}: few iterations, each with an accurate evaluation"
         elif mdp.criterion.has_gain:
-            settings = {"forcing": t.average_forcing, "max_products": t.average_max_products}
+            settings = {
+                "forcing": thresholds.average_forcing,
+                "max_products": thresholds.average_max_products,
+            }
             reason = f"{n}, average: accurate evaluations once the policy has settled"
-        return InexactPolicyIteration(tol, thresholds=t.evaluation, **settings), reason
+        return InexactPolicyIteration(tol, thresholds=thresholds.evaluation, **settings), reason
 
     def _use_mixed_precision(self, representation: str) -> bool:
         mdp = self.mdp
-        t = self.thresholds
-        if mdp.n_states <= t.mixed_min_states or not mdp.criterion.is_discounted:
+        thresholds = self.thresholds
+        if mdp.n_states <= thresholds.mixed_min_states or not mdp.criterion.is_discounted:
             return False
-        if mdp.discount > t.mixed_max_discount:
+        if mdp.discount > thresholds.mixed_max_discount:
             return False
-        if mdp.n_states >= t.accelerator_min_states and is_on_accelerator():
+        if mdp.n_states >= thresholds.accelerator_min_states and is_on_accelerator():
             return True
         if not mdp.dynamics.has_stages or representation == "rows":
             return False
         dynamics = cast(Staged, mdp.dynamics)
-        return dynamics.sweep_products <= t.mixed_max_sweep_ratio * dynamics.policy_sweep_products
+        return (
+            dynamics.sweep_products
+            <= thresholds.mixed_max_sweep_ratio * dynamics.policy_sweep_products
+        )
 
-    def _choose_evaluation_precision(self, backend: str) -> Choice:
+    def _choose_evaluation_precision(self, backend: str) -> ReasonedChoice:
         mdp = self.mdp
-        t = self.thresholds
+        thresholds = self.thresholds
         if backend == "numpy":
             return "double", "NumPy gains little by single precision"
-        if mdp.n_states <= t.single_min_states:
+        if mdp.n_states <= thresholds.single_min_states:
             return "double", f"{mdp.n_states:,} states: double precision costs nothing"
-        if mdp.discount > t.single_max_discount:
+        if mdp.discount > thresholds.single_max_discount:
             return "double", f"{mdp.criterion}: single precision has too few digits"
         return "single", f"{mdp.n_states:,} states: corrections take half the time"
 
-    def _choose_preconditioner(self) -> Choice:
+    def _choose_preconditioner(self) -> ReasonedChoice:
         if not self.mdp.criterion.has_gain:
             return "none", "only averages use one"
         n = self.mdp.n_states
@@ -431,88 +439,90 @@ class _Choices:
             shape = partition_among_devices(dynamics, n_devices).block_shape(dynamics.shape)
         return choose_tiles(shape, self.thresholds)
 
-    def _choose_certificate_route(self) -> Choice:
+    def _choose_certificate_route(self) -> ReasonedChoice:
         return "whole", "it bounds every state and can be checked; blocks give figures alone"
 
-    def _choose_rule_evaluation(self) -> Choice:
-        t = self.thresholds
+    def _choose_rule_evaluation(self) -> ReasonedChoice:
+        thresholds = self.thresholds
         n = self.mdp.n_states
         entries = n * n * self.mdp.n_actions
-        if n <= t.dense_rules_max_states and entries <= t.dense_rules_max_entries:
+        if n <= thresholds.dense_rules_max_states and entries <= thresholds.dense_rules_max_entries:
             return "dense", f"{entries:,} entries: candidates share one inverse"
         return "iterative", f"{entries:,} entries would be dense rows"
 
 
-def choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
+def choose_representation(dynamics: Staged, thresholds: Thresholds) -> ReasonedChoice:
     """Rows or stages: a table that must be small, or was made and is. Kept for each threshold."""
-    return dynamics.prepare(("representation", t), lambda: _choose_representation(dynamics, t))
+    return dynamics.prepare(
+        ("representation", thresholds), lambda: _choose_representation(dynamics, thresholds)
+    )
 
 
-def _choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
+def _choose_representation(dynamics: Staged, thresholds: Thresholds) -> ReasonedChoice:
     states = f"{dynamics.context.grid.size:,} states"
-    if dynamics.max_row_entries <= t.rows_max_entries:
+    if dynamics.max_row_entries <= thresholds.rows_max_entries:
         return "rows", f"{states}, at most {dynamics.max_row_entries:,} entries"
-    is_heavy = dynamics.sweep_products >= t.heavy_sweep_products
-    max_entries = t.rows_max_entries
+    is_heavy = dynamics.sweep_products >= thresholds.heavy_sweep_products
+    max_entries = thresholds.rows_max_entries
     if is_heavy:
-        max_entries = min(dynamics.sweep_products, t.heavy_rows_max_entries)
-    if not _rows_are_affordable(dynamics, max_entries, t):
+        max_entries = min(dynamics.sweep_products, thresholds.heavy_rows_max_entries)
+    if not _rows_are_quick_to_build(dynamics, max_entries, thresholds):
         return "stages", f"{states}: their rows would be too many to make"
-    estimate = dynamics.estimate_row_entries(t.sampled_states, t.sampled_actions)
+    estimate = dynamics.estimate_row_entries(thresholds.sampled_states, thresholds.sampled_actions)
     if estimate > max_entries:
         return "stages", f"{states}, about {estimate:,} entries"
-    rows = dynamics.as_rows(t.entry_estimate_slack * max_entries)
+    rows = dynamics.as_rows(thresholds.entry_estimate_slack * max_entries)
     if rows is None:
         return "stages", f"{states}: rows turned out longer than estimated"
     return "rows", f"{states}, {rows.rows.nnz:,} entries, fewer than products through stages"
 
 
-def _rows_are_affordable(dynamics: Staged, max_entries: int, t: Thresholds) -> bool:
-    """Whether looking for its rows takes little time and memory, however long they are."""
-    each = dynamics.stage_outcomes
-    shortest = dynamics.context.grid.size * dynamics.n_actions * t.row_min_entries
+def _rows_are_quick_to_build(dynamics: Staged, max_entries: int, thresholds: Thresholds) -> bool:
+    """Whether building the rows takes little time and memory, however long they are."""
+    outcomes = dynamics.stage_outcomes
+    min_entries = dynamics.context.grid.size * dynamics.n_actions * thresholds.row_min_entries
     return (
-        shortest <= max_entries
-        and max(each) <= t.stage_max_outcomes
-        and sum(each) * dynamics.n_actions <= t.period_max_outcomes
+        min_entries <= max_entries
+        and max(outcomes) <= thresholds.stage_max_outcomes
+        and sum(outcomes) * dynamics.n_actions <= thresholds.period_max_outcomes
     )
 
 
-def choose_period_representation(dynamics: Dynamics, t: Thresholds) -> Choice:
+def choose_period_representation(dynamics: Dynamics, thresholds: Thresholds) -> ReasonedChoice:
     """Rows where every period is a table, or few enough numbers to be made into one."""
     staged = [cast(Staged, period) for period in dynamics.distinct_periods if period.has_stages]
     # A table may be held as dense.
     n_cells = math.prod(dynamics.period_shape) ** 2 * dynamics.n_actions
-    cells = min(n_cells, t.dense_rows_max_entries)
+    cells = min(n_cells, thresholds.dense_rows_max_entries)
     entries = sum(max(period.max_row_entries, cells) for period in staged)
     n_periods = len(dynamics.distinct_periods)
     count = "1 distinct period" if n_periods == 1 else f"{n_periods:,} distinct periods"
-    if entries > t.period_rows_max_entries:
+    if entries > thresholds.period_rows_max_entries:
         return "stages", f"{count}, up to {entries:,} entries"
-    if any(choose_representation(period, t)[0] == "stages" for period in staged):
+    if any(choose_representation(period, thresholds)[0] == "stages" for period in staged):
         return "stages", f"{count}, of which some are large"
     return "rows", f"{count}, at most {entries:,} entries"
 
 
-def choose_row_layout(t: Thresholds, rows: Any, n_pairs: int) -> RowLayout:
+def choose_row_layout(thresholds: Thresholds, rows: Any, n_pairs: int) -> RowLayout:
     """How NumPy holds these sparse rows (U, S) of so many pairs of states and actions."""
     entries = rows.nnz
     cells = rows.shape[0] * rows.shape[1]
-    is_dense = cells <= max(t.dense_rows_max_entries, entries / DENSE_MIN_SHARE)
-    cheap = max(t.cheap_sweep_max_entries, t.short_row_entries * n_pairs)
+    is_dense = cells <= max(thresholds.dense_rows_max_entries, entries / DENSE_MIN_SHARE)
+    cheap = max(thresholds.cheap_sweep_max_entries, thresholds.short_row_entries * n_pairs)
     return RowLayout(
         dense=is_dense,
-        sweeps_are_cheap=n_pairs <= t.all_actions_max_pairs and entries <= cheap,
-        solves_iteratively=not is_dense and entries >= t.long_row_entries * rows.shape[0],
-        iterations_max_steps=t.iterations_max_steps,
-        dense_solve_max_states=t.dense_solve_max_states,
+        sweeps_are_cheap=n_pairs <= thresholds.all_actions_max_pairs and entries <= cheap,
+        solves_iteratively=not is_dense and entries >= thresholds.long_row_entries * rows.shape[0],
+        iterations_max_steps=thresholds.iterations_max_steps,
+        dense_solve_max_states=thresholds.dense_solve_max_states,
     )
 
 
-def choose_tiles(shape: tuple[int, ...], t: Thresholds) -> tuple[TileSizes | None, str]:
+def choose_tiles(shape: tuple[int, ...], thresholds: Thresholds) -> tuple[TileSizes | None, str]:
     """How kernels cut a grid of this shape on the present device; None where plain forms do."""
     states = math.prod(shape)
-    if states < t.tiled_min_states:
+    if states < thresholds.tiled_min_states:
         return None, f"{states:,} states: plain forms are enough"
     if states > TILED_MAX_STATES or shape[-1] < TILED_MIN_LAST_AXIS:
         return None, f"the grid's shape {shape} makes poor tiles"
@@ -523,13 +533,15 @@ def choose_tiles(shape: tuple[int, ...], t: Thresholds) -> tuple[TileSizes | Non
     return TileSizes(), f"{states:,} states on an accelerator"
 
 
-def choose_devices(mdp: MDP, count: int | None, t: Thresholds) -> tuple[tuple[Any, ...], str]:
+def choose_devices(
+    mdp: MDP, count: int | None, thresholds: Thresholds
+) -> tuple[tuple[Any, ...], str]:
     """The devices that share a model; none where one does all of it.
 
     Without a ``count`` it is all accelerators, for a large model that can be cut among them.
     """
     if count is None:
-        if mdp.n_states < t.accelerator_min_states:
+        if mdp.n_states < thresholds.accelerator_min_states:
             return (), f"{mdp.n_states:,} states: one device is enough"
         return _find_accelerators(mdp)
     require_whole("devices", count, 1)

@@ -1,20 +1,21 @@
-"""How long it takes to reach certain states, at most: what values without a discount rest on.
+"""Bounds on hitting times, from which the bounds of undiscounted values follow.
 
 Let w >= 1 + P_a w~ for all actions a of a set A(s), with w~ the same as w but 0 in the states to be
 reached. Then no policy that keeps to A needs more than w(s) periods, in expectation, from s to one
 of them. From any trial w with  1 + P_a w~ <= w + rho,  rho < 1,  such a bound is w / (1 - rho).
 
-For averages it is one reference state. If h solves g + h = T h up to a residual r, with all actions
-near the best in A, and g', h' solve it exactly when only actions of A are allowed, then, both taken
-as 0 in the reference,
+For averages the target is one reference state. If h solves g + h = T h up to a residual r, with all
+near-optimal actions in A, and g', h' solve it exactly when only actions of A are allowed, then,
+with both 0 in the reference state,
 
     |h - h'| <= r w,      |q(s, a) - q'(s, a)| <= r max w.
 
 Actions outside of A that are worse than the best by more than twice that (and rounding) are worse
 at h' too; so h' and g' solve it with all actions allowed, and h' is the relative value.
 
-For total rewards it is the end, where values are 0 and there is no g. A policy that leaves A for
-ever loses for ever, and one that keeps to A ends, so h' is the best total reward.
+For total rewards the targets are the absorbing states, where values are 0 and there is no g. A
+policy that leaves A for ever loses for ever, and one that keeps to A ends, so h' is the best total
+reward.
 """
 
 from __future__ import annotations
@@ -30,29 +31,29 @@ from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, RowSumBounds
-from tessella.solvers.bounds import compute_tie
+from tessella.solvers.bounds import compute_tie_tolerance
 from tessella.solvers.elimination import (
     EvaluatedPolicy,
     FeasibleRows,
-    factorise_until,
+    factorise_hitting_system,
     rows_are_affordable,
 )
 from tessella.solvers.operators import ModelData, Operators, max_abs
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import Precision
+from tessella.solvers.result import ValueAccuracy
 
 HITTING_SWEEPS_PER_CALL = 50  # sweeps of a trial w in one compiled call
 HITTING_MAX_CALLS = 40  # compiled calls, at most
-TRIAL_MAX_RESIDUAL = 0.5  # rho at which a trial will do
+TRIAL_MAX_RESIDUAL = 0.5  # rho at which a trial is accepted
 FIRST_ATTEMPT_PRODUCTS = 20  # steps of BiCGSTAB in the first attempt, at most
 ATTEMPT_GROWTH_FACTOR = 5  # steps of an attempt, in those of the one before
 MAX_ATTEMPTS = 3  # attempts
 ATTEMPT_RELATIVE_TOLERANCE = 1e-6  # share of the right side that an attempt may leave
-TIE_WIDENING_FACTOR = 4.0  # a set A that was too small is widened to this multiple of its need
+TIE_WIDENING_FACTOR = 4.0  # a set A that was too small is widened to this multiple of the need
 MAX_WIDENINGS = 6  # times that it is widened, at most
 
 
-class TimeProblem(NamedTuple):
+class HittingTimeProblem(NamedTuple):
     """Times to ``targets``, for actions within ``tie_width`` of the best at h or for a policy."""
 
     data: ModelData
@@ -65,7 +66,7 @@ class TimeProblem(NamedTuple):
 @in_float64
 def bound_relative_error(
     prepared: PreparedModel, value: NDArray, policy: NDArray, bound: float
-) -> Precision:
+) -> ValueAccuracy:
     """The error of relative values ``value``, whose gain is known within ``bound``."""
     arrays = np.asarray(value, dtype=float), np.asarray(policy, np.int32)
     h, actions = to_backend(prepared.backend, arrays)
@@ -73,17 +74,17 @@ def bound_relative_error(
     eta = float(_compute_rounding(prepared.backend, prepared.data, h))
     residual = 2 * bound + 2 * eta
     reference = _mark_most_visited(prepared.backend, data, actions)
-    problem = TimeProblem(data, h, np.float64(0), actions, reference)
-    hitting_time, tie = _bound_near_optimal_time(prepared, problem, residual, eta)
+    problem = HittingTimeProblem(data, h, np.float64(0), actions, reference)
+    hitting_time, tie_tolerance = _bound_near_optimal_time(prepared, problem, residual, eta)
     # Twice: from 0 in the reference to 0 in the first state.
-    return Precision(2 * residual * hitting_time, tie)
+    return ValueAccuracy(2 * residual * hitting_time, tie_tolerance)
 
 
 @in_float64
 def bound_absorption_time(
     prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray, residual: float
 ) -> float:
-    """Bound on the expected periods to the end for all policies that could be best.
+    """Bound on the expected periods to the end for all policies that may be optimal.
 
     ``value`` has a residual of at most ``residual``; inf where some such policy may never end.
     """
@@ -93,23 +94,23 @@ def bound_absorption_time(
 
 def _make_absorption_problem(
     prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray
-) -> tuple[TimeProblem, float]:
+) -> tuple[HittingTimeProblem, float]:
     """(times to the end, rounding of a backup of ``value``)."""
     arrays = value, np.asarray(policy, np.int32), absorbing
     v, actions, targets = to_backend(prepared.backend, arrays)
     eta = float(_compute_rounding(prepared.backend, prepared.data, v))
-    return TimeProblem(prepared.data, v, np.float64(0), actions, targets), eta
+    return HittingTimeProblem(prepared.data, v, np.float64(0), actions, targets), eta
 
 
 def _bound_near_optimal_time(
-    prepared: PreparedModel, problem: TimeProblem, residual: float, eta: float
+    prepared: PreparedModel, problem: HittingTimeProblem, residual: float, eta: float
 ) -> tuple[float, float]:
-    """(largest w, tie) for all actions that the error r w leaves within reach of the best."""
+    """(largest w, tie tolerance) for all actions that may be best, given the error r w."""
     tie_width = 4 * eta
     for _ in range(MAX_WIDENINGS):
         widened = problem._replace(tie_width=np.float64(tie_width))
         hitting_time = float(_bound_times(prepared, widened, True).max())
-        required_width = compute_tie(residual * hitting_time, eta)
+        required_width = compute_tie_tolerance(residual * hitting_time, eta)
         if required_width <= tie_width or not np.isfinite(required_width):
             return hitting_time, required_width
         tie_width = TIE_WIDENING_FACTOR * required_width
@@ -129,12 +130,12 @@ def bound_policy_hitting_time(
     else:
         targets = to_backend(backend, absorbing)
     zeros = to_backend(backend, np.zeros(prepared.mdp.grid.shape))
-    problem = TimeProblem(data, zeros, np.float64(0), actions, targets)
+    problem = HittingTimeProblem(data, zeros, np.float64(0), actions, targets)
     return float(_bound_times(prepared, problem, False).max())
 
 
 @in_float64
-def bound_absorption_times(
+def bound_absorption_times_by_state(
     prepared: PreparedModel,
     absorbing: NDArray,
     value: NDArray,
@@ -142,7 +143,7 @@ def bound_absorption_times(
     step: float,
     evaluates_policy: bool,
 ) -> NDArray[np.float64]:
-    """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make the best.
+    """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make optimal.
 
     If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
     """
@@ -159,22 +160,24 @@ def bound_absorption_times(
     return np.full(value.shape, np.inf)
 
 
-def _bound_times(prepared: PreparedModel, problem: TimeProblem, several: bool):
-    """(grid) w, for ``several`` actions near the best, or for a policy's own."""
-    w = _refine_trial(prepared, problem, several, _make_first_trial(prepared.backend, problem))
+def _bound_times(prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool):
+    """(grid) w, for all near-optimal actions if ``is_near_optimal``, else for the policy's own."""
+    w = _refine_trial(
+        prepared, problem, is_near_optimal, _make_first_trial(prepared.backend, problem)
+    )
     direct = prepared.mdp.criterion.requires_absorption and rows_are_affordable(prepared.mdp)
     if not direct or np.isfinite(w).all():
         return w
-    trial = _solve_longest_times(prepared, problem, several)
+    trial = _solve_max_hitting_times(prepared, problem, is_near_optimal)
     if trial is None:
         return w
-    return _refine_trial(prepared, problem, several, to_backend(prepared.backend, trial))
+    return _refine_trial(prepared, problem, is_near_optimal, to_backend(prepared.backend, trial))
 
 
-def _refine_trial(prepared: PreparedModel, problem: TimeProblem, several: bool, w):
-    """(grid) a bound from sweeps of the trial ``w``; inf where they do not get there."""
+def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool, w):
+    """(grid) a bound from sweeps of the trial ``w``; inf where none is reached."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(prepared.backend, several, problem, w)
+        w, rho = _sweep_trial(prepared.backend, is_near_optimal, problem, w)
         largest = float(w.max())
         rho = float(rho) + EPS * (prepared.dynamics.rounding.terms + 8) * largest
         row_error = prepared.dynamics.rounding.as_given.rows
@@ -186,22 +189,22 @@ def _refine_trial(prepared: PreparedModel, problem: TimeProblem, several: bool, 
     return np.full(prepared.mdp.grid.shape, np.inf)
 
 
-def _solve_longest_times(
-    prepared: PreparedModel, problem: TimeProblem, several: bool
+def _solve_max_hitting_times(
+    prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool
 ) -> NDArray[np.float64] | None:
     """(grid) w by policy iteration, each policy by a sparse LU; None where one never ends.
 
     A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
     """
-    rows = FeasibleRows.feasible(prepared.mdp)
-    is_allowed = np.asarray(_mark_allowed(prepared.backend, several, problem))
+    rows = FeasibleRows.from_model(prepared.mdp)
+    is_allowed = np.asarray(_mark_allowed(prepared.backend, is_near_optimal, problem))
     is_allowed = is_allowed.reshape(prepared.mdp.n_actions, -1)[rows.action, rows.state]
     actions = np.asarray(problem.policy).ravel()
-    w = find_longest_times(rows, is_allowed, actions, np.asarray(problem.targets).ravel())
+    w = find_max_hitting_times(rows, is_allowed, actions, np.asarray(problem.targets).ravel())
     return None if w is None else w.reshape(prepared.mdp.grid.shape)
 
 
-def find_longest_times(
+def find_max_hitting_times(
     rows: FeasibleRows, is_allowed: NDArray, actions: NDArray, targets: NDArray
 ) -> NDArray[np.float64] | None:
     """(S,) the longest expected times to ``targets`` with ``is_allowed`` (K,) actions, roughly.
@@ -212,13 +215,13 @@ def find_longest_times(
     actions = rows.improve(actions, np.where(is_allowed, 0.0, -np.inf), slack)  # to allowed ones
 
     def evaluate(actions: NDArray) -> EvaluatedPolicy | None:
-        factors = factorise_until(rows.of_policy(actions).rows, targets)
+        factors = factorise_hitting_system(rows.select_policy(actions).matrix, targets)
         if factors is None:
             return None
         w = factors.solve(np.ones(rows.n_states))
         if not (w >= 0).all():  # no times: the system is singular but for rounding
             return None
-        residuals = 1 + rows.rows @ np.where(targets, 0.0, w) - w[rows.state]
+        residuals = 1 + rows.matrix @ np.where(targets, 0.0, w) - w[rows.state]
         return EvaluatedPolicy(w, np.where(is_allowed, residuals, -np.inf), slack)
 
     longest = rows.iterate_policies(actions, evaluate)
@@ -226,7 +229,7 @@ def find_longest_times(
 
 
 def compute_row_sum_error(row_sums: RowSumBounds) -> float:
-    """How far rounding may have put a row sum off; a process that ends is there the sooner."""
+    """How far rounding may have moved a row sum; a process that may end only ends sooner."""
     return (
         row_sums.deviation if row_sums.deviation < ENDING_MIN_DEFICIT else max(row_sums.excess, 0.0)
     )
@@ -248,8 +251,8 @@ def _mark_most_visited(backend, data: ModelData, policy):
 def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
     """x with system(x) near ``rhs``, from x = rhs on.
 
-    BiCGSTAB may lose its way after some products, or break down; so it begins anew from the best
-    point so far, each time for longer, and what does not help is not taken.
+    BiCGSTAB may diverge after some products, or break down; so it is restarted from the best point
+    so far, with a growing limit, and steps that do not reduce the residual are discarded.
     """
     xp = array_namespace(rhs)
 
@@ -264,7 +267,7 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
             preconditioner=preconditioner,
         )
         better = abs(rhs - system(x + step)).sum() < abs(residual).sum()
-        # What is not a number is not better.
+        # NaN compares as not better.
         return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(better, x + step, x)
 
     return xp.repeat(MAX_ATTEMPTS, attempt, (FIRST_ATTEMPT_PRODUCTS, rhs))[1]
@@ -274,12 +277,12 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
 def _compute_rounding(backend, data: ModelData, value):
     operators = Operators(backend, data)
     v, shift = operators.criterion.split_shift(value)
-    return operators.rounding(v, shift) + EPS * max_abs(v)
+    return operators.bound_rounding(v, shift) + EPS * max_abs(v)
 
 
 @compile_per_shape("backend")
-def _make_first_trial(backend, problem: TimeProblem):
-    """The expected time under one policy, roughly; 1 where that cannot be."""
+def _make_first_trial(backend, problem: HittingTimeProblem):
+    """Roughly the expected time under one policy; 1 where the solve fails."""
     operators = Operators(backend, problem.data)
 
     def system(w):
@@ -292,12 +295,12 @@ def _make_first_trial(backend, problem: TimeProblem):
     return xp.where((w > 0).all(), w, ones)
 
 
-@compile_per_shape("backend", "several")
-def _sweep_trial(backend, several: bool, problem: TimeProblem, w):
+@compile_per_shape("backend", "is_near_optimal")
+def _sweep_trial(backend, is_near_optimal: bool, problem: HittingTimeProblem, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest increase in the last)."""
     xp = array_namespace(w)
     arrays = problem.data.arrays
-    is_allowed = _find_allowed(backend, several, problem)
+    is_allowed = _find_allowed(backend, is_near_optimal, problem)
 
     def sweep(w):
         shared = backend.shared_backup(arrays, _zero_at_targets(w, problem.targets), False)
@@ -312,16 +315,20 @@ def _sweep_trial(backend, several: bool, problem: TimeProblem, w):
     return w, (sweep(w) - w).max()
 
 
-@compile_per_shape("backend", "several")
-def _mark_allowed(backend, several: bool, problem: TimeProblem):
+@compile_per_shape("backend", "is_near_optimal")
+def _mark_allowed(backend, is_near_optimal: bool, problem: HittingTimeProblem):
     """(A, grid) whether an action is one of those whose times are bounded."""
     xp = array_namespace(problem.h)
-    return xp.map_items(_find_allowed(backend, several, problem), xp.arange(backend.n_actions))
+    return xp.map_items(
+        _find_allowed(backend, is_near_optimal, problem), xp.arange(backend.n_actions)
+    )
 
 
-def _find_allowed(backend: Any, several: bool, problem: TimeProblem) -> Callable[[Any], Any]:
+def _find_allowed(
+    backend: Any, is_near_optimal: bool, problem: HittingTimeProblem
+) -> Callable[[Any], Any]:
     """action -> (grid) whether it is within ``tie_width`` of the best, or the policy's own."""
-    if not several:
+    if not is_near_optimal:
         return lambda action: problem.policy == action
     operators = Operators(backend, problem.data)
     h = problem.h

@@ -1,9 +1,9 @@
-"""Models that fill a device: value iteration in place, one block after the other.
+"""Value iteration in place, block by block, for models that fill a device.
 
-    v <- T v    on the first block, then on the next with what the first has now, and so on.
+    v <- T v    on the first block, then on the next with the new values of the first, and so on.
 
-One array of values is all that a sweep needs beside a block, in place of five or six. Sweeps in
-place contract as plain ones do. The bound comes from a round that writes nothing: with d = T v - v
+A sweep needs one array of values and a block, instead of five or six arrays. Sweeps in
+place contract as plain ones do. The bound comes from a pass that writes nothing: with d = T v - v
 between ``low`` and ``high``, and c the discount,
 
     low / (1 - c) <= V* - v <= high / (1 - c),
@@ -34,13 +34,13 @@ from tessella.mdp.stages.stage import expectation_subscripts
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import PartitionedModel
-from tessella.solvers.bounds import Decision, compute_tie, compute_tie_width, rank_actions
+from tessella.solvers.bounds import Decision, compute_tie_tolerance, compute_tie_width, rank_actions
+from tessella.solvers.iteration import FLOOR_REACHED_FACTOR
 from tessella.solvers.loop import Callback, Progress
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import History, Result, end_run, find_status
-from tessella.solvers.rounds import FLOOR_REACHED_FACTOR
+from tessella.solvers.result import History, Result, find_status, make_run_result
 
 SWEEPS_PER_CHECK = 16  # sweeps between two computations of the bound
 
@@ -85,7 +85,7 @@ class InPlace(Method):
 
 @dataclass(frozen=True)
 class ResidualBounds:
-    """What a pass over all blocks finds."""
+    """Bounds over all states, from one pass over the blocks."""
 
     low: float  # T v - v is at least this ...
     high: float  # ... and at most this
@@ -120,7 +120,7 @@ class InPlaceSweeper(PartitionedModel):
         low, high, size = np.array(jax.device_get(block_bounds)).T
         return ResidualBounds(float(low.min()), float(high.max()), float(size.max()))
 
-    def move(self, center: float) -> None:
+    def shift_values(self, center: float) -> None:
         self.value = _shift_values(self.value, np.float64(center))
 
     @in_float64
@@ -141,7 +141,7 @@ class InPlaceSweeper(PartitionedModel):
 
 
 class BlockwiseArray:
-    """An array over the grid that is made block by block, of those that are read."""
+    """An array over the grid that computes only the blocks that are read."""
 
     def __init__(
         self, sweeper: InPlaceSweeper, dtype: Any, make_block: Callable[[Block], NDArray]
@@ -254,22 +254,22 @@ def iterate_in_place(
         if callback is not None:
             with in_callers_setting():
                 stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
-        at_floor = not bound > FLOOR_REACHED_FACTOR * float(_floor_of(prepared, eta))
+        at_floor = not bound > FLOOR_REACHED_FACTOR * float(_compute_rounding_floor(prepared, eta))
         if bound <= tol or at_floor or stopped or len(bounds) >= method.max_sweeps:
             break
-    sweeper.move(center)
+    sweeper.shift_values(center)
     changed = np.zeros(len(bounds), dtype=np.int64)
     history = History(np.array(bounds), changed, np.array(seconds))
     return _make_result(sweeper, method, (bound, eta, tol), history, stopped, partial)
 
 
-def _floor_of(prepared: PreparedModel, eta: float) -> float:
-    """What rounding alone leaves of the bound."""
+def _compute_rounding_floor(prepared: PreparedModel, eta: float) -> float:
+    """The part of the bound that is due to rounding alone."""
     return float(prepared.build_data(None, None).criterion.bound_error(eta))
 
 
 def build_in_place_sweep(prepared: PreparedModel, partition: Partition) -> Callable[[int], None]:
-    """So many sweeps in place from where the last ended: for timing them."""
+    """A function that runs ``count`` more sweeps in place: for timing them."""
 
     @in_float64
     def sweep(count: int) -> None:
@@ -284,12 +284,12 @@ def build_in_place_sweep(prepared: PreparedModel, partition: Partition) -> Calla
 def _enclose_values(
     prepared: PreparedModel, residual_bounds: ResidualBounds
 ) -> tuple[float, float, float]:
-    """(what values are moved by, bound on their error then, rounding of a backup)."""
+    """(shift of the values, bound on their error after it, rounding of a backup)."""
     data = prepared.build_data(None, None)
     mdp = prepared.mdp
     center = (residual_bounds.low + residual_bounds.high) / 2 / (1 - mdp.discount)
     max_value = residual_bounds.max_value + abs(center)
-    rounding = float(Operators(_EMPTY_BACKEND, data).rounding(np.array([max_value]), 0.0))
+    rounding = float(Operators(_EMPTY_BACKEND, data).bound_rounding(np.array([max_value]), 0.0))
     eta = rounding + 4 * EPS * max_value
     # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
     row_sum_error = abs(center) * mdp.discount * prepared.row_sum_bounds.deviation
@@ -307,11 +307,11 @@ def _make_result(
 ) -> tuple[Result, Decision]:
     bound, eta, tol = accuracy
     data = sweeper.prepared.build_data(None, None)
-    tie = compute_tie(float(data.criterion.contraction_factor) * bound, eta)
-    tie_width = float(compute_tie_width(data, tie, eta))
-    at_floor = bound <= FLOOR_REACHED_FACTOR * _floor_of(sweeper.prepared, eta)
+    tie_tolerance = compute_tie_tolerance(float(data.criterion.contraction_factor) * bound, eta)
+    tie_width = float(compute_tie_width(data, tie_tolerance, eta))
+    at_floor = bound <= FLOOR_REACHED_FACTOR * _compute_rounding_floor(sweeper.prepared, eta)
     value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_values)
-    result = end_run(
+    result = make_run_result(
         find_status(bound, tol, at_floor=at_floor, is_stopped=stopped),
         value,
         bound,
@@ -326,7 +326,7 @@ def _make_result(
 
     policy = BlockwiseArray(sweeper, np.int32, lambda block: decide(block)[0])
     margin = BlockwiseArray(sweeper, np.float64, lambda block: decide(block)[1])
-    return result, Decision(margin, policy, tie)
+    return result, Decision(margin, policy, tie_tolerance)
 
 
 _EMPTY_BACKEND = StageBackend((), 0)

@@ -1,4 +1,4 @@
-"""Linear programming: the optimum by a route that shares nothing with the sweeps.
+"""Linear programming: the optimum by a route that is independent of sweeps.
 
     minimise  sum_s V(s)   subject to   V(s) - discount sum_s' P(s'|s,a) V(s') >= r(s, a).
 
@@ -20,7 +20,7 @@ from tessella.errors import ArgumentError, NotConverged, require_whole
 from tessella.mdp.model import MDP
 from tessella.solvers.method import Method
 
-# Without a tolerance, it must be right to so much of the largest value.
+# Without a tolerance: the error bound to be reached, relative to the largest value.
 LP_RELATIVE_TOLERANCE = 1e-9
 
 
@@ -28,7 +28,7 @@ LP_RELATIVE_TOLERANCE = 1e-9
 class LinearProgramming(Method):
     """The optimum by HiGHS; for models small enough to be written as sparse matrices.
 
-    Its answer is enclosed by one evaluation, and changed by nothing.
+    Its result is enclosed by one backup and not improved further.
     """
 
     requires_jax = False

@@ -1,7 +1,7 @@
-"""Iterating a method: what checks, times, watches and reports; ``rounds`` compute.
+"""The loop around ``iteration``: it measures progress, reports it and decides when a run ends.
 
-A run goes in batches of rounds. Between two of them it may get help: a direct solve or a new coarse
-correction where rounds bring little, elimination of states where an average is not known well.
+A run consists of batches of iterations. Where the bound hardly falls, a direct solve or a new
+coarse correction helps between two batches; where a gain is known poorly, elimination of states.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.compilation import in_callers_setting, in_float64
-from tessella.solvers import rounds
+from tessella.solvers import iteration
 from tessella.solvers.elimination import EliminationResult, eliminate_states
 from tessella.solvers.method import Method
 from tessella.solvers.operators import (
@@ -31,17 +31,17 @@ from tessella.solvers.result import (
     History,
     Result,
     Status,
-    end_run,
     find_status,
+    make_run_result,
 )
 
-# Stalled: the bound fell by less than half in 8 rounds. Stuck: by less than 10 % in 200.
+# Stalled: the bound fell by less than half in 8 iterations. Stuck: by less than 10 % in 200.
 STALL_REDUCTION = 0.5  # share of the earlier bound
-STALL_WINDOW_ROUNDS = 8  # rounds; also those of one compiled call of a method of linear systems
+STALL_WINDOW_ITERATIONS = 8  # also the batch size of methods that solve linear systems
 STUCK_REDUCTION = 0.9  # share of the earlier bound
-STUCK_WINDOW_ROUNDS = 200  # rounds
+STUCK_WINDOW_ITERATIONS = 200
 SWEEPS_PER_CALL = 256  # sweeps in one compiled call
-ETA_WINDOW_ROUNDS = 16  # rounds that tell how long the rest takes
+ETA_WINDOW_ITERATIONS = 16  # from these the remaining seconds are estimated
 SHARP_GAIN_FRACTION = 1e-9  # of the gain: one that is known less well is sought by elimination
 USEFUL_REWARD_FRACTION = 1e-6  # of the largest reward: a gain known less well has not converged
 
@@ -54,7 +54,7 @@ class Progress:
     bound: float
     changed: int
     seconds: float
-    left: float | None = None  # seconds, at the pace of the last rounds; None where none is known
+    left: float | None = None  # seconds, at the pace of the last iterations; None if unknown
 
 
 Callback = Callable[[Progress], object]
@@ -80,7 +80,7 @@ def iterate(
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     guess, previous = resumed or (guess, None)
     log = RunLog(callback, previous)
-    state = rounds.make_initial_state(prepared, guess, policy)
+    state = iteration.make_initial_state(prepared, guess, policy)
     run = _Run(prepared, method, policy is not None, prepared.data, state, log, checkpoint_writer)
     run.start(was_resumed=resumed is not None)
     while not run.is_over:
@@ -90,39 +90,39 @@ def iterate(
 
 @dataclass
 class _Run:
-    """One run of a method: where it is, how it went, and the help that it gets."""
+    """One run of a method: its state, its history, and the help that it gets."""
 
     prepared: PreparedModel
     method: Method
     evaluates_policy: bool  # whether a policy is evaluated, and no optimum is sought
     data: ModelData
-    state: rounds.IterationState
+    state: iteration.IterationState
     log: RunLog
     checkpoint_writer: CheckpointWriter | None
     is_over: bool = False
-    eliminated: EliminationResult | None = None  # what elimination found, better than the rounds
+    elimination_result: EliminationResult | None = None  # if better than the iterations
     elimination_tried: bool = False
     # Once a direct solve has helped, every policy is evaluated so while policies improve.
-    use_direct_solve: bool = False
+    uses_direct_solve: bool = False
 
     @property
     def uses_coarse_correction(self) -> bool:
         return self.method.solves_linear_systems and self.prepared.needs_coarse_correction
 
     @property
-    def was_interrupted(self) -> bool:
-        return self.log.stopped or len(self.log) >= self.method.max_sweeps
+    def must_stop(self) -> bool:
+        return self.log.is_stopped or len(self.log) >= self.method.max_sweeps
 
     def start(self, was_resumed: bool) -> None:
-        """Evaluate the first point, where its greedy policy must be known before the first round.
+        """Back up the first point, where its greedy policy is needed before the first iteration.
 
-        By NumPy one more function costs nothing.
+        With NumPy this compiles nothing.
         """
         solves_systems = self.method.solves_linear_systems
         by_numpy = solves_systems and self.prepared.is_numpy and not self.evaluates_policy
         if not (self.uses_coarse_correction or by_numpy or was_resumed):
             return
-        self.state = rounds.evaluate_first_point(
+        self.state = iteration.enclose_first_point(
             self.prepared.backend, self.evaluates_policy, self.data, self.state
         )
         target = compute_target(self.data, self.state.floor)
@@ -130,21 +130,21 @@ class _Run:
         if not self.uses_coarse_correction:
             return
         if self.prepared.is_numpy:
-            self.eliminated = eliminate_states(
-                self.prepared, self.state, self.evaluates_policy, early=True
+            self.elimination_result = eliminate_states(
+                self.prepared, self.state, self.evaluates_policy, before_iterations=True
             )
-            self.is_over = self.eliminated is not None
+            self.is_over = self.elimination_result is not None
         if not self.is_over:
             self.data = self.prepared.build_policy_data(self.state.policy)
 
     def advance(self) -> None:
-        """A batch of rounds, and what follows from it."""
-        is_finished = self._run_batch()
-        is_done = is_finished or self._has_stagnated()
-        self.is_over = is_done or self.was_interrupted
+        """Run a batch of iterations, and decide what comes next."""
+        reached_target = self._run_batch()
+        is_done = reached_target or self._has_stagnated()
+        self.is_over = is_done or self.must_stop
         if self._should_eliminate(is_done):
             self._improve_by_elimination()
-        if self.eliminated is not None:
+        if self.elimination_result is not None:
             self.is_over = True
             return
         self._write_checkpoint()
@@ -156,36 +156,39 @@ class _Run:
             check_recurrent_classes(self.prepared.mdp, actions, self.evaluates_policy)
 
     def _run_batch(self) -> bool:
-        """Some rounds; returns whether they reached the target."""
-        chunk = STALL_WINDOW_ROUNDS if self.method.solves_linear_systems else SWEEPS_PER_CALL
-        batch = self._run_rounds(chunk, self.data, self._limit_rounds(chunk))
+        """Run a batch of iterations; return whether they reached the target."""
+        batch_size = (
+            STALL_WINDOW_ITERATIONS if self.method.solves_linear_systems else SWEEPS_PER_CALL
+        )
+        batch = self._run_iterations(batch_size, self.data, self._limit_iterations(batch_size))
         self.state = batch.state
-        n_rounds = int(batch.n_rounds)
-        bounds = np.asarray(batch.bounds)[:n_rounds]
-        self.log.add(bounds, np.asarray(batch.changes)[:n_rounds], batch.target)
-        if bool(batch.finished) and not self.was_interrupted:
-            self._run_final_round(batch.target)
+        n_iterations = int(batch.n_iterations)
+        bounds = np.asarray(batch.bounds)[:n_iterations]
+        self.log.add(bounds, np.asarray(batch.changes)[:n_iterations], batch.target)
+        if bool(batch.finished) and not self.must_stop:
+            self._run_final_iteration(batch.target)
         return bool(batch.finished)
 
-    def _run_rounds(self, chunk: int, data: ModelData, limit: int) -> rounds.IterationBatch:
-        compiled_for = self.prepared.backend, self.method, self.evaluates_policy, chunk
-        return rounds.run_rounds(*compiled_for, data, self.state, limit)
+    def _run_iterations(
+        self, batch_size: int, data: ModelData, limit: int
+    ) -> iteration.IterationBatch:
+        compiled_for = self.prepared.backend, self.method, self.evaluates_policy, batch_size
+        return iteration.run_iterations(*compiled_for, data, self.state, limit)
 
-    def _limit_rounds(self, chunk: int) -> int:
-        """Rounds of the next batch; a limit and no chunk, so that nothing else is compiled."""
-        if self.log.stopped:
+    def _limit_iterations(self, batch_size: int) -> int:
+        """The iterations of the next batch: a number, so that changing it compiles nothing."""
+        if self.log.is_stopped:
             return 0
-        single_step = self.use_direct_solve or self.log.callback is not None
-        limit = min(1 if single_step else chunk, self.method.max_sweeps - len(self.log))
+        single_step = self.uses_direct_solve or self.log.callback is not None
+        limit = min(1 if single_step else batch_size, self.method.max_sweeps - len(self.log))
         if self.checkpoint_writer is None:
             return limit
-        return max(min(limit, self.checkpoint_writer.rounds_per_check), 0)
+        return max(min(limit, self.checkpoint_writer.iterations_per_check), 0)
 
-    def _run_final_round(self, target: Any) -> None:
-        """One round more, where that brings the bound nearer to what rounding leaves.
+    def _run_final_iteration(self, target: Any) -> None:
+        """Run one more iteration, where that brings the bound nearer to the rounding floor.
 
-        Without a tolerance, where nothing is compiled and a linear solver makes a round worth
-        while.
+        Only without a tolerance, with NumPy, and for methods that solve linear systems.
         """
         prepared = self.prepared
         data = self.data
@@ -194,24 +197,24 @@ class _Run:
         if not np.isfinite(data.criterion.value_of_constant_reward(1.0)):
             return
         finest = data.accuracy._replace(relative_tolerance=np.float64(0))
-        batch = self._run_rounds(1, data._replace(accuracy=finest), 1)
-        if int(batch.n_rounds) and batch.state.bound < self.state.bound:
+        batch = self._run_iterations(1, data._replace(accuracy=finest), 1)
+        if int(batch.n_iterations) and batch.state.bound < self.state.bound:
             self.state = batch.state
             self.log.add([self.state.bound], [self.state.changed], target)
 
     def _has_stagnated(self) -> bool:
-        """Whether no round helps any more: at the floor, or of an average after elimination."""
-        policy_stays = not any(self.log.changes[-STUCK_WINDOW_ROUNDS:])
+        """Whether no iteration helps any more: at the floor, or for averages after elimination."""
+        policy_stays = not any(self.log.changes[-STUCK_WINDOW_ITERATIONS:])
         is_stagnant = self._is_stuck and self.elimination_tried and policy_stays
         return is_stagnant or self._is_limited_by_rounding()
 
     @property
     def _is_stuck(self) -> bool:
-        """Of rounds that solve linear systems: sweeps near discount 1 are slow, and get there."""
+        """Of methods that solve linear systems: sweeps near discount 1 are slow but converge."""
         return self.method.solves_linear_systems and self.log.is_stuck
 
     def _is_limited_by_rounding(self) -> bool:
-        """Whether only rounding moves the bound to and fro, near what it leaves."""
+        """Whether only rounding changes the bound, which is near its floor."""
         if not self._is_stuck:
             return False
         return float(self.state.bound) <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
@@ -221,26 +224,28 @@ class _Run:
         return float(compute_rounding_floor(self.data, self.state.floor))
 
     def _should_eliminate(self, is_done: bool) -> bool:
-        """Whether an average may need elimination: at the end, and where rounds bring little."""
+        """Whether an average may need elimination: at the end, or where the bound hardly falls."""
         if not self.prepared.mdp.criterion.has_gain:
             return False
-        if is_done or self.was_interrupted:
+        if is_done or self.must_stop:
             return is_done
         solves_systems = self.method.solves_linear_systems
         has_slowed = self.log.is_stalled if solves_systems else self.log.is_stuck
         return has_slowed and not self.elimination_tried
 
     def _improve_by_elimination(self) -> None:
-        """An average by elimination, where that knows it better than the rounds do."""
+        """Compute the average by elimination, and keep it where its bound is smaller."""
         self.elimination_tried = True
         bound = float(self.state.bound)
         if self.is_over and bound <= SHARP_GAIN_FRACTION * abs(float(self.state.center)):
             return
-        useful = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
-        known = self.is_over and bound <= useful
-        result = eliminate_states(self.prepared, self.state, self.evaluates_policy, known=known)
+        useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
+        gain_is_known = self.is_over and bound <= useful_bound
+        result = eliminate_states(
+            self.prepared, self.state, self.evaluates_policy, gain_is_known=gain_is_known
+        )
         if result is not None and result.bound < bound:
-            self.eliminated = result
+            self.elimination_result = result
 
     def _write_checkpoint(self) -> None:
         writer = self.checkpoint_writer
@@ -249,20 +254,20 @@ class _Run:
             writer.write(value, self.log.history())
 
     def _try_direct_solve_or_correction(self) -> None:
-        """A direct solve, or a new coarse correction, where rounds bring little."""
-        if self.use_direct_solve and not self.log.changes[-1]:
-            # The policy stays: what is left is for the method's own rounds.
-            self.use_direct_solve = False
+        """Solve directly, or build a new coarse correction, where the bound hardly falls."""
+        if self.uses_direct_solve and not self.log.changes[-1]:
+            # The policy stays: the method's own iterations do the rest.
+            self.uses_direct_solve = False
             return
         if not self.method.solves_linear_systems:
             return
         if self.log.is_stalled and self.prepared.needs_coarse_correction:
             self.data = self.prepared.build_policy_data(self.state.policy)
-        elif not self.prepared.is_numpy and (self.use_direct_solve or self.log.is_stalled):
-            self.use_direct_solve = self._solve_directly()
+        elif not self.prepared.is_numpy and (self.uses_direct_solve or self.log.is_stalled):
+            self.uses_direct_solve = self._solve_directly()
 
     def _solve_directly(self) -> bool:
-        """Start again from the value of the present policy; False if no direct solve is offered."""
+        """Restart from the exact value of the current policy; False if there is no direct solve."""
         mdp = self.prepared.mdp
         if not mdp.criterion.is_discounted:
             return False
@@ -271,7 +276,7 @@ class _Run:
         if system is None:
             return False
         reward = mdp.reward[np.arange(mdp.n_states), actions.ravel()]
-        self.state = rounds.make_initial_state(self.prepared, system.solve(reward), actions)
+        self.state = iteration.make_initial_state(self.prepared, system.solve(reward), actions)
         return True
 
     def _report_values(self, backup: Any) -> tuple[Any, float | None]:
@@ -280,7 +285,7 @@ class _Run:
         return self.data.criterion.report_values(backup, *offsets)
 
     def make_result(self, partial: bool) -> Result:
-        """The result, as ``end_run`` reports it."""
+        """The result, as ``make_run_result`` reports it."""
         target = float(compute_target(self.data, self.state.floor))
         bound = float(self.state.bound)
         if self.prepared.layout is None:
@@ -289,15 +294,15 @@ class _Run:
             value, gain = self._report_values(self.state.backup)
             value = self.prepared.to_result(value)
         table = None
-        if self.eliminated is not None:
-            value, table, gain, bound = self.eliminated
-        return end_run(
+        if self.elimination_result is not None:
+            value, table, gain, bound = self.elimination_result
+        return make_run_result(
             self._find_status(bound, target, gain),
             value,
             bound,
             target,
             self.log.history(),
-            may_raise=not (partial or self.log.stopped),
+            may_raise=not (partial or self.log.is_stopped),
             gain=gain,
             table=table,
             limit=self.method.limit,
@@ -305,16 +310,16 @@ class _Run:
 
     def _find_status(self, bound: float, target: float, gain: float | None) -> Status:
         # Without a tolerance, a gain must also be known well enough to be of use.
-        useful = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
-        if gain is not None and not self.prepared.tol and useful < bound <= target:
+        useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
+        if gain is not None and not self.prepared.tol and useful_bound < bound <= target:
             return Status.TOO_WIDE
-        at_floor = bound <= rounds.FLOOR_REACHED_FACTOR * self._rounding_floor
+        at_floor = bound <= iteration.FLOOR_REACHED_FACTOR * self._rounding_floor
         return find_status(
             bound,
             target,
             at_floor=at_floor or self._is_limited_by_rounding(),
-            is_stopped=self.log.stopped,
-            is_at_limit=self.was_interrupted,
+            is_stopped=self.log.is_stopped,
+            is_at_limit=self.must_stop,
         )
 
 
@@ -323,7 +328,7 @@ class RunLog:
 
     def __init__(self, callback: Callback | None, previous: History | None = None) -> None:
         self.callback = callback
-        self.stopped = False
+        self.is_stopped = False
         self.bounds: list[float] = [] if previous is None else previous.bound.tolist()
         self.changes: list[int] = [] if previous is None else previous.changed.tolist()
         self.seconds: list[float] = [] if previous is None else previous.seconds.tolist()
@@ -334,20 +339,20 @@ class RunLog:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the last rounds brought little."""
-        return self._has_slowed(STALL_REDUCTION, STALL_WINDOW_ROUNDS)
+        """Whether the last iterations hardly lowered the bound."""
+        return self._has_slowed(STALL_REDUCTION, STALL_WINDOW_ITERATIONS)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether many rounds brought next to nothing."""
-        return self._has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ROUNDS)
+        """Whether many iterations lowered the bound next to nothing."""
+        return self._has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ITERATIONS)
 
     def _has_slowed(self, reduction: float, window: int) -> bool:
         return len(self) > window and not self.bounds[-1] < reduction * self.bounds[-1 - window]
 
     def estimate_seconds_left(self, target: float) -> float | None:
-        """Seconds until the bound is at ``target``, at the pace of the last rounds."""
-        window = min(ETA_WINDOW_ROUNDS, len(self) - 1)
+        """Seconds until the bound is at ``target``, at the pace of the last iterations."""
+        window = min(ETA_WINDOW_ITERATIONS, len(self) - 1)
         if window < 1 or not target > 0:
             return None
         if not 0 < self.bounds[-1] < self.bounds[-1 - window] < np.inf:
@@ -371,7 +376,7 @@ class RunLog:
                 len(self), self.bounds[-1], self.changes[-1], self.seconds[-1], seconds_left
             )
             with in_callers_setting():
-                self.stopped = bool(self.callback(progress))
+                self.is_stopped = bool(self.callback(progress))
 
     def history(self) -> History:
         return History(np.array(self.bounds), np.array(self.changes), np.array(self.seconds))

@@ -1,8 +1,8 @@
-"""What a method of solving is: the way to the next point, and all that the loop needs of it.
+"""The interface of a method of solving: its step to the next point, and what the loop needs.
 
-The loop (``rounds``) evaluates each point v: it backs it up, b = T v with the greedy policy, and
-encloses the optimum. A method only says which point comes next, so any method is as trustworthy as
-any other; a poor one is slow. To add one, derive from ``Method`` and write ``step``:
+Each iteration (``iteration``) backs up a point v, b = T v with the greedy policy, and encloses the
+optimum. A method only chooses the next point, so the bounds hold for any method; a poor one is
+slow. To add one, derive from ``Method`` and write ``step``:
 
     @dataclass(frozen=True)
     class Relaxed(Method):
@@ -28,34 +28,34 @@ from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
     from tessella.solvers.bounds import Decision
+    from tessella.solvers.iteration import IterationState
     from tessella.solvers.loop import Callback
     from tessella.solvers.operators import Operators
     from tessella.solvers.prepared_model import PreparedModel
     from tessella.solvers.result import Result
-    from tessella.solvers.rounds import IterationState
 
 
 @dataclass(frozen=True)
 class Method(ABC):
     """A method of solving. Hashable, so that it can steer compilation.
 
-    Tolerance and limit take no part in comparing methods: as numbers, they compile nothing new.
+    Methods that differ only in tolerance and limit are equal: changing these compiles nothing.
 
     Args:
         tol: bound on max|V - V*|; None asks for about twelve digits of the largest
             value, or more where rounding leaves them.
-        max_sweeps: the limit on rounds, each of which ends with one Bellman sweep.
+        max_sweeps: the limit on iterations, each of which ends with one Bellman sweep.
     """
 
     tol: float | None = field(default=None, compare=False)
     max_sweeps: int = field(default=1_000_000, compare=False)
 
-    safeguarded: ClassVar[bool] = False  # a round that widens the bound becomes a plain sweep
+    safeguarded: ClassVar[bool] = False  # an iteration that widens the bound becomes a plain sweep
     solves_linear_systems: ClassVar[bool] = False  # a direct solve may help it when stalled
     requires_jax: ClassVar[bool] = True  # ``step`` may use JAX, so that models are compiled for it
-    runs_on_one_device: ClassVar[bool] = False  # a model is not shared among devices for it
-    follows_stages: ClassVar[bool] = False  # it cuts stages into blocks, and has no use for rows
-    has_own_loop: ClassVar[bool] = False  # ``run`` solves a model, not rounds of ``step``
+    runs_on_one_device: ClassVar[bool] = False  # models are not distributed among devices
+    follows_stages: ClassVar[bool] = False  # it cuts stages into blocks, and cannot use rows
+    has_own_loop: ClassVar[bool] = False  # ``run`` solves a model, without ``step``
     uses_single_precision: ClassVar[bool] = False  # it holds a copy in single precision
 
     def __post_init__(self) -> None:
@@ -98,12 +98,12 @@ class Method(ABC):
         return None
 
     def tolerance(self, mdp: MDP) -> float | None:
-        """The bound to be reached for this model; None for as good as is reasonable."""
+        """The bound to be reached for this model; None for the default target."""
         return self.tol
 
     @property
     def limit(self) -> str:
-        """What it means that no sweep is left, for messages."""
+        """The text for messages when no sweep is left."""
         return f"the limit of {counted(self.max_sweeps, 'sweep')} was reached"
 
     @property

@@ -1,6 +1,6 @@
 """Large models: products in single precision, residuals and bounds in double.
 
-Rounding costs a little time and no accuracy: each round takes its residual T v - v in double
+Rounding costs a little time and no accuracy: each iteration takes its residual T v - v in double
 precision, which also gives the error bound, and corrects v in single precision, with the size of
 the residual taken out.
 
@@ -10,7 +10,7 @@ the residual taken out.
 
 A correction that is good to a few digits cuts the residual by as many.
 
-``MixedPrecision``, for discounted models, sweeps in its first round, v <- T v. Every other round
+``MixedPrecision``, for discounted models, sweeps in its first iteration, v <- T v. Every other one
 adds up
 
     e = t_1 + t_2 + ...,    t_1 = T v - v,    t_(j+1) = discount P_pi t_j.
@@ -34,7 +34,7 @@ from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 
 if TYPE_CHECKING:
-    from tessella.solvers.rounds import IterationState
+    from tessella.solvers.iteration import IterationState
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class MixedPrecision(Method):
     """Sweeps in single precision, with bounds and residuals in double; for discounted models.
 
     Args:
-        first_sweeps: of the first round.
+        first_sweeps: of the first iteration.
         correction_terms: of the sum that corrects a value; two more are computed.
     """
 
@@ -127,8 +127,9 @@ def to_single_precision(operators: Operators) -> Operators:
     def cast(x):
         return x.astype(JAX.float32) if JAX.issubdtype(x.dtype, JAX.floating) else x
 
-    coarse = operators.data.coarse  # knows which of its numbers need all digits
-    data: ModelData = jax.tree.map(cast, operators.data._replace(coarse=None))._replace(
-        coarse=coarse
+    # It decides itself which of its numbers need double precision.
+    correction = operators.data.coarse_correction
+    data: ModelData = jax.tree.map(cast, operators.data._replace(coarse_correction=None))._replace(
+        coarse_correction=correction
     )
     return Operators(operators.backend, data)

@@ -1,7 +1,7 @@
 """A coarse correction: what wanders slowly over the grid is solved for at once, on a few nodes.
 
 Let A be the linear system of a policy's average, I - P_pi and the mean of the unknown. Where the
-chain wanders slowly, A nearly vanishes on smooth functions, and Krylov methods get nowhere. Choose
+chain wanders slowly, A nearly vanishes on smooth functions, and Krylov methods stagnate. Choose
 cut points along each axis; their crossings are the *nodes*. Let the columns of Z be the functions
 that are 1 at one node, 0 at the others and linear along each axis in between, W the averages
 against the same functions, and A_c the system that A makes of functions Z c, read at the nodes:
@@ -12,13 +12,13 @@ It is the system of a chain P_c that lives on the nodes, since Z has rows that s
 
     M = I + Z A_c^-1 W
 
-is near I where A is harmless, and near the inverse of A where it is not. It is a preconditioner and
-nothing else: whichever policy it was made for decides how long a solve takes, not what it finds.
+is near I where A is well conditioned, and near the inverse of A where it is not. It is only a
+preconditioner: the policy that it was built for affects how long a solve takes, not its result.
 
 A period moves a state by no more than its reach along an axis. So functions of nodes far enough
-apart do not meet, and one product serves all nodes of a *colour*. And where it moves no further
-than from one cut point to the next, the nodes at one cut point of that axis are a *block* that has
-to do with the next blocks only: such a system is factorised and solved by blocks, and may have many
+apart do not overlap, and one product serves all nodes of a *colour*. And where it moves no further
+than from one cut point to the next, the nodes at one cut point of that axis are a *block* that is
+coupled to the next blocks only: such a system is factorised and solved by blocks, and may have many
 more nodes. Other systems are one block.
 
 Blocks on the diagonal and next to it are solved by eliminating every other block (odd-even
@@ -45,7 +45,7 @@ INTERPOLATION_MAX_NUMBERS = 20_000_000  # numbers of the functions along all axe
 # Products for each state, at most, to go from states to nodes.
 RESTRICTION_MAX_PRODUCTS_PER_STATE = 300
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
-# A period of P_c is the last with this chance: its system has an inverse then.
+# Probability that P_c ends in a period, so that its system has an inverse.
 LEAK_PROBABILITY = 1e-9
 # Solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK_PROBABILITY).
 COARSE_SOLUTION_MAX_SIZE = 1e8
@@ -80,7 +80,7 @@ class ReductionLevel(NamedTuple):
 
 
 class BlockFactors(NamedTuple):
-    """Such a matrix, factorised."""
+    """The factors of a ``BlockTridiagonal`` matrix."""
 
     levels: tuple[ReductionLevel, ...]
     final_inverse: Any  # (k n, k n) the inverse of what is left, k blocks
@@ -165,13 +165,13 @@ def _should_reduce(n_blocks: int, n: int, direct_max_rows: int) -> bool:
 def make_zero_inverse(
     n_blocks: int, n: int, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
 ) -> BlockFactors:
-    """As large as the factors of so many blocks, and solves nothing: all zeros."""
+    """Zeros of the shape of the factors of so many blocks: a correction that does nothing."""
     levels, n_remaining = _count_blocks(n_blocks, n, direct_max_rows)
     zero_levels = (ReductionLevel(*(np.zeros((k, n, n)) for k in level)) for level in levels)
     return BlockFactors(tuple(zero_levels), np.zeros((n_remaining * n, n_remaining * n)))
 
 
-def numbers_of_factors(count: int, n: int) -> int:
+def count_factor_numbers(count: int, n: int) -> int:
     """How many numbers the factors of so many blocks are."""
     levels, n_remaining = _count_blocks(count, n, DIRECT_INVERSE_MAX_ROWS)
     return sum(map(sum, levels)) * n**2 + (n_remaining * n) ** 2
@@ -189,7 +189,7 @@ def _count_blocks(count: int, n: int, direct_max_rows: int) -> tuple[list[tuple[
 
 
 class CoarseCorrection(NamedTuple):
-    """What the correction needs, as compiled functions take it."""
+    """The arrays of the correction, as compiled functions take them."""
 
     interpolation: tuple  # (m, n) for each axis: hat functions over its cut points
     restriction: tuple  # (m, n) the same, with rows that sum to 1
@@ -328,13 +328,13 @@ def choose_coarse_axes(
     return result
 
 
-def bytes_of_correction(axes: Sequence[CoarseAxis]) -> int:
+def count_correction_bytes(axes: Sequence[CoarseAxis]) -> int:
     """Bytes of the arrays of ``CoarseCorrection``.
 
     They are functions and averages, blocks, and four arrays over the nodes.
     """
     node_blocks = NodeBlocks.choose(axes)
-    blocks = numbers_of_factors(node_blocks.n_blocks, node_blocks.block_size)
+    blocks = count_factor_numbers(node_blocks.n_blocks, node_blocks.block_size)
     nodes = node_blocks.n_blocks * node_blocks.block_size
     return 8 * (2 * _count_interpolation_numbers(axes) + blocks + 4 * nodes)
 
@@ -408,7 +408,7 @@ def build_correction(
 ) -> CoarseCorrection:
     """The correction, from the probes of ``probe_coarse_system``.
 
-    It corrects nothing where a chain falls apart, or takes all but for ever to forget its start.
+    It corrects nothing where a chain decomposes, or mixes extremely slowly.
     """
     node_blocks = NodeBlocks.choose(axes)
     order = node_blocks.order_nodes([len(coarse_axis.cut_points) for coarse_axis in axes])
@@ -426,7 +426,7 @@ def build_correction(
         *orders,
         *weights,
     )
-    with np.errstate(all="ignore"):  # what is not a number shows in the end
+    with np.errstate(all="ignore"):  # NaN is detected at the end
         try:
             system = _assemble_system(probes, axes, node_blocks, no_correction.block_position)
             factors = factorise_blocks(system, direct_max_rows)
@@ -460,37 +460,41 @@ def _assemble_system(
     return BlockTridiagonal(lower, diagonal, upper)
 
 
-def apply_correction(coarse: CoarseCorrection, residual: Any) -> Any:
+def apply_correction(correction: CoarseCorrection, residual: Any) -> Any:
     """M residual, in the precision of the residual; on the nodes, always in double."""
-    return _correct(coarse, residual, coarse.restriction, coarse.interpolation, _solve_coarse)
+    return _correct(
+        correction, residual, correction.restriction, correction.interpolation, _solve_coarse
+    )
 
 
-def apply_adjoint_correction(coarse: CoarseCorrection, residual: Any) -> Any:
+def apply_adjoint_correction(correction: CoarseCorrection, residual: Any) -> Any:
     """M' residual."""
-    to_nodes = coarse.interpolation
-    return _correct(coarse, residual, to_nodes, coarse.restriction, _solve_coarse_adjoint)
+    to_nodes = correction.interpolation
+    return _correct(correction, residual, to_nodes, correction.restriction, _solve_coarse_adjoint)
 
 
-def _correct(coarse: CoarseCorrection, residual, to_nodes, from_nodes, solve) -> Any:
+def _correct(correction: CoarseCorrection, residual, to_nodes, from_nodes, solve) -> Any:
     dtype = residual.dtype
-    c = solve(coarse, restrict(residual, [basis.astype(dtype) for basis in to_nodes]).ravel())
+    c = solve(correction, restrict(residual, [basis.astype(dtype) for basis in to_nodes]).ravel())
     return residual + interpolate(c.astype(dtype), [basis.astype(dtype) for basis in from_nodes])
 
 
-def _solve_coarse(coarse: CoarseCorrection, rhs: Any) -> Any:
+def _solve_coarse(correction: CoarseCorrection, rhs: Any) -> Any:
     """About A_c^-1 rhs: (I - P_c) c + mean(c) = rhs; the mean is the gain, shares' rhs."""
-    gain = coarse.shares @ rhs
-    c = _solve_blocks(coarse.factors, coarse, rhs - gain)
-    return c - coarse.node_means @ c + gain
+    gain = correction.shares @ rhs
+    c = _solve_blocks(correction.factors, correction, rhs - gain)
+    return c - correction.node_means @ c + gain
 
 
-def _solve_coarse_adjoint(coarse: CoarseCorrection, rhs: Any) -> Any:
+def _solve_coarse_adjoint(correction: CoarseCorrection, rhs: Any) -> Any:
     total = rhs.sum()
-    c = _solve_blocks(coarse.factors.transposed, coarse, rhs - coarse.node_means * total)
-    return c + coarse.shares * (total - c.sum())
+    c = _solve_blocks(
+        correction.factors.transposed, correction, rhs - correction.node_means * total
+    )
+    return c + correction.shares * (total - c.sum())
 
 
-def _solve_blocks(factors: BlockFactors, coarse: CoarseCorrection, rhs: Any) -> Any:
+def _solve_blocks(factors: BlockFactors, correction: CoarseCorrection, rhs: Any) -> Any:
     block_size = factors.levels[0].inverse.shape[1] if factors.levels else len(rhs)
-    blocks = rhs[coarse.block_order].reshape(-1, block_size)
-    return factors.solve(blocks).ravel()[coarse.block_position]
+    blocks = rhs[correction.block_order].reshape(-1, block_size)
+    return factors.solve(blocks).ravel()[correction.block_position]

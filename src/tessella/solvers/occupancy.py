@@ -45,7 +45,7 @@ PLAIN_STEPS = 800  # steps of the process where a correction did not help
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """Share of time in each state; with a discount, nearer periods count more."""
+    """Share of time in each state; with a discount, earlier periods count more."""
 
     mdp: MDP
     policy: Policy
@@ -83,14 +83,14 @@ def occupancy(
         plan: the routes to take, such as ``solution.plan``; by default chosen for the model.
     """
     require_type("occupancy", mdp, MDP)
-    result = compute_visits(mdp, policy, start, tol=tol, max_rounds=max_rounds, plan=plan)
+    result = compute_occupancy(mdp, policy, start, tol=tol, max_rounds=max_rounds, plan=plan)
     remaining = mdp.criterion.remaining_time_share(result.start)
     share = result.share / remaining
     bound = result.error_bound / remaining + 4 * EPS
     return replace(result, share=share, error_bound=bound) if remaining != 1 else result
 
 
-def compute_visits(
+def compute_occupancy(
     mdp: MDP,
     policy: Any,
     start: Start,
@@ -100,20 +100,22 @@ def compute_visits(
     guess: NDArray | None = None,
     plan: ExecutionPlan | None = None,
 ) -> Occupancy:
-    """The same as shares of all periods of a horizon, also of those before the start.
+    """The occupancy as shares of the whole horizon, also of the periods before the start.
 
-    ``guess`` is where to begin, such as the shares of a policy that is much the same.
+    ``guess`` is the first iterate, such as the occupancy of a similar policy.
     """
     require_criterion("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
     checked_policy = mdp.policy(policy)
     tol = validate_tol(tol) or 1e-11
     plan = plan_for_policies(mdp, plan)
     mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
-    return compute_visits_with(PreparedModel(plan), checked_policy, mu, tol, max_rounds, guess)
+    return compute_prepared_occupancy(
+        PreparedModel(plan), checked_policy, mu, tol, max_rounds, guess
+    )
 
 
 @in_float64
-def compute_visits_with(
+def compute_prepared_occupancy(
     prepared: PreparedModel,
     checked_policy: Policy,
     mu: NDArray,
@@ -157,7 +159,7 @@ def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, 
 
 
 def _compute_error_factor(prepared: PreparedModel, table: NDArray) -> float:
-    """What the sum of a residual is multiplied by to bound the sum of the errors."""
+    """The factor that turns the sum of a residual into a bound on the sum of the errors."""
     if prepared.mdp.criterion.has_gain:
         # The norm of (I - P + mean)^-1: see ``hitting_times``.
         return 1 + 2 * bound_policy_hitting_time(prepared, table)
@@ -165,7 +167,7 @@ def _compute_error_factor(prepared: PreparedModel, table: NDArray) -> float:
 
 
 def _solve_directly(prepared: PreparedModel, table: NDArray, rhs, d):
-    """The occupancy by a direct solve, where dynamics offer one."""
+    """The occupancy by a direct solve, where the dynamics have one; else ``d``."""
     mdp = prepared.mdp
     if not mdp.criterion.is_discounted:
         return d
@@ -178,7 +180,7 @@ def _solve_directly(prepared: PreparedModel, table: NDArray, rhs, d):
 
 @compile_per_shape("backend", "single")
 def _correct(backend, single: bool, data: ModelData, policy, source, d):
-    """One correction of d, and the sum of what it leaves."""
+    """(d after one Krylov correction, sum of the remaining residual)."""
     operators = Operators(backend, data)
     xp = array_namespace(source)
     exact = operators.policy_system_adjoint(policy, source)
@@ -204,7 +206,7 @@ def _correct(backend, single: bool, data: ModelData, policy, source, d):
 
 @compile_per_shape("backend")
 def _run_plain_steps(backend, data: ModelData, policy, rhs, d):
-    """Steps of the process itself, and the sum of what they leave."""
+    """(d after some steps of the process, sum of the remaining residual)."""
     system = Operators(backend, data).policy_system_adjoint(policy, rhs)
     xp = array_namespace(rhs)
     d = xp.repeat(PLAIN_STEPS, lambda x: x + (rhs - system(x)), d)

@@ -1,11 +1,11 @@
-"""The operators of a model, by NumPy or compiled: T, T_pi and P_pi, as the books call them.
+"""The operators of a model, by NumPy or compiled: T, T_pi and P_pi in the usual notation.
 
     q(s, a) = r(s, a) - gain + discount sum_s' P(s' | s, a) v(s'),
     (T v)(s) = max_a q(s, a),        (T_pi v)(s) = q(s, pi(s)).
 
-Values are held as V = v + shift with ``shift`` near their middle: what all states share need not go
-through the sweeps, where it would cost digits. The ``gain`` is what that takes off each period's
-reward. A method of solving sees a model as these operators and nothing else.
+Values are stored as V = v + shift with ``shift`` near their middle: sweeping a part that all states
+share would cost digits. The ``gain`` is what the shift takes off each period's reward. A method of
+solving sees a model as these operators and nothing else.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class AccuracySettings(NamedTuple):
     row_error: np.float64  # relative error of the rows: what building the model cost
     reward_error: np.float64  # absolute error of the rewards, likewise
     reward_scale: np.float64
-    tol: np.float64  # 0: as good as is reasonable
-    # What is reasonable: this share of the largest value, above rounding.
+    tol: np.float64  # 0: the default target
+    # The default target: this share of the largest value, above rounding.
     relative_tolerance: np.float64
 
 
@@ -46,7 +46,7 @@ class ModelData(NamedTuple):
     feasible: Any  # (A, *grid), or None
     criterion: CriterionKernel
     accuracy: AccuracySettings
-    coarse: Any = None  # what makes the linear systems of slow chains quick: see ``multigrid``
+    coarse_correction: Any = None  # preconditioner of slowly mixing chains: see ``multigrid``
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Operators:
         return q_A if feasible is None else np.where(feasible, q_A, -np.inf)
 
     def iterate_bellman(self, value: Any, count: Any) -> Any:
-        """T^count v; what is discounted goes from sweep to sweep, with no pass of its own."""
+        """T^count v; the discounting is fused with the sweeps."""
         discount = self.criterion.discount
         w = discount * value
         w = array_namespace(value).repeat(
@@ -203,15 +203,14 @@ class Operators:
         return lambda x: x + criterion.split_unknowns(x)[1] - discount * adjoint(x)
 
     def precondition(self, residual: Any) -> Any:
-        """Roughly the solution of that system, for a right side; the right side itself at worst."""
-        return (
-            residual if self.data.coarse is None else apply_correction(self.data.coarse, residual)
-        )
+        """Roughly the solution of that system for a right side; at worst the right side."""
+        correction = self.data.coarse_correction
+        return residual if correction is None else apply_correction(correction, residual)
 
     def precondition_adjoint(self, residual: Any) -> Any:
         """The same for the adjoint system."""
-        coarse = self.data.coarse
-        return residual if coarse is None else apply_adjoint_correction(coarse, residual)
+        correction = self.data.coarse_correction
+        return residual if correction is None else apply_adjoint_correction(correction, residual)
 
     def add_correction(self, value: Any, unknown: Any) -> Any:
         """``value`` improved by the solution of that system."""
@@ -221,25 +220,25 @@ class Operators:
         """The next point of plain sweeps of a policy."""
         return self.criterion.step(value, self.policy_bellman(policy, value))
 
-    def rounding(self, value: Any, shift: Any, backup: Any = None) -> Any:
+    def bound_rounding(self, value: Any, shift: Any, backup: Any = None) -> Any:
         """eta: how far computed action values at ``value``, and at shift + value, may be off.
 
         With a ``backup``, how far that is off, which only the best actions decide. In a table a
-        reward is what an action value has apart from the next values, so theirs are no larger than
-        |b| + |gain| + largest max|v|, however large those of actions are that nobody takes.
+        reward is an action value less the discounted next values, so rewards of the best actions
+        are no larger than |b| + |gain| + c max|v|, however large those of other actions are.
         """
         accuracy = self.data.accuracy
         max_value = max_abs(value)
-        paid = accuracy.reward_scale
+        max_reward = accuracy.reward_scale
         if backup is not None and self.backend.has_separate_reward:
-            reached = (
+            max_size = (
                 max_abs(backup) + abs(self.gain) + self.criterion.contraction_factor * max_value
             )
-            paid = np.minimum(
-                paid, (1 + 4 * accuracy.relative_rounding) * reached + MIN_REWARD_SCALE
+            max_reward = np.minimum(
+                max_reward, (1 + 4 * accuracy.relative_rounding) * max_size + MIN_REWARD_SCALE
             )
         sums = accuracy.relative_rounding * (
-            paid + abs(self.gain) + self.criterion.discount * max_value
+            max_reward + abs(self.gain) + self.criterion.discount * max_value
         )
         model_error = (
             accuracy.reward_error
@@ -254,28 +253,30 @@ def max_abs(x: Any) -> Any:
 
 
 def compute_rounding_floor(data: ModelData, floor):
-    """What rounding leaves of the bound, however large the present point is.
+    """The part of the bound that is due to rounding, however large the present point is.
 
     No value exceeds that of the largest reward in every period, so distant points change nothing.
     """
-    n = data.accuracy
+    accuracy = data.accuracy
     criterion = data.criterion
-    value_bound = criterion.value_bound(n.reward_scale)
+    value_bound = criterion.value_bound(accuracy.reward_scale)
     # All of it may be in the shift, and then the gain is as large as a reward.
-    sums = n.relative_rounding * (
-        n.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
+    sums = accuracy.relative_rounding * (
+        accuracy.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
     )
-    model_error = n.reward_error + n.row_error * criterion.contraction_factor * value_bound
+    model_error = (
+        accuracy.reward_error + accuracy.row_error * criterion.contraction_factor * value_bound
+    )
     eta = sums + model_error + criterion.row_sum_error(value_bound, value_bound)
     return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
 
 
 def compute_target(data: ModelData, floor):
     """The bound at which a run may stop."""
-    return target_above(data, compute_rounding_floor(data, floor))
+    return compute_target_above(data, compute_rounding_floor(data, floor))
 
 
-def target_above(data: ModelData, rounding_floor):
+def compute_target_above(data: ModelData, rounding_floor):
     """The tolerance, or without one a share of the values that rounding allows."""
     scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
     tol = data.accuracy.tol

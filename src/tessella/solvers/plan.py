@@ -35,7 +35,7 @@ from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.method import Method
-from tessella.solvers.multigrid import bytes_of_correction
+from tessella.solvers.multigrid import count_correction_bytes
 from tessella.solvers.operators import DEFAULT_RELATIVE_TOLERANCE
 
 TIMED_SWEEPS = 3  # sweeps that are timed
@@ -144,7 +144,7 @@ def estimate_cost(
 ) -> CostEstimate:
     """Memory by array, sweeps and time of a solve by this plan."""
     mdp = plan.mdp
-    partition = _find_blocks(plan)
+    partition = _find_block_partition(plan)
     arrays = _count_array_bytes(plan) if partition is None else _count_block_bytes(mdp, partition)
     if memory is None:
         memory = find_available_memory(plan) // _count_sharing_devices(plan.devices)
@@ -161,7 +161,7 @@ def estimate_cost(
     return replace(estimate, sweep_seconds=measure_sweep_seconds(plan, partition))
 
 
-def _find_blocks(plan: ExecutionPlan) -> Partition | None:
+def _find_block_partition(plan: ExecutionPlan) -> Partition | None:
     """How a model that is swept in place is cut into blocks; None where it is not."""
     block_states = plan.method.states_per_block
     return None if block_states is None else partition_by_size(plan.mdp.dynamics, block_states)
@@ -212,13 +212,13 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     mdp = plan.mdp
     n = mdp.n_states
     widest_array = max(n, largest_intermediate(mdp.dynamics))
-    own_bytes = model_bytes(mdp.dynamics)
-    partition = _find_shards(plan)
+    model_array_bytes = model_bytes(mdp.dynamics)
+    partition = _find_device_partition(plan)
     if partition is not None:
-        own_bytes = _count_window_bytes(cast(Staged, mdp.dynamics), partition)
+        model_array_bytes = _count_window_bytes(cast(Staged, mdp.dynamics), partition)
         n = n * partition.block_length // partition.length
         widest_array = -(-widest_array * partition.block_with_halo // partition.length)
-    arrays = {"the model's own": own_bytes}
+    arrays = {"the model's own": model_array_bytes}
     if plan.dynamics is not mdp.dynamics:
         arrays["its rows"] = model_bytes(plan.dynamics)
         widest_array = mdp.n_states
@@ -230,7 +230,7 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         "their policies": 8 * n,
         "in between": 16 * widest_array,
     }
-    single = {"in single precision": 4 * n * 3 + own_bytes // 2}
+    single = {"in single precision": 4 * n * 3 + model_array_bytes // 2}
     if plan.method.uses_single_precision:
         return arrays | single
     if not plan.method.solves_linear_systems:
@@ -240,11 +240,11 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         return arrays
     from tessella.solvers.prepared_model import PreparedModel
 
-    arrays["coarse nodes"] = bytes_of_correction(PreparedModel(plan).coarse_axes)
+    arrays["coarse nodes"] = count_correction_bytes(PreparedModel(plan).coarse_axes)
     return arrays if plan.backend == "numpy" else arrays | single
 
 
-def _find_shards(plan: ExecutionPlan) -> Partition | None:
+def _find_device_partition(plan: ExecutionPlan) -> Partition | None:
     """How a model is cut among devices; None on one. One that cannot be cut is refused."""
     if not plan.devices:
         return None
@@ -296,8 +296,8 @@ def _device_memory() -> Mapping[str, int]:
 def measure_sweep_seconds(plan: ExecutionPlan, partition: Partition | None = None) -> float:
     """Seconds of one plain sweep by this plan, after compiling; in blocks of a partition."""
     from tessella.solvers.in_place import build_in_place_sweep
+    from tessella.solvers.iteration import run_sweeps
     from tessella.solvers.prepared_model import PreparedModel
-    from tessella.solvers.rounds import run_sweeps
 
     prepared = PreparedModel(plan)
     sweep = partial(run_sweeps, prepared)

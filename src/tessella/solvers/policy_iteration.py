@@ -5,7 +5,7 @@ With pi greedy at v and d = T v - v = T_pi v - v, the value of pi is v + e where
     (I - discount P_pi) e = d.
 
 It is solved to nearly full accuracy (policy iteration), or only until the residual has fallen by
-``forcing`` (inexact policy iteration: what is left is mended after the next improvement): by sweeps
+``forcing`` (inexact policy iteration: the rest is corrected after the next improvement): by sweeps
 where a few will do, else by BiCGSTAB, which needs only products with P_pi. The iteration count of a
 Krylov method hardly grows as the discount approaches 1, where sweeps of a chain that mixes slowly
 need 1 / (1 - discount) of them.
@@ -30,7 +30,7 @@ from tessella.solvers.operators import Operators, compute_target
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
-    from tessella.solvers.rounds import IterationState
+    from tessella.solvers.iteration import IterationState
 
 SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
 
@@ -51,11 +51,10 @@ class PolicyIteration(Method):
         require_whole("max_products", self.max_products, 1)
 
     def step(self, operators: Operators, state: IterationState):
-        t = self.thresholds
-        forcing = t.exact_relative_tolerance
-        if operators.data.coarse is not None:
-            forcing = choose_relative_tolerance(operators, state, forcing, t)
-        return evaluate_greedy_policy(operators, state, forcing, self.max_products, t)
+        forcing = self.thresholds.exact_relative_tolerance
+        if operators.data.coarse_correction is not None:
+            forcing = choose_relative_tolerance(operators, state, forcing, self.thresholds)
+        return evaluate_greedy_policy(operators, state, forcing, self.max_products, self.thresholds)
 
 
 @dataclass(frozen=True)
@@ -80,19 +79,20 @@ class InexactPolicyIteration(Method):
         require_whole("max_products", self.max_products, 1)
 
     def step(self, operators: Operators, state: IterationState):
-        t = self.thresholds
         if operators.has_cheap_bellman:
-            return compute_next_value(operators, state, self.forcing, self.max_products, t)
-        forcing = choose_relative_tolerance(operators, state, self.forcing, t)
-        return evaluate_greedy_policy(operators, state, forcing, self.max_products, t)
+            return step_with_greedy_sweeps(
+                operators, state, self.forcing, self.max_products, self.thresholds
+            )
+        forcing = choose_relative_tolerance(operators, state, self.forcing, self.thresholds)
+        return evaluate_greedy_policy(operators, state, forcing, self.max_products, self.thresholds)
 
 
-def compute_next_value(
+def step_with_greedy_sweeps(
     operators: Operators,
     state: IterationState,
     forcing: float,
     max_products: int,
-    t: EvaluationThresholds,
+    thresholds: EvaluationThresholds,
 ):
     """The next point where sweeps over all actions are cheap, or where values propagate slowly.
 
@@ -101,7 +101,7 @@ def compute_next_value(
     reach the target, those are all; else the policy is evaluated: directly if the model is small
     and its rows are short, by a linear solver if they are long.
     """
-    greedy = run_greedy_sweeps(operators, state, t)
+    greedy = run_greedy_sweeps(operators, state, thresholds)
     criterion = operators.criterion
     value = greedy.value
     backup = greedy.backup
@@ -111,18 +111,20 @@ def compute_next_value(
     # Known without solving: a constant residual r changes the value by r / (1 - discount).
     common = criterion.common_part(residual)
     max_cheap_sweeps = min(
-        t.direct_cost_sweeps_per_root_state * math.sqrt(n),
-        t.iterative_solve_cost_sweeps if operators.solves_iteratively else t.direct_cost_max_sweeps,
+        thresholds.direct_cost_sweeps_per_root_state * math.sqrt(n),
+        thresholds.iterative_solve_cost_sweeps
+        if operators.solves_iteratively
+        else thresholds.direct_cost_max_sweeps,
     )
     if greedy.sweeps_needed <= max_cheap_sweeps:
         start = backup + criterion.discount * criterion.value_of_constant_reward(common)
         return operators.iterate_policy(policy, start, greedy.sweeps_needed)
-    if n > t.direct_max_states:
+    if n > thresholds.direct_max_states:
         greedy_state = state._replace(value=value, backup=backup, policy=policy)
-        return evaluate_greedy_policy(operators, greedy_state, forcing, max_products, t)
+        return evaluate_greedy_policy(operators, greedy_state, forcing, max_products, thresholds)
     tol = max(
-        t.direct_target_factor * greedy.target_ratio,
-        t.exact_relative_tolerance if greedy.policy_stays else forcing,
+        thresholds.direct_target_factor * greedy.target_ratio,
+        thresholds.exact_relative_tolerance if greedy.policy_stays else forcing,
     )
     e = operators.solve_policy_system(policy, residual - common, tol)
     return operators.add_correction(value + criterion.value_of_constant_reward(common), e)
@@ -135,41 +137,43 @@ class GreedyState(NamedTuple):
     backup: NDArray[np.float64]  # T v, (grid)
     policy: NDArray[np.int32]  # greedy at v, (grid)
     sweeps_needed: int  # sweeps from here to the target, at the pace of the last ones
-    target_ratio: float  # of its bound that is wanted: half the target
+    target_ratio: float  # half the target over its bound
     policy_stays: bool  # whether the last sweeps left the policy about as it was
 
 
 def run_greedy_sweeps(
-    operators: Operators, state: IterationState, t: EvaluationThresholds
+    operators: Operators, state: IterationState, thresholds: EvaluationThresholds
 ) -> GreedyState:
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
     criterion = operators.criterion
-    goal = float(compute_target(operators.data, state.floor)) / 2
+    half_target = float(compute_target(operators.data, state.floor)) / 2
     previous_span = float(criterion.span(state.backup - state.value))
     n = state.value.size
     current = GreedyState(state.value, state.backup, state.policy, 0, 1.0, False)
-    for _ in range(min(max(n // t.states_per_burst, 1), t.max_bursts)):
-        value = operators.iterate_bellman(current.backup, t.burst_sweeps - 1)
+    for _ in range(min(max(n // thresholds.states_per_burst, 1), thresholds.max_bursts)):
+        value = operators.iterate_bellman(current.backup, thresholds.burst_sweeps - 1)
         backup, policy = operators.bellman(value)
         new_span = float(criterion.span(backup - value))
-        rho = (new_span / max(previous_span, SMALLEST_POSITIVE)) ** (1 / t.burst_sweeps)
+        rho = (new_span / max(previous_span, SMALLEST_POSITIVE)) ** (1 / thresholds.burst_sweeps)
         bound = float(criterion.bound_error(criterion.discount * new_span / 2))
-        policy_stays = np.count_nonzero(policy != current.policy) <= t.policy_stays_fraction * n
+        policy_stays = (
+            np.count_nonzero(policy != current.policy) <= thresholds.policy_stays_fraction * n
+        )
         previous_span = new_span
-        sweeps_needed = count_sweeps_between(bound, goal, rho)
-        target_ratio = min(goal / max(bound, SMALLEST_POSITIVE), 1.0)
+        sweeps_needed = count_sweeps_between(bound, half_target, rho)
+        target_ratio = min(half_target / max(bound, SMALLEST_POSITIVE), 1.0)
         current = GreedyState(value, backup, policy, sweeps_needed, target_ratio, policy_stays)
         if not sweeps_needed or policy_stays:
             break
     return current
 
 
-def count_sweeps_between(bound: float, goal: float, rho: float) -> int:
+def count_sweeps_between(bound: float, target: float, rho: float) -> int:
     """Sweeps from one bound to another, if each leaves ``rho`` of it; 0 where nothing is left."""
-    if not goal < bound < math.inf:
+    if not target < bound < math.inf:
         return 0
     return math.ceil(
-        math.log(max(goal / bound, SMALLEST_POSITIVE))
+        math.log(max(target / bound, SMALLEST_POSITIVE))
         / math.log(min(max(rho, SMALLEST_POSITIVE), 1 - 1e-9))
     )
 
@@ -179,27 +183,29 @@ def evaluate_greedy_policy(
     state: IterationState,
     forcing: float,
     max_products: int,
-    t: EvaluationThresholds,
+    thresholds: EvaluationThresholds,
 ):
-    """v + e, by whichever way gets there: what the first few sweeps show decides.
+    """v + e, by sweeps or a linear solver: the first few sweeps decide which.
 
     Sweeps of the policy cut the span of the residual by some rho each. Where few of them will do,
-    they are the cheapest way; else the linear solver takes over. It may get nowhere (no Krylov
-    method beats sweeps on a long line of states before it has gone along it once), and then sweeps
-    go as far as they go. Tables are then solved directly; where other dynamics offer a direct
-    solve, a run that stalls so is helped by one (see ``loop``).
+    they are the cheapest way; else the linear solver takes over. It may stagnate (no Krylov
+    method beats sweeps on a long line of states before it has traversed it once), and then sweeps
+    continue up to a limit. Tables are then solved directly; where other dynamics offer a direct
+    solve, ``loop`` uses it when a run stalls.
     """
     xp = array_namespace(state.value)
     span = operators.criterion.span
     first_residual = state.backup - state.value
     start = operators.criterion.step(state.value, state.backup)
-    trial, residual = run_trial_sweeps(operators, state.policy, start, t.trial_sweeps)
+    trial, residual = run_trial_sweeps(operators, state.policy, start, thresholds.trial_sweeps)
     rho = (span(residual) / xp.maximum(span(first_residual), SMALLEST_POSITIVE)) ** (
-        1 / (t.trial_sweeps + 1)
+        1 / (thresholds.trial_sweeps + 1)
     )
     log_rate = xp.log(xp.clip(rho, SMALLEST_POSITIVE, 1 - 1e-9))
-    max_few = t.few_sweeps_rows if operators.has_direct_solve else t.few_sweeps_stages
-    sweeps_needed = xp.log(forcing) / log_rate - t.trial_sweeps
+    max_few = (
+        thresholds.few_sweeps_rows if operators.has_direct_solve else thresholds.few_sweeps_stages
+    )
+    sweeps_needed = xp.log(forcing) / log_rate - thresholds.trial_sweeps
     is_few = sweeps_needed <= max_few
     sweep_count = sweeps_needed
     # Through stages, a sweep of all actions takes hardly longer than one of a policy.
@@ -207,50 +213,60 @@ def evaluate_greedy_policy(
         sweeps_to_target = (
             xp.log(
                 xp.clip(
-                    t.sweep_safety_factor * compute_target_ratio(operators, state, t),
+                    thresholds.sweep_safety_factor
+                    * compute_target_ratio(operators, state, thresholds),
                     SMALLEST_POSITIVE,
                     1.0,
                 )
             )
             / log_rate
-            - t.trial_sweeps
+            - thresholds.trial_sweeps
         )
-        is_settled = state.changed <= t.policy_settled_fraction * state.value.size
+        is_settled = state.changed <= thresholds.policy_settled_fraction * state.value.size
         sweep_count = xp.where(
             is_settled,
-            xp.minimum(sweeps_to_target, t.settled_max_sweeps),
-            xp.minimum(sweeps_needed, t.early_max_sweeps),
+            xp.minimum(sweeps_to_target, thresholds.settled_max_sweeps),
+            xp.minimum(sweeps_needed, thresholds.early_max_sweeps),
         )
-    # Whichever way ends in sweeps leaves them to one loop, so that it is compiled once.
+    # Both ways end in the same loop of sweeps, so that it is compiled once.
     value, count = xp.branch(
         is_few,
         lambda: (trial, xp.ceil(xp.maximum(sweep_count, 0)).astype(int)),
         lambda: solve_by_bicgstab(
-            operators, state.policy, trial, residual, forcing, max_products, sweeps_needed, t
+            operators,
+            state.policy,
+            trial,
+            residual,
+            forcing,
+            max_products,
+            sweeps_needed,
+            thresholds,
         ),
     )
     return xp.repeat(count, lambda v: operators.policy_step(state.policy, v), value)
 
 
 def choose_relative_tolerance(
-    operators: Operators, state: IterationState, forcing: float, t: EvaluationThresholds
+    operators: Operators, state: IterationState, forcing: float, thresholds: EvaluationThresholds
 ):
-    """The forcing, but no less than the run still needs: more accuracy in a last round is wasted.
+    """The forcing, but no less than the run still needs: further accuracy at the end is wasted.
 
-    So it is close to what rounding leaves, where a linear solver would go on for all its products.
+    Near the rounding floor, a linear solver would otherwise use up all its products.
     """
-    tolerance = t.solver_safety_factor * compute_target_ratio(operators, state, t)
+    tolerance = thresholds.solver_safety_factor * compute_target_ratio(operators, state, thresholds)
     return array_namespace(tolerance).clip(tolerance, forcing, 0.5)
 
 
-def compute_target_ratio(operators: Operators, state: IterationState, t: EvaluationThresholds):
+def compute_target_ratio(
+    operators: Operators, state: IterationState, thresholds: EvaluationThresholds
+):
     """The share of its bound that a run may end with; smaller if no tolerance was given."""
     data = operators.data
     ratio = compute_target(operators.data, state.floor) / state.bound
-    if data.coarse is not None:
+    if data.coarse_correction is not None:
         return ratio
     return array_namespace(ratio).where(
-        data.accuracy.tol > 0, ratio, t.default_target_factor * ratio
+        data.accuracy.tol > 0, ratio, thresholds.default_target_factor * ratio
     )
 
 
@@ -274,7 +290,7 @@ def solve_by_bicgstab(
     forcing,
     max_products: int,
     sweeps_needed,
-    t: EvaluationThresholds,
+    thresholds: EvaluationThresholds,
 ):
     """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``residual``.
 
@@ -292,25 +308,25 @@ def solve_by_bicgstab(
     max_steps = max(max_products // 2, 1)
     preconditioner = operators.precondition
     if operators.has_direct_solve:
-        max_steps = min(max_steps, t.direct_solve_after_steps)
+        max_steps = min(max_steps, thresholds.direct_solve_after_steps)
     else:
         max_steps = xp.clip(
-            sweeps_needed / t.sweeps_per_solver_step, t.trial_sweeps, max_steps
+            sweeps_needed / thresholds.sweeps_per_solver_step, thresholds.trial_sweeps, max_steps
         ).astype(int)
     e = xp.bicgstab(
         system, residual - common, tol=forcing, maxiter=max_steps, preconditioner=preconditioner
     )
     value = value + operators.criterion.value_of_constant_reward(common)
-    # A small norm may hide large entries; sweeps even them out.
+    # A small norm may hide large entries; sweeps smooth them.
     corrected, residual_after = run_trial_sweeps(
-        operators, policy, operators.add_correction(value, e), t.trial_sweeps
+        operators, policy, operators.add_correction(value, e), thresholds.trial_sweeps
     )
-    is_solved = span(residual_after) <= t.solve_max_span_ratio * span(residual)
+    is_solved = span(residual_after) <= thresholds.solve_max_span_ratio * span(residual)
     if operators.has_direct_solve and not is_solved:
         e = operators.solve_policy_system(policy, residual - common)
         corrected = operators.add_correction(value, e)
-        return run_trial_sweeps(operators, policy, corrected, t.trial_sweeps)[0], 0
+        return run_trial_sweeps(operators, policy, corrected, thresholds.trial_sweeps)[0], 0
     fallback_sweeps = xp.clip(
-        xp.ceil(sweeps_needed), 0, t.fallback_sweeps_per_product * max_products
+        xp.ceil(sweeps_needed), 0, thresholds.fallback_sweeps_per_product * max_products
     ).astype(int)
     return xp.where(is_solved, corrected, value), xp.where(is_solved, 0, fallback_sweeps)

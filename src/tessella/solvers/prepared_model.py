@@ -1,4 +1,4 @@
-"""A model made ready to be run, as its plan says."""
+"""A model in the representation and on the backend of its plan, and what bounds its errors."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ if TYPE_CHECKING:
     from tessella.mdp.stages.sharded import ShardLayout
     from tessella.solvers.execution_plan import ExecutionPlan
 
-VALUE_MAX_SIZE = 1e290  # values beyond this are refused: their sums could overflow
+VALUE_MAX_SIZE = 1e290  # larger values are rejected: their sums could overflow
 
 
 class PreparedModel:
-    """A model made ready to be run, as its plan says.
+    """A model in the representation and on the backend of its plan, for a tolerance.
 
-    ``absorption_time`` bounds the periods to the end, where a criterion rests on that; with 1,
-    bounds are those of residuals.
+    It holds what every solver needs: the arrays (``data``), their transfer to devices and back, and
+    the constants that turn residuals into error bounds. ``absorption_time`` bounds the expected
+    periods to the end, for criteria whose bounds depend on it; with 1, bounds are residuals.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class PreparedModel:
         return max(gap * (1 - 64 * EPS), 0.0)
 
     def saved_backup_error(self, value: NDArray) -> float:
-        """How far a backup of ``value`` by the arrays of a model file may be off."""
+        """The error of a backup of ``value`` that is computed from the arrays of a model file."""
         given_rounding = self.mdp.dynamics.rounding.as_given
         saved_rounding = self.mdp.dynamics.rounding.as_saved
         max_backup = float(np.abs(value).max()) * self.mdp.discount * self.row_sum_bounds.high
@@ -86,14 +87,13 @@ class PreparedModel:
 
     @property
     def row_sum_bounds(self) -> RowSumBounds:
-        """Bounds on the row sums of the model that was meant, not only of its stored rows."""
-        # Derived rows carry rounding; it enters as a row error.
+        """Bounds on the exact row sums, of which the stored rows are rounded versions."""
         return self.mdp.dynamics.row_sums.widen(self.mdp.dynamics.rounding.as_given.rows)
 
     @property
     def adjoint_rounding_floor(self) -> float:
-        """What rounding leaves of the error of an occupancy, by the arrays of a file included."""
-        # The adjoint adds up what flows into a state, which may be much.
+        """The part of the error of an occupancy that is due to rounding, also of a saved model."""
+        # The adjoint sums over all predecessors of a state, which may be many.
         sums = EPS * (self.dynamics.adjoint_rounding_terms + 8)
         given_rounding = self.mdp.dynamics.rounding.as_given.rows
         saved_rounding = self.mdp.dynamics.rounding.as_saved.rows
@@ -101,12 +101,12 @@ class PreparedModel:
 
     @property
     def contraction_gap(self) -> float:
-        """What a residual is divided by to bound an error: 1 - c when rewards are discounted."""
+        """The divisor that turns a residual into an error bound: 1 - c with a discount."""
         return self.mdp.criterion.contraction_gap(self.row_sum_bounds)
 
     @cached_property
     def dynamics(self) -> Dynamics:
-        """The dynamics in the planned representation, whose rounding bounds count."""
+        """The dynamics in the planned representation, with their rounding bounds."""
         return self.plan.dynamics
 
     @cached_property
@@ -115,7 +115,7 @@ class PreparedModel:
 
     @cached_property
     def layout(self) -> ShardLayout | None:
-        """How arrays over the grid lie on several devices; None on one."""
+        """How arrays over the grid are distributed among several devices; None on one."""
         return self.backend.shard_layout(self.mdp.grid.shape)
 
     def to_device(self, array: NDArray, dim: int = 0) -> Any:
@@ -142,10 +142,7 @@ class PreparedModel:
         return np.asarray(array if self.layout is None else self.layout.to_result(array))
 
     def to_result(self, array: Any) -> Any:
-        """An array over the grid for a result: NumPy's, or one that stays until it is read.
-
-        On an accelerator and on several devices it stays.
-        """
+        """An array over the grid for a result: NumPy's, or, on accelerators, left on the device."""
         if self.layout is not None:
             return self.layout.to_result(array)
         return array if not self.is_numpy and results_stay_on_device() else np.asarray(array)
@@ -156,10 +153,10 @@ class PreparedModel:
 
     @property
     def is_numpy(self) -> bool:
-        """Whether nothing is compiled, so that one more function costs nothing."""
+        """Whether NumPy computes, so that nothing is compiled."""
         return not self.backend.is_compiled
 
-    def criterion_kernel(self, unit: float) -> CriterionKernel:
+    def make_criterion_kernel(self, unit: float) -> CriterionKernel:
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
         if self.absorption_time is None:
             return kernel
@@ -175,11 +172,13 @@ class PreparedModel:
             return self.data
         axes = self.coarse_axes
         probes = np.asarray(_compute_coarse_system(self.backend, axes, self.data, policy))
-        return self.data._replace(coarse=to_backend(self.backend, build_correction(probes, axes)))
+        return self.data._replace(
+            coarse_correction=to_backend(self.backend, build_correction(probes, axes))
+        )
 
     @cached_property
     def coarse_axes(self) -> tuple[CoarseAxis, ...]:
-        """Where a coarse correction has its nodes."""
+        """The nodes of the coarse correction along each axis."""
         shape = self.mdp.grid.shape
         displacements = map(self.mdp.dynamics.max_displacement, range(len(shape)))
         return choose_coarse_axes(
@@ -197,17 +196,17 @@ class PreparedModel:
         return self.build_data(self.backend_model.arrays, feasible)
 
     def build_data(self, arrays: Any, feasible: Any) -> ModelData:
-        """The same with other arrays of the dynamics, such as those of a block with its halo."""
+        """Model data with other arrays of the dynamics, such as those of a block with its halo."""
         unit = EPS * (self.dynamics.rounding.terms + 8)
         rounding = self.dynamics.rounding.as_given
         errors = (unit, rounding.rows, rounding.reward, self.mdp.dynamics.reward_scale)
         targets = self.tol or 0, DEFAULT_RELATIVE_TOLERANCE
         accuracy = AccuracySettings(*map(np.float64, (*errors, *targets)))
-        return ModelData(arrays, feasible, self.criterion_kernel(unit), accuracy)
+        return ModelData(arrays, feasible, self.make_criterion_kernel(unit), accuracy)
 
 
 @compile_per_shape("backend", "axes")
 def _compute_coarse_system(backend, axes: tuple[CoarseAxis, ...], data: ModelData, policy):
-    """What the system of the nodes of ``multigrid`` is made of, for a policy."""
+    """The probes from which ``multigrid`` assembles the coarse system of a policy."""
     operators = Operators(backend, data)
     return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), axes, policy)

@@ -43,7 +43,7 @@ def find_closed_classes(chain: csr_array) -> list[NDArray[np.int64]]:
 
 
 def find_endless_classes(chain: csr_array) -> list[NDArray[np.int64]]:
-    """Those of them in which the process does not end: no row lacks anything to 1."""
+    """The closed classes in which the process never ends: all rows sum to 1."""
     row_sums = chain.sum(axis=1)
     return [
         states
@@ -73,7 +73,7 @@ def find_shortest_path_policy(
 
     options = {"indices": targets, "unweighted": True, "min_only": True}
     _, successor, _ = dijkstra(rows.reachability.T.tocsr(), return_predecessors=True, **options)
-    entries = rows.rows.tocoo()
+    entries = rows.matrix.tocoo()
     state = rows.state[entries.row]
     is_on_path = entries.col == successor[state]
     policy = np.zeros(rows.n_states, dtype=np.int32)
@@ -93,14 +93,15 @@ def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
 
 
 def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
-    """Refuse a fixed policy that has several; of another it is not known whether all must."""
+    """Refuse a fixed policy with several classes; of a model, the run cannot decide."""
     classes = find_closed_classes(mdp.dynamics.policy_matrix(table))
     if len(classes) > 1 and evaluates_policy:
         gain_intervals = [(-np.inf, np.inf)] * len(classes)
         refuse_several_gains(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
     if len(classes) > 1:
         raise NotConverged(
-            f"many rounds brought nothing: the policy has {len(classes)} recurrent classes, and "
+            "many iterations brought nothing: the policy has "
+            f"{len(classes)} recurrent classes, and "
             "the model is too large to find out whether a better one has one average"
         )
 
@@ -124,17 +125,17 @@ def refuse_several_gains(
     gain_intervals: Sequence[tuple[float, float]],
     error: float,
     evaluates_policy: bool,
-    only_known: bool,
+    only_if_proven: bool,
 ) -> None:
     """Refuse a model, or a fixed policy, whose average depends on where it starts.
 
     ``gain_intervals`` (within ``error``) enclose the average in each of the closed ``classes``;
-    where they overlap, the model is refused unless ``only_known``.
+    where they overlap, the model is refused unless ``only_if_proven``.
     """
     least = min(range(len(classes)), key=lambda k: gain_intervals[k][1])
     most = max(range(len(classes)), key=lambda k: gain_intervals[k][0])
     gains_differ = gain_intervals[least][1] + error < gain_intervals[most][0] - error
-    if only_known and not gains_differ:
+    if only_if_proven and not gains_differ:
         return
 
     first, second = (least, most) if gains_differ else (0, 1)

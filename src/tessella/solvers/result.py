@@ -1,9 +1,9 @@
 """The result of a run, for an optimum and for a policy alike: a value, and how good it is.
 
 A long run can be interrupted: a ``Checkpoint`` keeps the best point so far in a file. Any point is
-a start, so the value is all that a run needs to go on; its history goes with it. A file appears
-whole (``tessella.files``): a process that is killed, at whatever moment, leaves the last file or
-the one before, and loses no more than what came after it.
+a start, so the value is all that a run needs to continue; its history goes with it. Files are
+written atomically (``tessella.files``): a process that is killed at any moment leaves the last file
+or the one before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHECKPOINT_FORMAT = "tessella checkpoint 1"
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """How it went; one entry for each sweep."""
+    """The progress of a run; one entry for each sweep."""
 
     bound: NDArray[np.float64]  # (n,) bound on the error of the value
     changed: NDArray[np.int64]  # (n,) states whose greedy action changed
@@ -40,7 +40,7 @@ class History:
         return len(self.bound)
 
     def followed_by(self, other: History) -> History:
-        """This, and another run that went on from there."""
+        """This history, continued by that of a later run."""
         seconds_before = self.seconds[-1] if len(self) else 0.0
         return History(
             np.concatenate([self.bound, other.bound]),
@@ -50,7 +50,7 @@ class History:
 
 
 class Status(Enum):
-    """How a run ended; the value of a member is the sentence that says so."""
+    """How a run ended; the value of a member is the template of its sentence."""
 
     CONVERGED = "bound {bound} is within the tolerance {target}"
     SOLVED_BY_PERIODS = "every period was solved once; rounding leaves {bound}"
@@ -93,11 +93,11 @@ def find_status(
     return Status.LIMIT if is_at_limit else Status.NO_PROGRESS
 
 
-class Precision(NamedTuple):
+class ValueAccuracy(NamedTuple):
     """How well values and their comparisons are known."""
 
     error: float  # on |V - V*|, or on |h - h*|, both 0 in the first state; inf: nothing is known
-    tie: float  # action values nearer than this are not distinguished
+    tie_tolerance: float  # action values nearer than this are not distinguished
 
 
 @with_host_arrays("value")
@@ -151,7 +151,7 @@ class Result:
         return "converged" if self.converged else f"not converged ({self.reason})"
 
 
-def end_run(
+def make_run_result(
     status: Status,
     value: Any,
     bound: float,
@@ -163,10 +163,10 @@ def end_run(
     table: NDArray[np.int32] | None = None,
     **figures: object,
 ) -> Result:
-    """The result of a run that ended so; raises NotConverged for a failure, if it ``may_raise``.
+    """The result of a run with this status; raises NotConverged for a failure if ``may_raise``.
 
-    ``target`` is the bound that was to be reached, and ``figures`` are what else the sentence of
-    the status mentions. A run that broke down has no result.
+    ``target`` is the bound that was to be reached, and ``figures`` are further values in the
+    sentence of the status. A run that broke down has no result.
     """
     reason = status.value.format(
         bound=round_up(bound),
@@ -183,7 +183,7 @@ def end_run(
     return result
 
 
-def write_average(mdp: MDP, result: Result) -> str:
+def format_average(mdp: MDP, result: Result) -> str:
     """``32.77 per unit of time, off by at most 4e-12``: a gain per period, in its model's terms.
 
     A gain that is not known well is written as the interval that contains it.
@@ -200,11 +200,11 @@ def write_average(mdp: MDP, result: Result) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a solve is kept while it goes on.
+    """The file that holds the state of a running solve.
 
     Args:
-        path: of the file, which ends in ``.npz``. A file of the same model is gone on from.
-        every: seconds after which it is written again; a single round is never cut.
+        path: of the file, which ends in ``.npz``. A run continues from a file of the same model.
+        every: seconds after which it is written again; an iteration is never cut.
     """
 
     path: str | Path
@@ -219,14 +219,14 @@ class Checkpoint:
 
 
 class CheckpointWriter:
-    """Keeps one run of a model: reads what there is, and writes when it is time."""
+    """Loads and writes the checkpoint file of one run."""
 
     def __init__(self, checkpoint: Checkpoint, mdp: MDP) -> None:
         self.path = Path(checkpoint.path)
         self.interval_seconds = checkpoint.every
         self.fingerprint = mdp.fingerprint
         self.shape = mdp.grid.shape
-        self.rounds_per_check = 1  # rounds between two readings of the clock
+        self.iterations_per_check = 1  # between two readings of the clock
         self._last_write = time.monotonic()
 
     def load_run(self) -> tuple[NDArray[np.float64], History] | None:
@@ -251,10 +251,12 @@ class CheckpointWriter:
             return value, history
 
     def check_clock(self) -> bool:
-        """Whether it is time to write; also sets how many rounds come before the next check."""
+        """Whether it is time to write; also sets how many iterations come before the next check."""
         elapsed = time.monotonic() - self._last_write
-        self.rounds_per_check = (
-            min(2 * self.rounds_per_check, 1 << 20) if elapsed < self.interval_seconds / 2 else 1
+        self.iterations_per_check = (
+            min(2 * self.iterations_per_check, 1 << 20)
+            if elapsed < self.interval_seconds / 2
+            else 1
         )
         return elapsed >= self.interval_seconds
 

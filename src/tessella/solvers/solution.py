@@ -1,4 +1,4 @@
-"""What solving a model gives, with how good it is."""
+"""The solution of a model, with bounds on its errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, TableRule
 from tessella.numerics import with_host_arrays
 from tessella.rounding import round_up
-from tessella.solvers.result import History, Precision, Result, write_average
+from tessella.solvers.result import History, Result, ValueAccuracy, format_average
 from tessella.support.json_values import to_plain
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tessella.solvers.execution_plan import ExecutionPlan
 
 SOLUTION_FORMAT = "tessella-solution-3"
-WHAT = "a saved solution"
+FILE_KIND = "a saved solution"
 HISTORY_FIELDS = "bound", "changed", "seconds"
 
 
@@ -51,7 +51,7 @@ def make_optimal_policy(mdp: MDP, table: Any) -> Policy:
     return Policy(mdp.grid, mdp.actions, TableRule(mdp.grid, table), "optimal", name)
 
 
-def _refuse_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
+def _check_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
     """Raise an error for arrays that a solution of ``mdp`` does not have, before they are read."""
     n_actions = mdp.n_actions
     shape = mdp.grid.shape
@@ -68,43 +68,43 @@ def _refuse_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
         raise FileError(requirement, value=f"it differs in {wrong[0][0]!r}" if wrong else "")
 
 
-def _refuse_other_numbers(data: dict[str, NDArray]) -> None:
+def _require_floats(data: dict[str, NDArray]) -> None:
     for name in ("value", "q", "margin", "history_bound", "history_seconds"):
         if data[name].dtype != np.float64 or np.isnan(data[name]).any():
             raise FileError(f"{name!r} must hold floats, none of them NaN")
 
 
-def _make_loaded_solution(mdp: MDP, about: dict[str, Any], data: dict[str, NDArray]) -> Solution:
+def _make_loaded_solution(mdp: MDP, metadata: dict[str, Any], data: dict[str, NDArray]) -> Solution:
     """The solution that a file holds, once all of it is checked."""
-    _refuse_other_numbers(data)
-    bounds = [float(about[n]) for n in ("error_bound", "value_error", "tie_tolerance")]
-    gain = float(about["gain"]) if "gain" in about else None
+    _require_floats(data)
+    bounds = [float(metadata[n]) for n in ("error_bound", "value_error", "tie_tolerance")]
+    gain = float(metadata["gain"]) if "gain" in metadata else None
     if not (np.isfinite(data["value"]).all() and all(bound >= 0 for bound in bounds)):
         raise FileError("values must be finite, and bounds on their errors not negative")
     if (gain is None) == mdp.criterion.has_gain:
         raise FileError("a solution has a gain if its criterion is an average")
     policy = make_optimal_policy(mdp, data["policy"])
     mdp.check_feasible(policy)
-    _refuse_contradictions(data, policy.table, bounds[0], bounds[2], gain is not None)
+    _check_consistency(data, policy.table, bounds[0], bounds[2], gain is not None)
     solution = Solution(
         data["value"],
         bounds[0],
-        bool(about["converged"]),
-        str(about["reason"]),
+        bool(metadata["converged"]),
+        str(metadata["reason"]),
         History(*(data[f"history_{name}"] for name in HISTORY_FIELDS)),
         mdp,
         policy,
         data["margin"],
-        str(about["method"]),
-        precision=Precision(*bounds[1:]),
+        str(metadata["method"]),
+        accuracy=ValueAccuracy(*bounds[1:]),
         gain=gain,
     )
     solution.__dict__["q"] = data["q"]  # saved, so not computed again
     return solution
 
 
-def _refuse_contradictions(
-    data: dict[str, NDArray], table: NDArray, error: float, tie: float, relative: bool
+def _check_consistency(
+    data: dict[str, NDArray], table: NDArray, error: float, tie_tolerance: float, relative: bool
 ) -> None:
     """Raise an error for arrays that cannot be those of one solution with these bounds.
 
@@ -123,16 +123,17 @@ def _refuse_contradictions(
         residual -= (residual.max() + residual.min()) / 2 if relative else 0.0
         agree = {
             "value": np.abs(residual) <= 3 * error,
-            "policy": best - taken <= tie,
-            "margin": (margin == data["margin"]) | (np.abs(margin - data["margin"]) <= tie),
-            "decided": data["decided"] == (data["margin"] > tie),
+            "policy": best - taken <= tie_tolerance,
+            "margin": (margin == data["margin"])
+            | (np.abs(margin - data["margin"]) <= tie_tolerance),
+            "decided": data["decided"] == (data["margin"] > tie_tolerance),
         }
-    for name, fine in agree.items():
-        if not fine.all():
+    for name, is_consistent in agree.items():
+        if not is_consistent.all():
             requirement = f"{name!r} must agree with 'q' and the bounds of the file"
-            count = int(np.sum(~fine))
+            count = int(np.sum(~is_consistent))
             raise FileError(
-                requirement, value="does not", count=count, total=fine.size, noun="states"
+                requirement, value="does not", count=count, total=is_consistent.size, noun="states"
             )
 
 
@@ -145,18 +146,18 @@ class Solution(Result):
         policy: the greedy policy. Among tied actions, the lowest index.
             So an action of it loses at most ``2 tie_tolerance`` where it is taken.
         margin: (grid) best minus second-best action value; inf where only one action is feasible.
-        method: the name of the method that found it.
-        precision: of values and comparisons; None of an average, whose relative values are bounded
-            when first asked for.
-        plan: the routes by which it was found, which ``certify`` and ``compress`` follow; None of a
-            solution from a file.
+        method: the name of the method that computed it.
+        accuracy: of values and comparisons; None of an average, whose relative values are bounded
+            when first needed.
+        plan: the routes of the solve, which ``certify`` and ``compress`` follow; None of a solution
+            from a file.
     """
 
     mdp: MDP
     policy: Policy
     margin: NDArray[np.float64]
     method: str
-    precision: Precision | None = field(default=None, kw_only=True)
+    accuracy: ValueAccuracy | None = field(default=None, kw_only=True)
     plan: ExecutionPlan | None = field(default=None, kw_only=True, repr=False)
 
     @cached_property
@@ -167,9 +168,9 @@ class Solution(Result):
         return plan_for_policies(self.mdp, self.plan)
 
     @cached_property
-    def _precision(self) -> Precision:
-        if self.precision is not None:
-            return self.precision
+    def _known_accuracy(self) -> ValueAccuracy:
+        if self.accuracy is not None:
+            return self.accuracy
         from tessella.solvers.hitting_times import bound_relative_error
         from tessella.solvers.prepared_model import PreparedModel
 
@@ -180,14 +181,14 @@ class Solution(Result):
     def value_error(self) -> float:
         """Bound on the error of the values: ``error_bound``, except where values are relative.
 
-        Then it is inf if some policy near the best may never come back.
+        Then it is inf if some near-optimal policy may never return to the reference state.
         """
-        return self._precision.error
+        return self._known_accuracy.error
 
     @property
     def tie_tolerance(self) -> float:
         """Margins up to this are ties."""
-        return self._precision.tie
+        return self._known_accuracy.tie_tolerance
 
     @cached_property
     def decided(self) -> NDArray[np.bool_]:
@@ -292,7 +293,7 @@ class Solution(Result):
 
     @staticmethod
     def load(path: str | Path, mdp: MDP | None = None) -> Solution:
-        """Read a solution of ``mdp`` back; a file of another model is refused.
+        """Read a solution of ``mdp`` back; a file of another model is rejected.
 
         Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
         agree with one another; ``certify`` proves what they are worth.
@@ -304,7 +305,7 @@ class Solution(Result):
             refuse_altered,
         )
 
-        with open_dataset(path, WHAT) as file:
+        with open_dataset(path, FILE_KIND) as file:
             metadata = attributes_of(file)
             if metadata.get("format") != SOLUTION_FORMAT:
                 found_format = metadata.get("format")
@@ -319,7 +320,7 @@ class Solution(Result):
                     location=f"its model is {metadata['model']!r} ({metadata['fingerprint']:.12}),",
                     value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
                 )
-            _refuse_shapes(file.variables, mdp)
+            _check_shapes(file.variables, mdp)
             data = read_variable(file.variables, os.path.getsize(path))
             refuse_altered(metadata, data)
             return _make_loaded_solution(mdp, metadata, data)
@@ -328,7 +329,7 @@ class Solution(Result):
     def _accuracy_text(self) -> str:
         if self.gain is None:
             return f"|V - V*| <= {round_up(self.error_bound, 2)}"
-        average = write_average(self.mdp, self)
+        average = format_average(self.mdp, self)
         return f"cost of {average}" if self.mdp.sense.is_cost else average
 
     def __repr__(self) -> str:

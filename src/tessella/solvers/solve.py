@@ -1,7 +1,7 @@
 """solve(mdp) -> Solution, by whichever method.
 
-From the enclosure |V - V*| <= e follow the action values, |Q - Q*| <= discount e + eta, and from
-these what is certain: an action is *decided* where its margin exceeds ``2 (discount e + eta)``.
+From |V - V*| <= e follow bounds on the action values, |Q - Q*| <= discount e + eta, and from these
+the certain decisions: an action is *decided* where its margin exceeds ``2 (discount e + eta)``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_pl
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import Checkpoint, CheckpointWriter, Precision, Result
+from tessella.solvers.result import Checkpoint, CheckpointWriter, Result, ValueAccuracy
 from tessella.solvers.solution import Solution, make_optimal_policy
 
 
@@ -41,10 +41,10 @@ def solve(
             (``MixedPrecision``); for a finite horizon backward induction.
         tol: bound on max|V - V*| for the default method; a method object carries its own.
         callback: called with a ``Progress`` after each sweep; a true answer stops the run.
-        partial: return what there is when a limit is reached, instead of raising NotConverged.
+        partial: return the current result when a limit is reached, instead of raising NotConverged.
         checkpoint: a file, ``run.npz``, that keeps the best point of a long run every minute; a run
-            that was broken off goes on from it. ``Checkpoint(path, every=600)`` writes less often.
-        devices: how many a model of stages is cut among; by default all accelerators where there
+            that was interrupted continues from it. See ``Checkpoint(path, every=600)``.
+        devices: how many devices share a model of stages; by default all accelerators where there
             are several and the model is large, and one device otherwise.
         plan: all routes at once, such as ``tessella.plan(mdp).using(representation="stages")``; it
             has the method, the tolerance and the devices.
@@ -90,7 +90,7 @@ def _make_solution(prepared: PreparedModel, result: Result, decision: Decision) 
         policy=make_optimal_policy(mdp, table),
         margin=decision.margin,
         method=prepared.plan.method.name,
-        precision=None if has_gain else Precision(result.error_bound, decision.tie),
+        accuracy=None if has_gain else ValueAccuracy(result.error_bound, decision.tie_tolerance),
         plan=prepared.plan,
     )
 

@@ -36,7 +36,7 @@ class EvaluationThresholds:
     solver_safety_factor: float = 0.1
     # The same for sweeps, whose pace is that of the largest entries.
     sweep_safety_factor: float = 0.5
-    default_target_factor: float = 0.1  # without a tolerance: narrow bounds cost one round more
+    default_target_factor: float = 0.1  # without a tolerance: narrow bounds cost one more iteration
     sweeps_per_solver_step: int = 4  # sweeps saved for each step (two products), at least
     # What a linear solver may leave, as a share of the ratio of the target to the bound.
     direct_target_factor: float = 0.01
@@ -96,7 +96,7 @@ class Thresholds:
     # states from which on evaluations correct in single precision ...
     single_min_states: int = 10_000
     single_max_discount: float = 0.999  # ... which loses 1 / (1 - discount) of its seven digits
-    small_max_states: int = 10_000  # states of a small model, where better rounds pay
+    small_max_states: int = 10_000  # states of a small model, where accurate evaluations pay
     small_forcing: float = 1e-2  # share of the residual that an evaluation may leave there ...
     large_forcing: float = 1e-1  # ... and in larger models
     average_forcing: float = 3e-2  # ... and in large averages, whose policy has settled

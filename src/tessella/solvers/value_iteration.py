@@ -1,7 +1,7 @@
 """Value iteration and modified policy iteration: sweeps, without solving a linear system.
 
 Value iteration is v <- T v, damped where the criterion needs it. The two-sided bounds of
-``rounds`` shrink with the *span* of T v - v, which usually falls much faster than discount^k, so
+``iteration`` shrink with the *span* of T v - v, which usually falls much faster than discount^k, so
 the loop stops long before the classical test would.
 
 Modified policy iteration is v <- T_pi^m T v, with pi greedy at v. Sweeps of one policy cost less
@@ -18,8 +18,8 @@ from tessella.numerics import array_namespace
 from tessella.solvers.method import Method
 
 if TYPE_CHECKING:
+    from tessella.solvers.iteration import IterationState
     from tessella.solvers.operators import Operators
-    from tessella.solvers.rounds import IterationState
 
 
 @dataclass(frozen=True)

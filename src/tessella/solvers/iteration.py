@@ -1,8 +1,8 @@
-"""The rounds that every method shares, by NumPy or compiled; ``loop`` runs them in batches.
+"""One iteration, the same for every method, by NumPy or compiled; ``loop`` runs them in batches.
 
-A round takes the method's next point v, computed from (v, b, greedy policy) of the last one, and
-evaluates it: a backup b = T v (or T_pi v, when a policy is evaluated) and what the criterion's
-kernel makes of the residual b - v.
+An iteration asks the method for its next point v, computed from (v, b, greedy policy) of the last
+one, backs it up, b = T v (or T_pi v, when a policy is evaluated), and lets the criterion's kernel
+turn the residual b - v into a bound.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tessella.solvers.operators import (
     Operators,
     compute_rounding_floor,
     compute_target,
+    compute_target_above,
     max_abs,
-    target_above,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class IterationState(NamedTuple):
     changed: Any  # states whose greedy action changed in this sweep
 
 
-def evaluate_point(
+def back_up_and_enclose(
     operators: Operators, evaluates_policy: bool, value, shift, policy
 ) -> IterationState:
     """Back up ``value`` and enclose the optimum (the policy's value if ``evaluates_policy``)."""
@@ -57,7 +57,7 @@ def evaluate_point(
     shift = shift + extra_shift
     operators = operators.for_shift(shift)
     backup, greedy = back_up(operators, evaluates_policy, value, policy)
-    eta = operators.rounding(value, shift, backup)
+    eta = operators.bound_rounding(value, shift, backup)
     residual = backup - value
     max_size = max_abs(backup) + abs(shift)
     enclosure = operators.criterion.enclose(residual.min(), residual.max(), eta, max_size)
@@ -73,25 +73,25 @@ def back_up(operators: Operators, evaluates_policy: bool, value, policy):
 
 def is_finished(data: ModelData, state: IterationState):
     rounding_floor = compute_rounding_floor(data, state.floor)
-    is_done = (state.bound <= target_above(data, rounding_floor)) | (
+    is_done = (state.bound <= compute_target_above(data, rounding_floor)) | (
         state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
     )
     return is_done | array_namespace(state.bound).isnan(state.bound)
 
 
 class IterationBatch(NamedTuple):
-    """What a compiled batch of rounds reports."""
+    """What a compiled batch of iterations reports."""
 
     state: IterationState
-    n_rounds: Any  # done in this batch
-    bounds: Any  # (chunk,) bound after each
-    changes: Any  # (chunk,) states whose greedy action changed in each
+    n_iterations: Any  # done in this batch
+    bounds: Any  # (batch_size,) bound after each
+    changes: Any  # (batch_size,) states whose greedy action changed in each
     target: Any  # the bound to be reached
     finished: Any
 
 
 def compute_next_point(method: Method, operators: Operators, state: IterationState):
-    """The method's next point, which must be one."""
+    """The method's next point, checked to have the grid's shape."""
     point = method.step(operators, state)
     if array_namespace(state.value) is NUMPY and not isinstance(point, np.ndarray):
         point = np.asarray(point)
@@ -106,16 +106,16 @@ def compute_next_point(method: Method, operators: Operators, state: IterationSta
     return point
 
 
-def evaluate_safeguarded(
+def back_up_safeguarded(
     operators: Operators, evaluates_policy: bool, state: IterationState, point
 ) -> IterationState:
-    """Evaluate ``point``; where that widens the bound by far, a plain step instead.
+    """Back up ``point``; where that widens the bound by far, take a plain step instead.
 
     The value of a policy may well have a wider bound than the point it was greedy at, while values
     propagate through the states. But if the rounding of a total alone exceeds the known bound, the
     policy does not end and its linear system is singular.
 
-    A loop of one round or two, so that the evaluation is compiled once.
+    A loop of one or two passes, so that the backup is compiled once.
     """
     plain_step = operators.criterion.step(state.value, state.backup)
 
@@ -131,23 +131,23 @@ def evaluate_safeguarded(
         return (
             n_tries + 1,
             plain_step,
-            evaluate_point(operators, evaluates_policy, point, state.shift, state.policy),
+            back_up_and_enclose(operators, evaluates_policy, point, state.shift, state.policy),
         )
 
     return array_namespace(point).while_loop(should_retry, try_next, (0, point, state))[2]
 
 
-@compile_per_shape("backend", "method", "evaluates_policy", "chunk")
-def run_rounds(
+@compile_per_shape("backend", "method", "evaluates_policy", "batch_size")
+def run_iterations(
     backend,
     method: Method,
     evaluates_policy: bool,
-    chunk: int,
+    batch_size: int,
     data: ModelData,
     state: IterationState,
     limit,
 ) -> IterationBatch:
-    """Up to ``limit <= chunk`` rounds, each of which refines and evaluates a point."""
+    """Up to ``limit <= batch_size`` iterations, each of which computes a point and backs it up."""
     operators = Operators(backend, data, evaluates_policy=evaluates_policy)
     xp = array_namespace(state.value)
 
@@ -155,19 +155,19 @@ def run_rounds(
         state, k, *_ = carry
         return (k < limit) & ~is_finished(data, state)
 
-    def run_round(carry):
+    def run_iteration(carry):
         state, k, bounds, changes = carry
         point = compute_next_point(method, operators.for_shift(state.shift), state)
         if method.safeguarded:
-            new = evaluate_safeguarded(operators, evaluates_policy, state, point)
+            new = back_up_safeguarded(operators, evaluates_policy, state, point)
         else:
-            new = evaluate_point(operators, evaluates_policy, point, state.shift, state.policy)
+            new = back_up_and_enclose(operators, evaluates_policy, point, state.shift, state.policy)
         return new, k + 1, xp.put(bounds, k, new.bound), xp.put(changes, k, new.changed)
 
-    initial = state, 0, xp.zeros(chunk), xp.zeros(chunk, state.changed.dtype)
-    state, n_rounds, bounds, changes = xp.while_loop(should_continue, run_round, initial)
+    initial = state, 0, xp.zeros(batch_size), xp.zeros(batch_size, state.changed.dtype)
+    state, n_iterations, bounds, changes = xp.while_loop(should_continue, run_iteration, initial)
     status = compute_target(data, state.floor), is_finished(data, state)
-    return IterationBatch(state, n_rounds, bounds, changes, *status)
+    return IterationBatch(state, n_iterations, bounds, changes, *status)
 
 
 @compile_per_shape("backend")
@@ -177,11 +177,11 @@ def _run_plain_sweeps(backend, data: ModelData, value, count):
 
 
 @compile_per_shape("backend", "evaluates_policy")
-def evaluate_first_point(
+def enclose_first_point(
     backend, evaluates_policy: bool, data: ModelData, state: IterationState
 ) -> IterationState:
-    """A run's first point, evaluated before a method refines it."""
-    return evaluate_point(
+    """The first point of a run with its backup and bound, before the first step of the method."""
+    return back_up_and_enclose(
         Operators(backend, data), evaluates_policy, state.value, state.shift, state.policy
     )
 
@@ -216,7 +216,7 @@ def _make_state(v, pi) -> IterationState:
 
 @in_float64
 def run_sweeps(prepared: PreparedModel, count: int) -> None:
-    """So many plain sweeps from zero, in double precision: for timing them."""
+    """Run ``count`` plain sweeps from zero, in double precision: for timing them."""
     import jax
 
     value, _ = prepared.make_zeros()

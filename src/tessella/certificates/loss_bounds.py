@@ -1,4 +1,4 @@
-"""The paper's bounds on the loss of a policy, and where the money is lost.
+"""The paper's bounds on the loss of a policy, and its decomposition by state.
 
 With R the largest |r(s, a)| over feasible pairs, d the discounted occupancy of pi, D the margin,
 B_eps = {D <= eps} and K = 2 R / ((1 - discount) (1 - c)), with c the discount times the largest row
@@ -50,7 +50,7 @@ class Localisation:
 
     Attributes:
         holds: the premise; None where the margins are too close to ``eps`` to tell.
-        exceptions: states outside the neighbourhood with a surely wrong action.
+        exceptions: states outside the neighbourhood with a certainly wrong action.
         example: flat index of the first of them.
         neighbourhood: d(B_eps).
         bound: on the loss; None unless the premise holds.
@@ -110,7 +110,7 @@ def _require_claim(name: str, holds: bool | None, claim: Interval | None) -> Non
 
 
 @dataclass(frozen=True)
-class Bounds:
+class LossBounds:
     """What the paper states about the loss.
 
     Attributes:
@@ -127,13 +127,13 @@ class Bounds:
     second_best: SecondBest
 
 
-def compute_bounds(
+def compute_loss_bounds(
     decisions: Decisions,
     occupancy: Occupancy,
     reward_bound: float,
     contraction_gap: float,
     eps: float | None,
-) -> Bounds:
+) -> LossBounds:
     """All bounds.
 
     Args:
@@ -141,8 +141,8 @@ def compute_bounds(
         contraction_gap: 1 - c, rounded down.
         eps: of the margin neighbourhood; None for the smallest at which the premise surely holds.
     """
-    forever = occupancy.mdp.criterion.value_of_constant_reward
-    factor = forever(2 * reward_bound) / contraction_gap
+    value_of_constant_reward = occupancy.mdp.criterion.value_of_constant_reward
+    factor = value_of_constant_reward(2 * reward_bound) / contraction_gap
     masks = decisions.wrong, decisions.possibly_wrong, decisions.differs
     error_share = enclose_weight(occupancy.share, *masks, occupancy.error_bound)
     localisation = _localise(decisions, occupancy, factor, eps)
@@ -154,9 +154,13 @@ def compute_bounds(
         and rate.smallest <= localisation.eps <= rate.largest
     ):
         rate = _apply_rate(
-            rate, localisation.eps, factor, forever(localisation.eps), second_best.holds is True
+            rate,
+            localisation.eps,
+            factor,
+            value_of_constant_reward(localisation.eps),
+            second_best.holds is True,
         )
-    return Bounds(
+    return LossBounds(
         reward_bound, error_share, error_share.scale(factor), localisation, rate, second_best
     )
 
@@ -192,20 +196,20 @@ def _localise(
 
 def _check_second_best(decisions: Decisions, occupancy: Occupancy) -> SecondBest:
     margin = decisions.margin
-    loss = decisions.loss
+    loss = decisions.local_losses
     exceptions = int((decisions.wrong & (loss.lower > margin.upper)).sum())
     if exceptions:
         return SecondBest(False, exceptions, None)
     # An action that is best or second best at V loses no more than the margin and its slack.
     if (decisions.possibly_wrong & (loss.value > margin.value)).any():
         return SecondBest(None, 0, None)
-    charged_margins = IntervalArray(
+    margins_of_errors = IntervalArray(
         np.where(decisions.differs, margin.value, 0.0),
         np.where(decisions.wrong, margin.lower, 0.0),
         np.where(decisions.possibly_wrong, margin.upper, 0.0),
     )
-    total = enclose_mean(occupancy.share, charged_margins)
-    error = occupancy.error_bound * float(charged_margins.upper.max())
+    total = enclose_mean(occupancy.share, margins_of_errors)
+    error = occupancy.error_bound * float(margins_of_errors.upper.max())
     total = Interval(total, max(total.lower - error, 0.0), total.upper + error)
     return SecondBest(True, 0, total.scale(occupancy.mdp.criterion.value_of_constant_reward(1)))
 
@@ -333,17 +337,17 @@ def _sum_by_group(
 ) -> IntervalArray:
     n = int(np.prod(shape))
     d = occupancy.share.ravel()
-    forever = occupancy.mdp.criterion.value_of_constant_reward
+    value_of_constant_reward = occupancy.mdp.criterion.value_of_constant_reward
 
     def sum_groups(values: NDArray) -> NDArray:
-        return forever(np.bincount(groups, d * values.ravel(), minlength=n))
+        return value_of_constant_reward(np.bincount(groups, d * values.ravel(), minlength=n))
 
     max_loss = np.zeros(n)
     np.maximum.at(max_loss, groups, loss.upper.ravel())
     size = sum_groups(loss.upper)
     # The rounding of a sum of so many terms, and what the occupancy may be off by.
     slack = (groups.size + 6) * EPS * size
-    slack += forever(occupancy.error_bound * (1 + 4 * EPS) * max_loss)
+    slack += value_of_constant_reward(occupancy.error_bound * (1 + 4 * EPS) * max_loss)
     lower = np.maximum(sum_groups(loss.lower) - slack, 0.0)
     return IntervalArray(
         *(array.reshape(shape) for array in (sum_groups(loss.value), lower, size + slack))
