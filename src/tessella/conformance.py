@@ -173,9 +173,9 @@ def _check_samples(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
         outcomes = dynamics.step(states, actions, rng)
         row = rows[action, state]
         location = f"samples from state {state} under action {action}"
-        reached = outcomes.states[~outcomes.ended]
+        reached = outcomes.next_states[~outcomes.ended]
         assert (row[reached] > 0).all(), f"{location} reach states that have probability 0"
-        features_seen = np.where(outcomes.ended, 0.0, feature[outcomes.states])
+        features_seen = np.where(outcomes.ended, 0.0, feature[outcomes.next_states])
         _assert_mean(features_seen, float(row @ feature), f"{location}, next states")
         _assert_mean(outcomes.rewards, float(reward[state, action]), f"{location}, rewards")
 

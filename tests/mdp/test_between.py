@@ -109,9 +109,9 @@ def test_walkers_go_where_the_rows_lead_and_are_paid_on_the_noise_they_drew(kind
     states = np.repeat(np.arange(mdp.n_states), 300)
     steps = mdp.dynamics.step(states, np.ones_like(states), np.random.default_rng(1))
     P = mdp.to_arrays().transition[1]
-    assert (P[states, steps.states] > 0).all()
+    assert (P[states, steps.next_states] > 0).all()
     share = np.zeros_like(P)
-    np.add.at(share, (states, steps.states), 1 / 300)
+    np.add.at(share, (states, steps.next_states), 1 / 300)
     assert np.abs(share - P).max() < 0.16  # more than five standard deviations
     if kind != "Decide":
         assert np.isin(steps.rewards, [-13.0, 0.0, 4.5]).all()

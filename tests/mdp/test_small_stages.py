@@ -128,7 +128,7 @@ def test_values_of_a_scratch_axis_that_nothing_reaches_do_not_keep_a_model_from_
 
 def whole(dynamics: staged.Staged, action: int) -> np.ndarray:
     """(S, S) the product of all stages, over all states that each knows of, as dense matrices."""
-    product = np.eye(dynamics.context.grid.size)
+    product = np.eye(dynamics.space.grid.size)
     for stage in dynamics.stages:
         before, after = stage.operation.shape, stage.operation.output_shape
         matrix = np.zeros((math.prod(before), math.prod(after)))

@@ -307,7 +307,7 @@ def _simulate_paths(
     for _ in range(periods):
         transitions = mdp.dynamics.step(states, policy.at(states).astype(np.int64), rng)
         returns += np.where(is_alive, discount_factor * transitions.rewards, 0.0)
-        states = transitions.states
+        states = transitions.next_states
         is_alive = is_alive & ~transitions.ended
         discount_factor = discount_factor * mdp.discount
         if not is_alive.any():

@@ -25,12 +25,12 @@ from tessella.errors import ArgumentError
 from tessella.explore.request import Reply, RequestFields, error_reply, file_reply, json_reply
 from tessella.explore.session import Session, SolvedModel, prove_loss
 from tessella.grid import StateGrid
-from tessella.mdp.context import TIME
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages.events import average_unit
 from tessella.mdp.start import start_distribution
+from tessella.mdp.state_action_space import TIME
 from tessella.modelfiles.named_problem import write_model
 from tessella.rounding import EPS, round_down, round_up, round_up_percent
 from tessella.rules.diff import diff

@@ -28,7 +28,6 @@ from tessella.errors import ArgumentError, PolicyError, TessellaError
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Combination, as_records, components
 from tessella.mdp.checks import raise_for_first
-from tessella.mdp.context import call_by_name
 from tessella.mdp.policy import (
     CHUNK_STATES,
     DecisionFunction,
@@ -37,6 +36,7 @@ from tessella.mdp.policy import (
     storage_size,
 )
 from tessella.mdp.policy_table import read_table
+from tessella.mdp.state_action_space import call_by_name
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP

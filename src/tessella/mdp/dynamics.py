@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
-from tessella.mdp.context import EvaluationContext
+from tessella.mdp.state_action_space import StateActionSpace
 from tessella.numerics import array_namespace
 from tessella.rounding import Rounding, RowSumBounds
 
@@ -151,12 +151,12 @@ class BackendModel:
 
 
 @dataclass(frozen=True)
-class Transitions:
-    """One transition each of n independent walkers."""
+class StepResult:
+    """One sampled transition of each of n independent walkers."""
 
-    states: NDArray[np.int64]  # (n,) where they arrive
-    rewards: NDArray[np.float64]  # (n,) what was paid on the way
-    ended: NDArray[np.bool_]  # (n,) whether the process stopped
+    next_states: NDArray[np.int64]  # (n,)
+    rewards: NDArray[np.float64]  # (n,)
+    ended: NDArray[np.bool_]  # (n,) whether the process ended in this period
 
 
 class FactorisedSystem(Protocol):
@@ -170,7 +170,7 @@ class FactorisedSystem(Protocol):
 class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
-    context: EvaluationContext  # its states and actions
+    space: StateActionSpace
     has_stages: ClassVar[bool] = False  # a period is a list of stages, which can be cut into blocks
     offers_rows: ClassVar[bool] = False  # ``as_rows`` gives a table where it is small enough
 
@@ -206,11 +206,11 @@ class Dynamics(ABC):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.context.grid.shape
+        return self.space.grid.shape
 
     @property
     def n_actions(self) -> int:
-        return len(self.context.actions)
+        return len(self.space.actions)
 
     @abstractmethod
     def compute_row_sums(self) -> RowSumBounds:
@@ -291,7 +291,7 @@ class Dynamics(ABC):
     @abstractmethod
     def step(
         self, states: NDArray[np.int64], actions: NDArray[np.int64], rng: np.random.Generator
-    ) -> Transitions:
+    ) -> StepResult:
         """Sample one period from each (state, action)."""
 
     def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem | None:
@@ -338,7 +338,7 @@ class Dynamics(ABC):
 class ModelComponents:
     """What a builder makes: all of a model but its discount and its name."""
 
-    context: EvaluationContext  # states and actions
+    space: StateActionSpace
     dynamics: Dynamics
     feasible: NDArray[np.bool_] | None = None  # (S, A)
     start: NDArray[np.float64] | None = None  # (S,)

@@ -24,26 +24,26 @@ from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ModelError, format_value
 from tessella.grid import require_unmasked
 from tessella.mdp import checks
-from tessella.mdp.context import (
-    TIME,
-    EvaluationContext,
-    Feasible,
-    call_by_name,
-    feasible_mask,
-    make_context,
-    multiply_entry_counts,
-)
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
     CompileOptions,
     Dynamics,
     ModelComponents,
-    Transitions,
+    StepResult,
 )
 from tessella.mdp.stages.operation import CompiledOperation
 from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
+from tessella.mdp.state_action_space import (
+    TIME,
+    Feasible,
+    StateActionSpace,
+    call_by_name,
+    feasible_mask,
+    make_state_action_space,
+    multiply_entry_counts,
+)
 from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
 from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
 
@@ -55,13 +55,13 @@ class FiniteHorizonDynamics(Dynamics):
     """Dynamics of every period of a horizon; made by the builders of ``MDP``.
 
     Attributes:
-        context: with time as the first axis.
+        space: with time as the first axis.
         periods: (T) dynamics of each period, one object where they are the same.
         final: (states of a period) what the end pays, as of the last period: discounted by one.
         saved_rounding: ``rounding.as_saved``, as the file states it that this was read from.
     """
 
-    context: EvaluationContext
+    space: StateActionSpace
     periods: tuple[Dynamics, ...]
     final: NDArray[np.float64]
     saved_rounding: ModelRounding | None = None
@@ -103,7 +103,7 @@ class FiniteHorizonDynamics(Dynamics):
     def identity(self) -> tuple:
         """What enters the fingerprint of a model: every distinct period once."""
         index = {id(period): i for i, period in enumerate(self.distinct_periods)}
-        return self.context, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
+        return self.space, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
 
     def compute_row_sums(self) -> RowSumBounds:
         row_sums = [period.row_sums for period in self.distinct_periods]
@@ -214,7 +214,7 @@ class FiniteHorizonDynamics(Dynamics):
             rewards[-1] = rewards[-1] + self.periods[-1].to_sparse()[action] @ self.final.ravel()
         return np.concatenate(rewards)
 
-    def step(self, states, actions, rng) -> Transitions:
+    def step(self, states, actions, rng) -> StepResult:
         time, x = np.divmod(states, self._period_states)
         next_states = np.empty(len(states), np.int64)
         rewards = np.empty(len(states))
@@ -223,12 +223,12 @@ class FiniteHorizonDynamics(Dynamics):
         for t in np.unique(time):
             indices = np.flatnonzero(time == t)
             steps = self.periods[t].step(x[indices], actions[indices], rng)
-            next_states[indices] = steps.states
+            next_states[indices] = steps.next_states
             rewards[indices] = steps.rewards
             ended[indices] = steps.ended
         reaches_final = last & ~ended  # what is final is for those who get to the end
         rewards[reaches_final] += self.final.ravel()[next_states[reaches_final]]
-        return Transitions(
+        return StepResult(
             np.where(last, time, time + 1) * self._period_states + next_states,
             rewards,
             last | ended,
@@ -356,32 +356,32 @@ def _stack_if_timed(each: list[NDArray]) -> tuple[NDArray, bool]:
 
 
 def build_horizon(
-    context: EvaluationContext,
+    space: StateActionSpace,
     horizon: FiniteHorizon,
     stages: Sequence[Stage],
     feasible: Feasible,
     scratch: Mapping[str, Sequence] | None,
 ) -> ModelComponents:
     """A staged model with a horizon; functions may name ``time``."""
-    timed_context = _add_time_axis(context, horizon)
+    timed_space = _add_time_axis(space, horizon)
     mask = (
         None
         if feasible is None
-        else feasible_mask(timed_context, _repeat_mask(context, horizon, feasible))
+        else feasible_mask(timed_space, _repeat_mask(space, horizon, feasible))
     )
-    by_time = None if mask is None else mask.reshape(horizon.periods, context.grid.size, -1)
+    by_time = None if mask is None else mask.reshape(horizon.periods, space.grid.size, -1)
     cache = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
     periods: list[Dynamics] = []
     for t in range(horizon.periods):
-        period_context = replace(context, time=t)
+        period_space = replace(space, time=t)
         period_mask = None if by_time is None else by_time[t]
         # What the second period works out, all others do; what time does not change, the first did.
         with multiply_entry_counts({0: 1, 1: horizon.periods - 1}.get(t, 0)):
-            periods.append(Staged.build(period_context, stages, period_mask, scratch, cache))
+            periods.append(Staged.build(period_space, stages, period_mask, scratch, cache))
         if not any(stage.names_time for stage in stages):
             periods *= horizon.periods  # time does not matter
             break
-    return _components(context, timed_context, horizon, tuple(periods), mask)
+    return _components(space, timed_space, horizon, tuple(periods), mask)
 
 
 class StageCache:
@@ -394,25 +394,25 @@ class StageCache:
         self.ever_feasible = ever_feasible
         self.compiled: dict[int, CompiledStage] = {}
 
-    def __call__(self, stage: Stage, context: EvaluationContext) -> CompiledStage:
+    def __call__(self, stage: Stage, space: StateActionSpace) -> CompiledStage:
         if stage.names_time:
-            return stage.compile(context)
+            return stage.compile(space)
         if id(stage) not in self.compiled:
-            if context.feasible is not None and self.ever_feasible is not None:
-                mask = self.ever_feasible.T.reshape(context.feasible.shape)
-                context = replace(context, feasible=mask)
-            self.compiled[id(stage)] = stage.compile(context)
+            if space.feasible is not None and self.ever_feasible is not None:
+                mask = self.ever_feasible.T.reshape(space.feasible.shape)
+                space = replace(space, feasible=mask)
+            self.compiled[id(stage)] = stage.compile(space)
         return self.compiled[id(stage)]
 
 
 def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> ModelComponents:
     """A model whose periods are all alike, over a horizon."""
-    timed_context = _add_time_axis(parts.context, horizon)
+    timed_space = _add_time_axis(parts.space, horizon)
     mask = parts.feasible
     if mask is not None:
         mask = np.tile(mask, (horizon.periods, 1))
     components = _components(
-        parts.context, timed_context, horizon, (parts.dynamics,) * horizon.periods, mask
+        parts.space, timed_space, horizon, (parts.dynamics,) * horizon.periods, mask
     )
     return (
         components
@@ -422,16 +422,16 @@ def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> Model
 
 
 def _components(
-    context: EvaluationContext,
-    timed_context: EvaluationContext,
+    space: StateActionSpace,
+    timed_space: StateActionSpace,
     horizon: FiniteHorizon,
     periods,
     mask,
 ) -> ModelComponents:
-    final = horizon.discount * _final_reward(context, horizon)
-    start = _start_at_time_zero(np.full(context.grid.size, 1 / context.grid.size), horizon)
+    final = horizon.discount * _final_reward(space, horizon)
+    start = _start_at_time_zero(np.full(space.grid.size, 1 / space.grid.size), horizon)
     return ModelComponents(
-        timed_context, FiniteHorizonDynamics(timed_context, periods, final), mask, start
+        timed_space, FiniteHorizonDynamics(timed_space, periods, final), mask, start
     )
 
 
@@ -440,41 +440,39 @@ def _start_at_time_zero(start: NDArray[np.float64], horizon: FiniteHorizon) -> N
     return np.concatenate([start, np.zeros((horizon.periods - 1) * start.size)])
 
 
-def _add_time_axis(context: EvaluationContext, horizon: FiniteHorizon) -> EvaluationContext:
-    """The context with time as the first axis."""
-    if TIME in (*context.grid.axes, *context.action_values):
+def _add_time_axis(space: StateActionSpace, horizon: FiniteHorizon) -> StateActionSpace:
+    """The state-action space with time as the first axis."""
+    if TIME in (*space.grid.axes, *space.action_values):
         requirement = f"with a finite horizon neither axis nor action can be called {TIME!r}"
         raise ModelError(requirement)
-    axes = dict(zip(context.grid.axes, context.grid.values, strict=True))
-    grid = context.grid.with_axes({TIME: range(horizon.periods), **axes})
-    return make_context(grid, context.actions, context.action_name)
+    axes = dict(zip(space.grid.axes, space.grid.values, strict=True))
+    grid = space.grid.with_axes({TIME: range(horizon.periods), **axes})
+    return make_state_action_space(grid, space.actions, space.action_name)
 
 
-def _repeat_mask(
-    context: EvaluationContext, horizon: FiniteHorizon, feasible: GivenMask
-) -> GivenMask:
+def _repeat_mask(space: StateActionSpace, horizon: FiniteHorizon, feasible: GivenMask) -> GivenMask:
     """A mask of one period as a mask of all; a function as it is."""
     if callable(feasible):
         return feasible
     mask = np.asarray(require_unmasked(feasible, "feasible"))
-    full = (*context.grid.shape, len(context.actions))
-    if mask.shape not in (full, (context.grid.size, full[-1])):
+    full = (*space.grid.shape, len(space.actions))
+    if mask.shape not in (full, (space.grid.size, full[-1])):
         return mask
     return np.broadcast_to(mask.reshape(full), (horizon.periods, *full))
 
 
-def _final_reward(context: EvaluationContext, horizon: FiniteHorizon) -> NDArray[np.float64]:
+def _final_reward(space: StateActionSpace, horizon: FiniteHorizon) -> NDArray[np.float64]:
     """(grid) what the end pays, checked."""
     given = horizon.final
     subject = "the final value"
-    shape = context.grid.shape
+    shape = space.grid.shape
     if callable(given):
-        names = {name: mesh[0, ..., 0] for name, mesh in context.mesh().items()}
-        given = call_by_name(given, {name: names[name] for name in context.grid.axes}, subject)
+        names = {name: mesh[0, ..., 0] for name, mesh in space.mesh().items()}
+        given = call_by_name(given, {name: names[name] for name in space.grid.axes}, subject)
     array = checks.as_numbers(given, subject)
     try:
         values = np.broadcast_to(
-            array if array.shape != (context.grid.size,) else array.reshape(shape), shape
+            array if array.shape != (space.grid.size,) else array.reshape(shape), shape
         )
     except ValueError:
         requirement = f"{subject} must have the grid's shape {shape}"
@@ -482,7 +480,7 @@ def _final_reward(context: EvaluationContext, horizon: FiniteHorizon) -> NDArray
     checks.raise_for_first(
         f"{subject} must be finite",
         ~np.isfinite(values),
-        lambda place: context.grid.describe(int(np.ravel_multi_index(place, shape))),
+        lambda place: space.grid.describe(int(np.ravel_multi_index(place, shape))),
         lambda place: f"is {format_value(float(values[place]))}",
         "states",
     )

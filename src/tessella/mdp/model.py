@@ -30,7 +30,6 @@ from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, components, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.checks import check_observation_noise
-from tessella.mdp.context import Feasible, feasible_mask, make_context, require_feasible_actions
 from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
 from tessella.mdp.policy import Policy
@@ -38,6 +37,12 @@ from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.stage import Function, Noise, Stage, subtract_costs
 from tessella.mdp.stages.staged import Staged, as_stages
 from tessella.mdp.start import Start, start_distribution
+from tessella.mdp.state_action_space import (
+    Feasible,
+    feasible_mask,
+    make_state_action_space,
+    require_feasible_actions,
+)
 from tessella.support.sense import Sense, sense_of
 
 if TYPE_CHECKING:
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
 
 HASHED_NAMES = {
     "CompiledStage": "Compiled",
-    "EvaluationContext": "Scope",
+    "StateActionSpace": "Scope",
     "FiniteHorizonDynamics": "Timed",
     "ModelRounding": "Built",
     "PeriodReward": "Paid",
@@ -119,17 +124,17 @@ class MDP:
         may name the components. ``scratch`` axes exist within a period only: it opens them at their
         first values and forgets them at its end.
         """
-        context = make_context(grid, actions, action_name)
+        space = make_state_action_space(grid, actions, action_name)
         stages = as_stages(stages)
         criterion = require_criterion_or_discount(discount, criterion)
         costs = _minimises_cost(stages)
         if isinstance(criterion, FiniteHorizon):
             parts = build_horizon(
-                context, _final_as_reward(criterion, costs), stages, feasible, scratch
+                space, _final_as_reward(criterion, costs), stages, feasible, scratch
             )
         else:
-            mask = None if feasible is None else feasible_mask(context, feasible)
-            parts = ModelComponents(context, Staged.build(context, stages, mask, scratch), mask)
+            mask = None if feasible is None else feasible_mask(space, feasible)
+            parts = ModelComponents(space, Staged.build(space, stages, mask, scratch), mask)
         return assemble_model(parts, criterion, name, parameters, costs)
 
     @staticmethod
@@ -160,10 +165,10 @@ class MDP:
                 given. Values under an interest rate do not depend on it.
             feasible: a mask (grid shape + actions) or a function of axes and action.
         """
-        context = make_context(grid, actions, action_name)
-        mask = None if feasible is None else feasible_mask(context, feasible)
+        space = make_state_action_space(grid, actions, action_name)
+        mask = None if feasible is None else feasible_mask(space, feasible)
         net_rate = subtract_costs(pays_rate, costs_rate)
-        parts, criterion, used_clock = uniformise(context, events, interest, net_rate, clock, mask)
+        parts, criterion, used_clock = uniformise(space, events, interest, net_rate, clock, mask)
         minimise = _minimises_cost([*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)])
         return replace(
             assemble_model(parts, criterion, name, parameters, minimise), clock=used_clock
@@ -256,8 +261,8 @@ class MDP:
         """
         from tessella.mdp.tabular.outcomes import from_step
 
-        context = make_context(grid, actions, action_name)
-        parts = from_step(step, context, noise, feasible, sense_of(minimise).sign)
+        space = make_state_action_space(grid, actions, action_name)
+        parts = from_step(step, space, noise, feasible, sense_of(minimise).sign)
         chosen = require_criterion_or_discount(discount, criterion)
         return assemble_model(parts, chosen, name, parameters, minimise)
 
@@ -382,8 +387,8 @@ class MDP:
         new_criterion = as_criterion(criterion)
         if not new_criterion.rewrites_model:
             return replace(self, criterion=new_criterion)
-        context = make_context(self.grid, self.actions, self.action_name)
-        components = ModelComponents(context, self.dynamics, self.feasible, self.start)
+        space = make_state_action_space(self.grid, self.actions, self.action_name)
+        components = ModelComponents(space, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
         # Time is not observed, it is known.
         time_noise = [0.0] if new_criterion.has_horizon else []
@@ -478,12 +483,12 @@ def assemble_model(
             parts = repeat_over_horizon(parts, _final_as_reward(criterion, minimise))
         criterion = replace(criterion, final=0.0)  # it is in the dynamics
     return MDP(
-        parts.context.grid,
-        parts.context.actions,
+        parts.space.grid,
+        parts.space.actions,
         criterion,
         parts.dynamics,
         parts.feasible,
-        parts.context.action_name,
+        parts.space.action_name,
         name,
         dict(parameters or {}),
         parts.start,

@@ -61,11 +61,11 @@ from tessella.errors import FileError, is_number
 from tessella.files import atomic_write, read_errors, require_regular
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
-from tessella.mdp.context import EvaluationContext, make_context
 from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.netcdf_tables import END, TableReader, arrays_of, arrays_of_outcomes
 from tessella.mdp.stages.events import Clock
+from tessella.mdp.state_action_space import StateActionSpace, make_state_action_space
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import ModelRounding
@@ -261,8 +261,8 @@ def count_saved_probabilities(mdp: MDP) -> int:
 
 def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    context = make_context(mdp.grid, mdp.actions, mdp.action_name)
-    dynamics = as_tabular(context, mdp.dynamics, mdp.feasible_mask)
+    space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
+    dynamics = as_tabular(space, mdp.dynamics, mdp.feasible_mask)
     attributes = _attributes(mdp)
     outcomes = dynamics.outcomes
     shape = ("state", "action")
@@ -302,7 +302,7 @@ def _fingerprint_tables(
     tables: Dynamics = table
     if mdp.criterion.has_horizon:
         arrays = {name: values for name, (values, _) in variables.items()}
-        _, tables = _read_tables(attributes, arrays, table.context, mdp.criterion)
+        _, tables = _read_tables(attributes, arrays, table.space, mdp.criterion)
     return replace(mdp, dynamics=tables, source=None).fingerprint
 
 
@@ -314,8 +314,8 @@ def _holds_tables(kind: str) -> bool:
 def _build_last_period(mdp: MDP, dynamics: FiniteHorizonDynamics) -> Tabular:
     """The last period of a horizon as rows."""
     axes = dict(zip(mdp.grid.axes[1:], mdp.grid.values[1:], strict=True))
-    context = make_context(StateGrid(axes), mdp.actions, mdp.action_name)
-    return as_tabular(context, dynamics.periods[-1], mdp.feasible_mask[-dynamics.final.size :])
+    space = make_state_action_space(StateGrid(axes), mdp.actions, mdp.action_name)
+    return as_tabular(space, dynamics.periods[-1], mdp.feasible_mask[-dynamics.final.size :])
 
 
 def _add_final_reward(all_periods: Tabular, last: Tabular, final: NDArray) -> NDArray[np.float64]:
@@ -379,12 +379,12 @@ def _read_fields(
     elif not _holds_tables(kind):
         fingerprint = None
     fields = {
-        "grid": parts.context.grid,
-        "actions": parts.context.actions,
+        "grid": parts.space.grid,
+        "actions": parts.space.actions,
         "criterion": criterion,
         "dynamics": parts.dynamics,
         "feasible": parts.feasible,
-        "action_name": parts.context.action_name,
+        "action_name": parts.space.action_name,
         "name": attributes["name"],
         "parameters": parameters,
         "start": parts.start,
@@ -419,10 +419,10 @@ def _read_components(
         raise FileError("the axes of a file must be a list of names", value=f"got {axes!r:.60}")
     grid = StateGrid({name: arrays[f"grid/{name}"] for name in axes})
     grid = grid.with_downward_axis(attributes.get("downward_axis", ""))
-    context = make_context(
+    space = make_state_action_space(
         grid, actions_from_json(json.loads(attributes["actions"])), attributes["action_name"]
     )
-    mask, dynamics = _read_tables(attributes, arrays, context, criterion)
+    mask, dynamics = _read_tables(attributes, arrays, space, criterion)
     max_error = REWARD_ERROR_LIMIT * max(1.0, float(np.abs(arrays["reward"]).max()))
     for prefix in _rounding_prefixes(criterion):
         if _read_rounding(attributes, prefix).reward > max_error:
@@ -433,18 +433,18 @@ def _read_components(
     if saved.rows < given.rows or saved.reward < given.reward:
         requirement = "row_error and reward_error must be no less than those of a period give"
         raise FileError(requirement, value=f"got {saved.rows:g} and {saved.reward:g}")
-    return ModelComponents(context, dynamics, mask, arrays.get("start"))
+    return ModelComponents(space, dynamics, mask, arrays.get("start"))
 
 
 def _read_tables(
     attributes: dict[str, Any],
     arrays: Mapping[str, NDArray],
-    context: EvaluationContext,
+    space: StateActionSpace,
     criterion: Criterion,
 ) -> tuple[NDArray[np.bool_], Dynamics]:
     """The mask of feasible pairs and the dynamics that a file holds."""
     prefixes = _rounding_prefixes(criterion)
-    reader = TableReader(context, arrays, _read_rounding(attributes, prefixes[-1]))
+    reader = TableReader(space, arrays, _read_rounding(attributes, prefixes[-1]))
     mask = reader.mask()
     if not isinstance(criterion, FiniteHorizon):
         return mask, reader.table(mask)
@@ -475,7 +475,7 @@ def _rounding_attributes(prefix: str, rounding: ModelRounding) -> dict[str, floa
     return {f"{prefix}row_error": rounding.rows, f"{prefix}reward_error": rounding.reward}
 
 
-def as_tabular(context: EvaluationContext, dynamics: Dynamics, mask: NDArray[np.bool_]) -> Tabular:
+def as_tabular(space: StateActionSpace, dynamics: Dynamics, mask: NDArray[np.bool_]) -> Tabular:
     """``dynamics`` as rows of the pairs that ``mask`` (S, A) calls feasible."""
     if isinstance(dynamics, Tabular):
         return dynamics
@@ -484,7 +484,7 @@ def as_tabular(context: EvaluationContext, dynamics: Dynamics, mask: NDArray[np.
     rows = stacked[choices * len(mask) + states]
     rows.eliminate_zeros()
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
-    pairs = Pairs(context, states, choices, rows)
+    pairs = Pairs(space, states, choices, rows)
     reward = dynamics.expected_reward()[mask]
     table = build_tabular(pairs, reward, None, dynamics.rounding.as_saved).dynamics
     assert isinstance(table, Tabular)

@@ -18,8 +18,8 @@ from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError
 from tessella.grid import StateGrid, index_type
 from tessella.mdp.checks import raise_for_first
-from tessella.mdp.context import TIME, EvaluationContext, make_context
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
+from tessella.mdp.state_action_space import TIME, StateActionSpace, make_state_action_space
 from tessella.mdp.tabular.pairs import Pairs, check_entries, check_rewards, check_sums, pairs_of
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding
@@ -40,59 +40,57 @@ class TableReader:
         rounding: error bounds of rows and rewards.
     """
 
-    context: EvaluationContext
+    space: StateActionSpace
     arrays: Mapping[str, NDArray]
     rounding: ModelRounding
     checked_tables: dict[bytes, Tabular] = field(default_factory=dict)  # by content
 
     def mask(self) -> Mask:
-        entries = self._array("feasible", "i", self._pairs(self.context))
+        entries = self._array("feasible", "i", self._pairs(self.space))
         if not np.isin(entries, (0, 1)).all():
             raise FileError("'feasible' must hold 0 and 1")
         return entries.astype(bool)
 
     def table(self, mask: Mask) -> Tabular:
         """Of a model without a horizon."""
-        return self._check_once(
-            self._table(self.context, "", mask, self._outcomes(self.context)), mask
-        )
+        return self._check_once(self._table(self.space, "", mask, self._outcomes(self.space)), mask)
 
     def periods(self, mask: Mask, horizon: FiniteHorizon) -> FiniteHorizonDynamics:
         """Of a model with a horizon; one object where periods are the same."""
-        grid = self.context.grid
+        grid = self.space.grid
         if grid.axes[0] != TIME or not np.array_equal(grid.values[0], range(horizon.periods)):
             requirement = (
                 f"the first axis of a model with a horizon must be {TIME!r}, of all its periods"
             )
             raise FileError(requirement, value=f"it is {grid.axes[0]!r}")
         axes = dict(zip(grid.axes[1:], grid.values[1:], strict=True))
-        period_context = make_context(
-            StateGrid(axes), self.context.actions, self.context.action_name
+        period_space = make_state_action_space(
+            StateGrid(axes), self.space.actions, self.space.action_name
         )
-        all_periods = self._table(self.context, "", mask, None)
-        outcomes = self._outcomes(period_context)
-        n = period_context.grid.size
+        all_periods = self._table(self.space, "", mask, None)
+        outcomes = self._outcomes(period_space)
+        n = period_space.grid.size
         periods = []
         for time in range(horizon.periods - 1):
             period_mask = mask[time * n : (time + 1) * n]
-            period = _extract_period(all_periods, period_context, period_mask, time, outcomes)
+            period = _extract_period(all_periods, period_space, period_mask, time, outcomes)
             periods.append(self._check_once(period, period_mask))
-        last = self._table(period_context, END, mask[-n:], outcomes)
+        last = self._table(period_space, END, mask[-n:], outcomes)
         periods.append(self._check_once(last, mask[-n:]))
         if outcomes is not None and len(self.checked_tables) > 1:
             raise FileError("a model with outcomes must have periods that are all alike")
         final = self._array(f"{END}final", "f", (n,))
         _check_end(all_periods, last, mask[-n:], final)
         return FiniteHorizonDynamics(
-            self.context, tuple(periods), final.reshape(period_context.grid.shape)
+            self.space, tuple(periods), final.reshape(period_space.grid.shape)
         )
 
     def _table(
-        self, context: EvaluationContext, group: str, mask: Mask, outcomes: Outcomes | None
+        self, space: StateActionSpace, group: str, mask: Mask, outcomes: Outcomes | None
     ) -> Tabular:
         """Arrays that fit one another, of which nothing else is known."""
-        pairs = self._pairs(context)
-        n = context.grid.size
+        pairs = self._pairs(space)
+        n = space.grid.size
         starts = self._starts(f"{group}indptr")
         length = (int(starts[-1]),)
         columns = self._array(f"{group}indices", "i", length)
@@ -106,12 +104,12 @@ class TableReader:
             raise FileError(f"'{group}indices' must ascend in every row")
         if row_of[~mask].any() or reward[~mask].any():
             raise FileError("an infeasible action must have row 0 and reward 0")
-        return Tabular(context, rows, row_of, reward, outcomes, self.rounding)
+        return Tabular(space, rows, row_of, reward, outcomes, self.rounding)
 
-    def _outcomes(self, context: EvaluationContext) -> Outcomes | None:
+    def _outcomes(self, space: StateActionSpace) -> Outcomes | None:
         if "outcomes/start" not in self.arrays:
             return None
-        n, n_actions = self._pairs(context)
+        n, n_actions = self._pairs(space)
         start = self._starts("outcomes/start")
         if len(start) != n * n_actions + 1:
             raise FileError(f"'outcomes/start' must have {n * n_actions + 1:,} entries")
@@ -151,13 +149,13 @@ class TableReader:
         return starts
 
     @staticmethod
-    def _pairs(context: EvaluationContext) -> tuple[int, int]:
-        return context.grid.size, len(context.actions)
+    def _pairs(space: StateActionSpace) -> tuple[int, int]:
+        return space.grid.size, len(space.actions)
 
 
 def _extract_period(
     all_periods: Tabular,
-    period_context: EvaluationContext,
+    period_space: StateActionSpace,
     mask: Mask,
     time: int,
     outcomes: Outcomes | None,
@@ -178,7 +176,7 @@ def _extract_period(
         raise FileError(requirement, location=f"time={time}", value="does not")
     rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used), n))
     return Tabular(
-        period_context,
+        period_space,
         rows,
         row_of,
         all_periods.reward[states],
@@ -199,9 +197,9 @@ def _hash_content(table: Tabular, mask: Mask) -> bytes:
 def _check_table(table: Tabular, mask: Mask) -> None:
     """Probabilities and rewards, as in models from arrays; errors name the first pair of a row."""
     states, choices = np.nonzero(mask)
-    check_rewards(Pairs(table.context, states, choices, table.rows), table.reward[mask])
+    check_rewards(Pairs(table.space, states, choices, table.rows), table.reward[mask])
     used, first = np.unique(table.row_of[mask], return_index=True)
-    rows = Pairs(table.context, states[first], choices[first], table.rows[used])
+    rows = Pairs(table.space, states[first], choices[first], table.rows[used])
     check_entries(rows)
     if table.outcomes is None:
         check_sums(rows, ROW_SUM_TOLERANCE)
@@ -211,13 +209,13 @@ def _check_table(table: Tabular, mask: Mask) -> None:
 
 def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
     """Refuse outcomes of which rows and rewards are not the expectations."""
-    all_pairs = pairs_of(table.context, outcomes, outcomes.probability)
+    all_pairs = pairs_of(table.space, outcomes, outcomes.probability)
     check_entries(all_pairs)
     check_sums(all_pairs, ROW_SUM_TOLERANCE)
     if not np.array_equal(all_pairs.keys, np.flatnonzero(mask)):
         raise FileError("every feasible pair must have outcomes, and no other")
     tolerance = 4 * EPS * (int(np.diff(outcomes.start).max()) + 4)
-    continuing = pairs_of(table.context, outcomes, outcomes.probability * ~outcomes.ended).rows
+    continuing = pairs_of(table.space, outcomes, outcomes.probability * ~outcomes.ended).rows
     size = outcomes.expected(np.abs(outcomes.reward)).reshape(mask.shape)
     reward_error = np.abs(outcomes.expected_reward.reshape(mask.shape) - table.reward)
     is_consistent = np.diff(table.rows.indptr)[table.row_of[mask]].sum() == continuing.nnz

@@ -78,7 +78,7 @@ def simulate(
         states[:, t + 1] = states[:, t]
         actions[on, t] = policy_used.at(states[on, t])
         steps = mdp.dynamics.step(states[on, t], actions[on, t], rng)
-        states[on, t + 1] = steps.states
+        states[on, t + 1] = steps.next_states
         rewards[on, t] = steps.rewards
         alive[on] = ~steps.ended
     return Paths(mdp, states, actions, rewards)

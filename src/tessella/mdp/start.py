@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ArgumentError, format_value
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
-from tessella.mdp.context import TIME
+from tessella.mdp.state_action_space import TIME
 
 if TYPE_CHECKING:
     from tessella.mdp.dynamics import BackendModel

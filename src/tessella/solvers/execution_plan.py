@@ -449,7 +449,7 @@ def choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
 
 
 def _choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
-    states = f"{dynamics.context.grid.size:,} states"
+    states = f"{dynamics.space.grid.size:,} states"
     if dynamics.max_row_entries <= t.rows_max_entries:
         return "rows", f"{states}, at most {dynamics.max_row_entries:,} entries"
     is_heavy = dynamics.sweep_products >= t.heavy_sweep_products
@@ -470,7 +470,7 @@ def _choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
 def _rows_are_affordable(dynamics: Staged, max_entries: int, t: Thresholds) -> bool:
     """Whether looking for its rows takes little time and memory, however long they are."""
     each = dynamics.stage_outcomes
-    shortest = dynamics.context.grid.size * dynamics.n_actions * t.row_min_entries
+    shortest = dynamics.space.grid.size * dynamics.n_actions * t.row_min_entries
     return (
         shortest <= max_entries
         and max(each) <= t.stage_max_outcomes

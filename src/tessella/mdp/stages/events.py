@@ -30,12 +30,17 @@ from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, call_if_function
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.maps import target_states
 from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import CompiledStage, Function, require_list, subtract_costs
 from tessella.mdp.stages.staged import Staged
+from tessella.mdp.state_action_space import (
+    NoiseTable,
+    StateActionSpace,
+    call_by_name,
+    call_if_function,
+)
 from tessella.rounding import EPS, bound_expectation_error
 
 # What messages and simulations call the noise of a tick.
@@ -94,7 +99,7 @@ def average_unit(clock: Clock | None) -> tuple[float, str]:
 
 
 def uniformise(
-    context: EvaluationContext,
+    space: StateActionSpace,
     events: Sequence[Event],
     interest: float | Criterion,
     pays_rate: float | Function | None,
@@ -102,23 +107,23 @@ def uniformise(
     feasible: NDArray[np.bool_] | None,
 ) -> tuple[ModelComponents, Criterion, Clock]:
     """A model in continuous time as one of periods: see ``MDP.from_rates``."""
-    events = _check_events(context, events)
-    masked = context
+    events = _check_events(space, events)
+    masked = space
     if feasible is not None:
-        shape = (len(context.actions), *context.grid.shape, 1)
-        masked = replace(context, feasible=feasible.T.reshape(shape))
+        shape = (len(space.actions), *space.grid.shape, 1)
+        masked = replace(space, feasible=feasible.T.reshape(shape))
     rates = [_rate(masked, event) for event in events]
     total = sum(rates[1:], start=rates[0])
     clock = Clock(_clock_rate(masked, total, ticks), _interest_rate(interest))
     # Infeasible pairs may say any rates; so many that they exceed the clock's count for none.
     exceeds_clock = total > clock.rate
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
-    dynamics = Staged(context, (_compile_tick(masked, events, rates, pays_rate, clock),))
+    dynamics = Staged(space, (_compile_tick(masked, events, rates, pays_rate, clock),))
     criterion = interest if isinstance(interest, Criterion) else _discount(clock)
-    return ModelComponents(context, dynamics, feasible), criterion, clock
+    return ModelComponents(space, dynamics, feasible), criterion, clock
 
 
-def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[Event, ...]:
+def _check_events(space: StateActionSpace, events: Sequence[Event]) -> tuple[Event, ...]:
     events = require_list(events, "a model in continuous time", "event")
     for event in events:
         _check_event(event)
@@ -127,7 +132,7 @@ def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[
         if names.count(name) > 1:
             requirement = "events must have different names"
             raise ModelError(requirement, location=name, value=f"occurs {names.count(name)} times")
-    if EVENT in (*context.grid.axes, context.action_name):
+    if EVENT in (*space.grid.axes, space.action_name):
         raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
     return events
 
@@ -163,29 +168,27 @@ def _discount(clock: Clock) -> Discounted:
     return Discounted(discount)
 
 
-def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
+def _rate(space: StateActionSpace, event: Event) -> NDArray[np.float64]:
     """(A | 1, *broadcast, 1) the rate of an event, checked."""
     subject = f"the rate of {event.name}"
     numbers = checks.as_numbers(
-        call_if_function(event.rate, context.mesh(), subject), subject, context.describe
+        call_if_function(event.rate, space.mesh(), subject), subject, space.describe
     )
-    array = context.as_mesh(numbers, subject)
+    array = space.as_mesh(numbers, subject)
     wrong = ~(np.isfinite(array) & (array >= 0))
     checks.raise_for_first(
         f"{subject} must be finite and not negative",
-        checks.drop_unused_entries(context, wrong),
-        lambda p: context.describe(p, array.shape),
+        checks.drop_unused_entries(space, wrong),
+        lambda p: space.describe(p, array.shape),
         lambda p: f"is {format_value(array[p])}",
         "rates",
     )
     return np.where(wrong, 0.0, array) if wrong.any() else array
 
 
-def _clock_rate(
-    context: EvaluationContext, total: NDArray[np.float64], given: float | None
-) -> float:
+def _clock_rate(space: StateActionSpace, total: NDArray[np.float64], given: float | None) -> float:
     """The rate of the clock: the largest total rate of a pair that can occur, or one given."""
-    read = total if context.feasible is None else np.where(context.feasible, total, 0.0)
+    read = total if space.feasible is None else np.where(space.feasible, total, 0.0)
     largest = float(read.max())
     if not (np.isfinite(largest) and largest > 0):
         requirement = "some event must have a positive rate, and the sum of all a finite one"
@@ -199,7 +202,7 @@ def _clock_rate(
     checks.raise_for_first(
         requirement,
         read > float(given) * (1 + 64 * EPS),  # the same sum, added up in another order
-        lambda p: context.describe(p, read.shape),
+        lambda p: space.describe(p, read.shape),
         lambda p: (
             f"has rates of {format_value(float(read[p]))} together, the clock {format_value(given)}"
         ),
@@ -209,7 +212,7 @@ def _clock_rate(
 
 
 def _compile_tick(
-    context: EvaluationContext,
+    space: StateActionSpace,
     events: tuple[Event, ...],
     rates: list[NDArray[np.float64]],
     pays_rate: float | Function | None,
@@ -220,13 +223,11 @@ def _compile_tick(
     pays = PeriodReward(
         {e.name: e.net_reward for e in events if e.net_reward is not None}, pays_rate, clock
     )
-    reward, error = _expected_reward(
-        context, pays, dict(zip(names[1:].tolist(), rates, strict=True))
-    )
+    reward, error = _expected_reward(space, pays, dict(zip(names[1:].tolist(), rates, strict=True)))
     operation = Scatter(
-        context.grid.shape,
-        tuple(range(context.grid.ndim)),
-        _event_targets(context, events, rates),
+        space.grid.shape,
+        tuple(range(space.grid.ndim)),
+        _event_targets(space, events, rates),
         _probabilities(rates, clock),
     )
     paid = None if reward is None else pays
@@ -234,17 +235,17 @@ def _compile_tick(
 
 
 def _event_targets(
-    context: EvaluationContext, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
+    space: StateActionSpace, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
 ) -> NDArray[np.integer]:
     """(A | 1, 1 + K, *grid) where each event leads; the first of them is nothing."""
-    n = context.grid.size
-    own = np.arange(n, dtype=index_type(n)).reshape(1, *context.grid.shape)
+    n = space.grid.size
+    own = np.arange(n, dtype=index_type(n)).reshape(1, *space.grid.shape)
     places: list[NDArray[np.integer]] = [own]
     for event, rate in zip(events, rates, strict=True):
         subject = f"the event {event.name}"
         noise_table = NoiseTable((EVENT, np.array([event.name])), rate)
-        moved = {} if event.to is None else call_by_name(event.to, context.mesh(), subject)
-        places.append(target_states(context, moved, subject, noise_table)[..., 0])
+        moved = {} if event.to is None else call_by_name(event.to, space.mesh(), subject)
+        places.append(target_states(space, moved, subject, noise_table)[..., 0])
     return np.stack(np.broadcast_arrays(*places), axis=1)
 
 
@@ -256,22 +257,20 @@ def _probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> NDArray[np
 
 
 def _expected_reward(
-    context: EvaluationContext, pays: PeriodReward, rates: dict[str, NDArray[np.float64]]
+    space: StateActionSpace, pays: PeriodReward, rates: dict[str, NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64] | None, float]:
     """(A | 1, *broadcast) expected reward of a period, and a bound on its rounding."""
     terms = []
     if pays.rate is not None:
         subject = "the reward per unit of time"
         terms.append(
-            checks.check_rewards(
-                context, call_if_function(pays.rate, context.mesh(), subject), subject
-            )
+            checks.check_rewards(space, call_if_function(pays.rate, space.mesh(), subject), subject)
         )
     for name, given in pays.events.items():
         subject = f"the reward of the event {name}"
         noise_table = NoiseTable((EVENT, np.array([name])), rates[name])
         lump = checks.check_rewards(
-            context, call_if_function(given, context.mesh(), subject), subject, noise_table
+            space, call_if_function(given, space.mesh(), subject), subject, noise_table
         )
         with np.errstate(over="ignore"):
             terms.append(rates[name] * lump)
@@ -284,7 +283,7 @@ def _expected_reward(
     checks.raise_for_first(
         "the expected reward of a period must be finite",
         ~np.isfinite(total),
-        lambda p: context.describe((*p, 0), (*total.shape, 1)),
+        lambda p: space.describe((*p, 0), (*total.shape, 1)),
         lambda p: f"is {total[p]}",
         "rewards",
     )

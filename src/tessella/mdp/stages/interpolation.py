@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import index_type, require_unmasked
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable
 from tessella.mdp.stages.scatter import Scatter
+from tessella.mdp.state_action_space import NoiseTable, StateActionSpace
 
 OffGridOption = Literal["error", "interpolate"]
 EdgeOption = Literal["error", "clip"]
@@ -42,20 +42,18 @@ def require_known_options(subject: str, between: str, edge: str) -> None:
         raise ModelError(requirement, value=f"got {edge!r}")
 
 
-def clip_to_axis(
-    context: EvaluationContext, axis: int, values: Any, subject: str, edge: str
-) -> Any:
+def clip_to_axis(space: StateActionSpace, axis: int, values: Any, subject: str, edge: str) -> Any:
     """``values`` with those past the ends of an axis of numbers put there, if ``edge`` says so."""
-    if edge != "clip" or context.grid.values[axis].dtype.kind == "U":
+    if edge != "clip" or space.grid.values[axis].dtype.kind == "U":
         return values
-    cuts = context.grid.values[axis]
-    location = f"{subject}: {context.grid.axes[axis]}"
-    numbers = np.asarray(require_unmasked(values, location, context.describe))
+    cuts = space.grid.values[axis]
+    location = f"{subject}: {space.grid.axes[axis]}"
+    numbers = np.asarray(require_unmasked(values, location, space.describe))
     return np.clip(numbers, cuts.min(), cuts.max()) if numbers.dtype.kind in "biuf" else values
 
 
 def find_neighbours(
-    context: EvaluationContext,
+    space: StateActionSpace,
     axis: int,
     values: Any,
     subject: str,
@@ -63,11 +61,11 @@ def find_neighbours(
     noise: NoiseTable | None = None,
 ) -> Neighbours:
     """The cut points on both sides of each value of an open mesh."""
-    cuts = _sorted_cut_points(context, axis, subject)
-    name = context.grid.axes[axis]
+    cuts = _sorted_cut_points(space, axis, subject)
+    name = space.grid.axes[axis]
 
-    x = checks.mesh_numbers(context, values, f"{subject}: {name}", noise)
-    near = context.grid.locate(axis, x)  # within rounding of a cut point is on it
+    x = checks.mesh_numbers(space, values, f"{subject}: {name}", noise)
+    near = space.grid.locate(axis, x)  # within rounding of a cut point is on it
     low = cuts.min()
     high = cuts.max()
     outside = ~((x >= low) & (x <= high)) & (near < 0)
@@ -75,8 +73,8 @@ def find_neighbours(
     checks.raise_for_first(
         f"{subject} leaves the axis: "
         f"{name} must stay within {format_value(low)}..{format_value(high)}",
-        checks.drop_unused_entries(context, outside, noise),
-        lambda p: context.describe(p, x.shape, noise),
+        checks.drop_unused_entries(space, outside, noise),
+        lambda p: space.describe(p, x.shape, noise),
         lambda p: f"goes to {name}={format_value(float(x[p]))}",
         "cases",
     )
@@ -84,14 +82,14 @@ def find_neighbours(
     return _neighbour_weights(cuts, x, near)
 
 
-def _sorted_cut_points(context: EvaluationContext, axis: int, subject: str) -> NDArray[np.float64]:
+def _sorted_cut_points(space: StateActionSpace, axis: int, subject: str) -> NDArray[np.float64]:
     """The cut points of an axis, which must rise or fall."""
-    name = context.grid.axes[axis]
-    values = context.grid.values[axis]
+    name = space.grid.axes[axis]
+    values = space.grid.values[axis]
     if values.dtype.kind == "U":
         requirement = f"{subject} cannot interpolate along an axis of text"
         raise ModelError(requirement, location=name, value=f"holds {values[0]}")
-    cuts = context.grid.numbers[axis]
+    cuts = space.grid.numbers[axis]
     steps = np.diff(cuts)
     turns = np.flatnonzero(np.sign(steps) != np.sign(steps[0])) if len(steps) else steps
     if len(turns):
@@ -126,17 +124,17 @@ def _neighbour_weights(
 
 
 def interpolated_scatter(
-    context: EvaluationContext,
+    space: StateActionSpace,
     neighbours_by_axis: dict[int, Neighbours],
     probs: NDArray[np.float64],
 ) -> Scatter:
     """Landings on the corners of cells, with ``probs`` (A | 1, *broadcast, K) of the noise."""
     count = probs.shape[-1]
     axes = tuple(neighbours_by_axis)
-    lengths = tuple(context.grid.shape[axis] for axis in axes)
-    own = [1] * context.rank
+    lengths = tuple(space.grid.shape[axis] for axis in axes)
+    own = [1] * space.rank
     for axis in axes:
-        own[axis + 1] = context.grid.shape[axis]
+        own[axis + 1] = space.grid.shape[axis]
     own[-1] = count
     targets = []
     chances = []
@@ -150,7 +148,7 @@ def interpolated_scatter(
         targets.append(flat.astype(index_type(math.prod(lengths))))
         chances.append(np.broadcast_to(p, (*p.shape[:-1], count)))
     return Scatter(
-        context.grid.shape,
+        space.grid.shape,
         axes,
         _stack_outcomes(targets),
         _stack_outcomes(chances),

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, charge_entries
 from tessella.mdp.dynamics import entries_for_walkers
 from tessella.mdp.stages.interpolation import (
     EdgeOption,
@@ -47,6 +46,12 @@ from tessella.mdp.stages.stage import (
     stage_reward,
     tabulate_noise,
 )
+from tessella.mdp.state_action_space import (
+    NoiseTable,
+    StateActionSpace,
+    call_by_name,
+    charge_entries,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,24 +69,24 @@ class Decide(Stage):
     edge: EdgeOption = "error"
     costs: Function | None = None
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
+    def compile(self, space: StateActionSpace) -> CompiledStage:
         subject = f"deciding {self.axis}"
         require_known_options(subject, self.between, self.edge)
-        operation = self._operation(context, context.axis(self.axis), subject)
-        paid = stage_reward(context, self.net_reward, f"the reward of {subject}")
+        operation = self._operation(space, space.axis(self.axis), subject)
+        paid = stage_reward(space, self.net_reward, f"the reward of {subject}")
         return CompiledStage(operation, paid, self.net_reward, None)
 
-    def _operation(self, context: EvaluationContext, axis: int, subject: str) -> Operation:
-        values = call_by_name(self.to, context.mesh(), subject)
+    def _operation(self, space: StateActionSpace, axis: int, subject: str) -> Operation:
+        values = call_by_name(self.to, space.mesh(), subject)
         if self.between == "interpolate":
-            neighbours = find_neighbours(context, axis, values, subject, self.edge)
-            return interpolated_scatter(context, {axis: neighbours}, np.ones((1,) * context.rank))
-        values = clip_to_axis(context, axis, values, subject, self.edge)
-        target = checks.axis_positions(context, axis, values, subject)[..., 0]
-        if context.time is not None:  # at other times it may depend on the axis
-            lengths = with_length(target.shape, axis + 1, context.grid.shape[axis])
+            neighbours = find_neighbours(space, axis, values, subject, self.edge)
+            return interpolated_scatter(space, {axis: neighbours}, np.ones((1,) * space.rank))
+        values = clip_to_axis(space, axis, values, subject, self.edge)
+        target = checks.axis_positions(space, axis, values, subject)[..., 0]
+        if space.time is not None:  # at other times it may depend on the axis
+            lengths = with_length(target.shape, axis + 1, space.grid.shape[axis])
             target = np.broadcast_to(target, lengths)
-        return AxisMap(context.grid.shape, (axis,), target.copy())
+        return AxisMap(space.grid.shape, (axis,), target.copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,44 +148,44 @@ class Jump(Stage):
     def __post_init__(self) -> None:
         require_noise(self.noise, "a jump")
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
+    def compile(self, space: StateActionSpace) -> CompiledStage:
         subject = f"the jump on {self.noise.name}"
         require_known_options(subject, self.between, self.edge)
-        noise_table = tabulate_noise(context, self.noise, subject)
+        noise_table = tabulate_noise(space, self.noise, subject)
         moved = axis_updates(
-            context, call_by_name(self.to, context.mesh(noise_table.variable), subject), subject
+            space, call_by_name(self.to, space.mesh(noise_table.variable), subject), subject
         )
-        operation = self._operation(context, moved, noise_table, subject)
+        operation = self._operation(space, moved, noise_table, subject)
         paid, error = expected_stage_reward(
-            context, self.net_reward, f"the reward of {subject}", noise_table
+            space, self.net_reward, f"the reward of {subject}", noise_table
         )
         return CompiledStage(operation, paid, self.net_reward, noise_table.variable, error)
 
     def _operation(
         self,
-        context: EvaluationContext,
+        space: StateActionSpace,
         moved: dict[int, ArrayLike],
         noise_table: NoiseTable,
         subject: str,
     ) -> RandomOperation:
         if self.between == "interpolate":
-            return _interpolating_operation(context, moved, noise_table, subject, self.edge)
-        moved = {a: clip_to_axis(context, a, v, subject, self.edge) for a, v in moved.items()}
-        few = joint_operation(context, moved, noise_table, subject)
+            return _interpolating_operation(space, moved, noise_table, subject, self.edge)
+        moved = {a: clip_to_axis(space, a, v, subject, self.edge) for a, v in moved.items()}
+        few = joint_operation(space, moved, noise_table, subject)
         if few is not None:
             return few
-        target = flat_target_states(context, moved, subject, noise_table)
+        target = flat_target_states(space, moved, subject, noise_table)
         target = np.broadcast_to(target, (*target.shape[:-1], len(noise_table)))
         return Scatter(
-            context.grid.shape,
-            tuple(range(context.grid.ndim)),
+            space.grid.shape,
+            tuple(range(space.grid.ndim)),
             np.ascontiguousarray(np.moveaxis(target, -1, 1)),
             np.ascontiguousarray(np.moveaxis(noise_table.probs, -1, 1)),
         )
 
 
 def _interpolating_operation(
-    context: EvaluationContext,
+    space: StateActionSpace,
     moved: dict[int, ArrayLike],
     noise_table: NoiseTable,
     subject: str,
@@ -189,44 +194,44 @@ def _interpolating_operation(
     """Landings between cut points, along one axis or on the corners of a cell."""
 
     def find_cut_points(axis: int) -> Neighbours:
-        text = context.grid.values[axis].dtype.kind == "U"
+        text = space.grid.values[axis].dtype.kind == "U"
         if axis in moved and not text:
-            return find_neighbours(context, axis, moved[axis], subject, edge, noise_table)
-        value = moved.get(axis, context.mesh()[context.grid.axes[axis]])
-        at_point = checks.axis_positions(context, axis, value, subject, noise_table)
-        return [(at_point, np.ones((1,) * context.rank))]
+            return find_neighbours(space, axis, moved[axis], subject, edge, noise_table)
+        value = moved.get(axis, space.mesh()[space.grid.axes[axis]])
+        at_point = checks.axis_positions(space, axis, value, subject, noise_table)
+        return [(at_point, np.ones((1,) * space.rank))]
 
-    axes = moved if len(moved) == 1 else range(context.grid.ndim)
+    axes = moved if len(moved) == 1 else range(space.grid.ndim)
     return interpolated_scatter(
-        context, {axis: find_cut_points(axis) for axis in axes}, noise_table.probs
+        space, {axis: find_cut_points(axis) for axis in axes}, noise_table.probs
     )
 
 
-def axis_updates(context: EvaluationContext, result: object, subject: str) -> dict[int, ArrayLike]:
+def axis_updates(space: StateActionSpace, result: object, subject: str) -> dict[int, ArrayLike]:
     """Position of an axis to its new values, from a mapping of names."""
     if not isinstance(result, Mapping):
         raise ModelError(
             f"{subject} must return a mapping of axis names to values", value=f"got {result!r}"
         )
-    return {context.axis(name): value for name, value in result.items()}
+    return {space.axis(name): value for name, value in result.items()}
 
 
 def target_states(
-    context: EvaluationContext, result: object, subject: str, noise_table: NoiseTable
+    space: StateActionSpace, result: object, subject: str, noise_table: NoiseTable
 ) -> NDArray[np.integer]:
     """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
-    return flat_target_states(context, axis_updates(context, result, subject), subject, noise_table)
+    return flat_target_states(space, axis_updates(space, result, subject), subject, noise_table)
 
 
 def flat_target_states(
-    context: EvaluationContext, moved: dict[int, ArrayLike], subject: str, noise_table: NoiseTable
+    space: StateActionSpace, moved: dict[int, ArrayLike], subject: str, noise_table: NoiseTable
 ) -> NDArray[np.integer]:
     """The same from new values by position of the axis."""
     where = []
-    for axis, name in enumerate(context.grid.axes):
-        value = moved.get(axis, context.mesh()[name])
-        where.append(checks.axis_positions(context, axis, value, subject, noise_table))
-    full = np.broadcast_shapes(*(w.shape for w in where), (1, *context.grid.shape, 1))
+    for axis, name in enumerate(space.grid.axes):
+        value = moved.get(axis, space.mesh()[name])
+        where.append(checks.axis_positions(space, axis, value, subject, noise_table))
+    full = np.broadcast_shapes(*(w.shape for w in where), (1, *space.grid.shape, 1))
     charge_entries(math.prod(full[:-1]) * len(noise_table), subject)
     where = tuple(np.broadcast_to(w, full) for w in where)
-    return np.ravel_multi_index(where, context.grid.shape).astype(index_type(context.grid.size))
+    return np.ravel_multi_index(where, space.grid.shape).astype(index_type(space.grid.size))

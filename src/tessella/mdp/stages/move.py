@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_if_function, names_time
 from tessella.mdp.stages.operation import (
     Displacement,
     RandomOperation,
@@ -24,6 +23,7 @@ from tessella.mdp.stages.operation import (
 )
 from tessella.mdp.stages.shift import AxisShift
 from tessella.mdp.stages.stage import CompiledStage, Function, Stage, stage_reward
+from tessella.mdp.state_action_space import StateActionSpace, call_if_function, names_time
 
 # A chain with at most this share of non-zero diagonals is applied by slices, not by a matrix.
 BANDED_MAX_DIAGONAL_SHARE = 0.2
@@ -42,28 +42,28 @@ class Move(Stage):
     pays: Function | None = None
     costs: Function | None = None
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
-        axis = context.axis(self.axis)
-        n = context.grid.shape[axis]
+    def compile(self, space: StateActionSpace) -> CompiledStage:
+        axis = space.axis(self.axis)
+        n = space.grid.shape[axis]
         subject = f"the move of {self.axis}"
-        given = call_if_function(self.matrix, context.mesh(extra_axes=1), subject, each=n * n)
+        given = call_if_function(self.matrix, space.mesh(extra_axes=1), subject, each=n * n)
         matrix = checks.as_numbers(given, subject)
         if matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
             raise ModelError(
                 f"{subject} must be a ({n}, {n}) matrix", value=f"has shape {matrix.shape}"
             )
-        matrix = matrix.reshape((1,) * (context.rank + 1 - matrix.ndim) + matrix.shape)
-        if matrix.ndim > context.rank + 1 or matrix.shape[axis + 1] != 1:
+        matrix = matrix.reshape((1,) * (space.rank + 1 - matrix.ndim) + matrix.shape)
+        if matrix.ndim > space.rank + 1 or matrix.shape[axis + 1] != 1:
             raise ModelError(
                 f"{subject} cannot be given its own axis: the rows of the matrix are that"
             )
         # Rows along the axis itself, the place reached as the noise: an open mesh like any other.
         rows = np.moveaxis(np.squeeze(matrix, axis + 1), -2, axis + 1)
-        rows = checks.check_probabilities(context, rows, n, f"the rows of {subject}")
-        operation = AxisMatrix(context.grid.shape, (axis,), np.moveaxis(rows, -1, 1))
-        if context.time is None or not names_time(self.matrix):  # it may have other diagonals later
+        rows = checks.check_probabilities(space, rows, n, f"the rows of {subject}")
+        operation = AxisMatrix(space.grid.shape, (axis,), np.moveaxis(rows, -1, 1))
+        if space.time is None or not names_time(self.matrix):  # it may have other diagonals later
             operation = chain_operation(operation)
-        paid = stage_reward(context, self.net_reward, f"the reward of {subject}")
+        paid = stage_reward(space, self.net_reward, f"the reward of {subject}")
         return CompiledStage(operation, paid, self.net_reward, None)
 
 

@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, charge_entries
 from tessella.mdp.stages.operation import (
     Operation,
     RandomOperation,
@@ -40,6 +39,7 @@ from tessella.mdp.stages.operation import (
     take_range,
     with_length,
 )
+from tessella.mdp.state_action_space import NoiseTable, StateActionSpace, charge_entries
 from tessella.rounding import EPS
 
 # Targets of whole states up to which a fingerprint is made of these.
@@ -179,15 +179,15 @@ class Scatter(RandomOperation):
 
 
 def joint_operation(
-    context: EvaluationContext, moved: dict[int, ArrayLike], noise_table: NoiseTable, subject: str
+    space: StateActionSpace, moved: dict[int, ArrayLike], noise_table: NoiseTable, subject: str
 ) -> JointMatrix | None:
     """The jump to new values by position of the axis; None where a matrix would be larger."""
     count = len(noise_table)
-    shape = context.grid.shape
+    shape = space.grid.shape
     axes = tuple(sorted(moved))
-    if not axes or context.time is not None:  # at other times it may depend on other axes
+    if not axes or space.time is not None:  # at other times it may depend on other axes
         return None
-    where = [checks.axis_positions(context, a, moved[a], subject, noise_table) for a in axes]
+    where = [checks.axis_positions(space, a, moved[a], subject, noise_table) for a in axes]
     lengths = tuple(shape[a] for a in axes)
     reached = np.broadcast_shapes(*(place.shape for place in where))
     charge_entries(math.prod(reached[:-1]) * count, subject)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import StateGrid
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
     find_neighbours,
@@ -42,6 +41,7 @@ from tessella.mdp.stages.stage import (
     require_noise,
     tabulate_noise,
 )
+from tessella.mdp.state_action_space import NoiseTable, StateActionSpace, call_by_name
 
 Edge = Literal["clip", "reflect", "wrap", "error"]
 SLICED_MAX_ACTIONS = 8  # actions for which slices are faster than reading single entries
@@ -69,72 +69,72 @@ class Shift(Stage):
     def __post_init__(self) -> None:
         require_noise(self.noise, f"a shift of {self.axis}")
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
-        axis = context.axis(self.axis)
+    def compile(self, space: StateActionSpace) -> CompiledStage:
+        axis = space.axis(self.axis)
         subject = f"the shift of {self.axis} by {self.noise.name}"
-        noise_table = tabulate_noise(context, self.noise, subject)
-        operation = self._operation(context, axis, noise_table, subject)
+        noise_table = tabulate_noise(space, self.noise, subject)
+        operation = self._operation(space, axis, noise_table, subject)
         paid, error = expected_stage_reward(
-            context, self.net_reward, f"the reward of {subject}", noise_table
+            space, self.net_reward, f"the reward of {subject}", noise_table
         )
         return CompiledStage(operation, paid, self.net_reward, noise_table.variable, error)
 
     def _operation(
-        self, context: EvaluationContext, axis: int, noise_table: NoiseTable, subject: str
+        self, space: StateActionSpace, axis: int, noise_table: NoiseTable, subject: str
     ) -> RandomOperation:
         if self.between != "error":
             require_known_options(subject, self.between, self.edge)
-            own = [1] * context.rank
+            own = [1] * space.rank
             own[axis + 1] = -1
-            to = context.grid.numbers[axis].reshape(own) + _shift_amounts(
-                context, self, noise_table, subject
+            to = space.grid.numbers[axis].reshape(own) + _shift_amounts(
+                space, self, noise_table, subject
             )
-            neighbours = find_neighbours(context, axis, to, subject, self.edge, noise_table)
-            return interpolated_scatter(context, {axis: neighbours}, noise_table.probs)
-        steps = _grid_steps(context, self, axis, noise_table, subject)
+            neighbours = find_neighbours(space, axis, to, subject, self.edge, noise_table)
+            return interpolated_scatter(space, {axis: neighbours}, noise_table.probs)
+        steps = _grid_steps(space, self, axis, noise_table, subject)
         if self.edge == "error":
-            _require_inside(context, axis, steps, noise_table, subject)
+            _require_inside(space, axis, steps, noise_table, subject)
         return shift_operation(
-            context.grid.shape, axis, steps, np.moveaxis(noise_table.probs, -1, 1), self.edge
+            space.grid.shape, axis, steps, np.moveaxis(noise_table.probs, -1, 1), self.edge
         )
 
 
 def _shift_amounts(
-    context: EvaluationContext, stage: Shift, noise_table: NoiseTable, subject: str
+    space: StateActionSpace, stage: Shift, noise_table: NoiseTable, subject: str
 ) -> NDArray[np.float64]:
     """(A | 1, 1, ..., K | 1) how far each noise value moves."""
     count = len(noise_table)
-    mesh = context.mesh(noise_table.variable)
-    allowed = {n: mesh[n] for n in (noise_table.variable[0], *context.action_values)}
+    mesh = space.mesh(noise_table.variable)
+    allowed = {n: mesh[n] for n in (noise_table.variable[0], *space.action_values)}
     by = (
         noise_table.variable[1]
         if stage.by is None
         else call_by_name(stage.by, allowed, f"{subject}: its amount")
     )
     amounts = checks.as_numbers(by, f"{subject}: its amount")
-    amounts = context.as_mesh(amounts, f"{subject}: its amount", count)
+    amounts = space.as_mesh(amounts, f"{subject}: its amount", count)
     if amounts.size > len(amounts) * count:
         raise ModelError(f"{subject}: its amount may depend on the action and the noise only")
     return amounts
 
 
 def _grid_steps(
-    context: EvaluationContext, stage: Shift, axis: int, noise_table: NoiseTable, subject: str
+    space: StateActionSpace, stage: Shift, axis: int, noise_table: NoiseTable, subject: str
 ) -> NDArray[np.float64]:
     """(A | 1, K) how many grid steps each noise value moves, a whole number of any size."""
     if stage.edge not in get_args(Edge):
         *others, last = map(repr, get_args(Edge))
         requirement = f"{subject}: edge must be {', '.join(others)} or {last}"
         raise ModelError(requirement, value=f"got {stage.edge!r}")
-    gap = _axis_spacing(context.grid, axis, subject)
-    amounts = _shift_amounts(context, stage, noise_table, subject)
+    gap = _axis_spacing(space.grid, axis, subject)
+    amounts = _shift_amounts(space, stage, noise_table, subject)
     with np.errstate(over="ignore", invalid="ignore"):
         steps = amounts / gap
         odd = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # not a number where infinite
     checks.raise_for_first(
         f"{subject} must be by whole grid steps",
         odd,
-        lambda p: context.describe(p, amounts.shape, noise_table),
+        lambda p: space.describe(p, amounts.shape, noise_table),
         lambda p: (
             f"moves by {format_value(amounts[p])} "
             f"where neighbours are {format_value(abs(gap))} apart"
@@ -180,10 +180,10 @@ def _axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
 
 
 def _require_inside(
-    context: EvaluationContext, axis: int, steps: NDArray, noise_table: NoiseTable, subject: str
+    space: StateActionSpace, axis: int, steps: NDArray, noise_table: NoiseTable, subject: str
 ) -> None:
-    d = context.grid.ndim
-    n = context.grid.shape[axis]
+    d = space.grid.ndim
+    n = space.grid.shape[axis]
     lengths = [1] * (d + 2)
     lengths[axis + 1] = n
     by = steps.reshape(len(steps), *[1] * d, -1)
@@ -191,11 +191,11 @@ def _require_inside(
     # Whether an outcome can happen may depend on more than the axis and the noise.
     shape = np.broadcast_shapes(to.shape, noise_table.probs.shape)
     outside = np.broadcast_to((to < 0) | (to >= n), shape)
-    amounts = np.broadcast_to(by * _axis_spacing(context.grid, axis, subject), shape)
+    amounts = np.broadcast_to(by * _axis_spacing(space.grid, axis, subject), shape)
     checks.raise_for_first(
         f"{subject} leaves the grid",
-        checks.drop_unused_entries(context, outside, noise_table),
-        lambda p: context.describe(p, shape, noise_table),
+        checks.drop_unused_entries(space, outside, noise_table),
+        lambda p: space.describe(p, shape, noise_table),
         lambda p: f"moves by {format_value(amounts[p])}",
         "cases",
     )

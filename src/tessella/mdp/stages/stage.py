@@ -33,16 +33,16 @@ from tessella.errors import ModelError, format_value, require_whole
 from tessella.grid import StateGrid, refuse_unordered, to_plain_values
 from tessella.mdp import checks
 from tessella.mdp.checks import SUM_TOLERANCE
-from tessella.mdp.context import (
-    EvaluationContext,
+from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
+from tessella.mdp.state_action_space import (
     NamedValues,
     NoiseTable,
+    StateActionSpace,
     call_by_name,
     call_if_function,
-    make_context,
+    make_state_action_space,
     names_time,
 )
-from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
 from tessella.rounding import EPS, bound_expectation_error
 
 Function = Callable[..., ArrayLike]
@@ -165,8 +165,8 @@ class Stage(ABC):
         return any(map(names_time, [*parts, *laws]))
 
     @abstractmethod
-    def compile(self, context: EvaluationContext) -> CompiledStage:
-        """The stage as arrays over the grid of ``context``."""
+    def compile(self, space: StateActionSpace) -> CompiledStage:
+        """The stage as arrays over the grid of ``space``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,14 +241,12 @@ def _takes_keywords(part: object) -> bool:
 
 
 def stage_reward(
-    context: EvaluationContext, pays: Function | None, subject: str
+    space: StateActionSpace, pays: Function | None, subject: str
 ) -> NDArray[np.float64] | None:
     """(A | 1, *broadcast) reward of a stage that pays on no noise."""
     if pays is None:
         return None
-    return checks.check_rewards(context, call_by_name(pays, context.mesh(), subject), subject)[
-        ..., 0
-    ]
+    return checks.check_rewards(space, call_by_name(pays, space.mesh(), subject), subject)[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,26 +282,26 @@ def require_noise(noise: object, subject: str) -> None:
         raise ModelError(requirement, value=f"got {noise!r}")
 
 
-def tabulate_noise(context: EvaluationContext, noise: Noise, subject: str) -> NoiseTable:
+def tabulate_noise(space: StateActionSpace, noise: Noise, subject: str) -> NoiseTable:
     """``noise`` as checked numbers."""
     values = to_plain_values(noise.values, f"{subject}: its values")
     if not values.size:
         raise ModelError(f"{subject}: a noise needs at least one value")
-    context.mesh((noise.name, values))
+    space.mesh((noise.name, values))
     many = len(values)
-    result = call_if_function(noise.probabilities, context.mesh(), subject, each=many)
-    probs = checks.check_probabilities(context, result, many, f"the probabilities of {subject}")
+    result = call_if_function(noise.probabilities, space.mesh(), subject, each=many)
+    probs = checks.check_probabilities(space, result, many, f"the probabilities of {subject}")
     return NoiseTable((noise.name, values), probs)
 
 
 def expected_stage_reward(
-    context: EvaluationContext, pays: Function | None, subject: str, noise_table: NoiseTable
+    space: StateActionSpace, pays: Function | None, subject: str, noise_table: NoiseTable
 ) -> tuple[Reward | None, float]:
     """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
     if pays is None:
         return None, 0.0
-    result = call_by_name(pays, context.mesh(noise_table.variable), subject)
-    reward = checks.check_rewards(context, result, subject, noise_table)
+    result = call_by_name(pays, space.mesh(noise_table.variable), subject)
+    reward = checks.check_rewards(space, result, subject, noise_table)
     if reward.shape[-1] == 1:  # paid whatever the noise
         return reward[..., 0], 0.0
     factors = factor_reward(noise_table.probs, reward)
@@ -352,25 +350,23 @@ class Pay(Stage):
         if self.pays is None and self.costs is None:
             raise ModelError("a Pay stage needs what it pays, or what it costs")
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
-        paid = stage_reward(context, self.net_reward, "the reward of a Pay stage")
-        return CompiledStage(Reshape(context.grid.shape, ()), paid, self.net_reward, None)
+    def compile(self, space: StateActionSpace) -> CompiledStage:
+        paid = stage_reward(space, self.net_reward, "the reward of a Pay stage")
+        return CompiledStage(Reshape(space.grid.shape, ()), paid, self.net_reward, None)
 
 
-def add_scratch_axes(
-    context: EvaluationContext, scratch: Mapping[str, Sequence]
-) -> EvaluationContext:
-    """The context with scratch axes, for the functions of stages."""
+def add_scratch_axes(space: StateActionSpace, scratch: Mapping[str, Sequence]) -> StateActionSpace:
+    """The state-action space with scratch axes, for the functions of stages."""
     if not isinstance(scratch, Mapping):
         requirement = "scratch axes need names and values, as in {'delivery': range(5)}"
         raise ModelError(requirement, value=f"got {scratch!r}")
-    grid = context.grid
+    grid = space.grid
     for name in scratch:
         if name in grid.axes:
             raise ModelError(f"a scratch axis cannot be called {name!r}: an axis is")
     axes = dict(zip(grid.axes, grid.values, strict=True)) | dict(scratch)
-    wide = make_context(StateGrid(axes), context.actions, context.action_name)
-    return replace(wide, time=context.time)
+    wide = make_state_action_space(StateGrid(axes), space.actions, space.action_name)
+    return replace(wide, time=space.time)
 
 
 def restrict_scratch_axes(

@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
-from tessella.mdp.context import TIME, EvaluationContext, call_by_name
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
     CompileOptions,
     Dynamics,
+    StepResult,
     TileSizes,
-    Transitions,
 )
 from tessella.mdp.stages.operation import (
     CompiledOperation,
@@ -49,6 +48,7 @@ from tessella.mdp.stages.stage import (
     restrict_scratch_axes,
     reward_bound,
 )
+from tessella.mdp.state_action_space import TIME, StateActionSpace, call_by_name
 from tessella.mdp.tabular.rows import unique_rows
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
@@ -58,7 +58,7 @@ from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
 class Staged(Dynamics):
     """Dynamics given as stages; build it with ``MDP.staged``."""
 
-    context: EvaluationContext
+    space: StateActionSpace
     stages: tuple[CompiledStage, ...]
 
     has_stages = True
@@ -66,11 +66,11 @@ class Staged(Dynamics):
 
     @staticmethod
     def build(
-        context: EvaluationContext,
+        space: StateActionSpace,
         stages: Sequence[Stage],
         feasible: NDArray[np.bool_] | None = None,
         scratch: Mapping[str, Sequence] | None = None,
-        compile_stage: Callable[[Stage, EvaluationContext], CompiledStage] | None = None,
+        compile_stage: Callable[[Stage, StateActionSpace], CompiledStage] | None = None,
     ) -> Staged:
         """Make numbers of the stages.
 
@@ -78,10 +78,10 @@ class Staged(Dynamics):
         ``compile_stage`` may have the numbers of a stage already.
         """
         stages = as_stages(stages)
-        wide = add_scratch_axes(context, scratch) if scratch is not None else context
+        wide = add_scratch_axes(space, scratch) if scratch is not None else space
         masked = wide
         if feasible is not None:
-            shape = (len(context.actions), *context.grid.shape)
+            shape = (len(space.actions), *space.grid.shape)
             trailing = (1,) * (wide.rank - len(shape))
             masked = replace(wide, feasible=feasible.T.reshape(shape + trailing))
         compiled = []
@@ -92,8 +92,8 @@ class Staged(Dynamics):
             # The mask speaks of the state at the start, which any stage but Pay leaves behind.
             masked = masked if isinstance(stage, Pay) else wide
         if scratch is not None:
-            compiled = restrict_scratch_axes(wide.grid, context.grid, compiled)
-        return Staged(context, tuple(compiled))
+            compiled = restrict_scratch_axes(wide.grid, space.grid, compiled)
+        return Staged(space, tuple(compiled))
 
     def compute_row_sums(self) -> RowSumBounds:
         return reduce(RowSumBounds.compose, (stage.operation.row_sums for stage in self.stages))
@@ -110,10 +110,10 @@ class Staged(Dynamics):
         outcomes = 1
         copies = 1
         for operation in reversed(self._operations):
-            outcomes = min(outcomes * operation.max_outcomes, self.context.grid.size)
+            outcomes = min(outcomes * operation.max_outcomes, self.space.grid.size)
             copies = self.n_actions if operation.depends_on_action else copies
             largest = max(largest, math.prod(operation.shape) * outcomes * copies)
-        return max(largest, self.context.grid.size * self.n_actions * self.longest_row)
+        return max(largest, self.space.grid.size * self.n_actions * self.longest_row)
 
     @property
     def sweep_products(self) -> int:
@@ -135,7 +135,7 @@ class Staged(Dynamics):
 
     def estimate_row_entries(self, n_states: int, n_actions: int) -> int:
         """Probabilities of its table, by rows of random states, the same in every process."""
-        n = self.context.grid.size
+        n = self.space.grid.size
         rng = np.random.default_rng(0)
         states = rng.choice(n, min(n_states, n), replace=False)
         actions = rng.choice(self.n_actions, min(n_actions, self.n_actions), replace=False)
@@ -155,7 +155,7 @@ class Staged(Dynamics):
         """The table; None where it turns out to have more probabilities than these."""
         import scipy.sparse as sp
 
-        n = self.context.grid.size
+        n = self.space.grid.size
         n_actions = self.n_actions
         operations = self._operations
         first_shared = self._first_shared_move
@@ -180,7 +180,7 @@ class Staged(Dynamics):
                 return None
         row_of = np.resize(row_of, n * n_actions).reshape(n_actions, n).T
         return Tabular.build(
-            self.context,
+            self.space,
             sp.csr_array(rows),
             row_of,
             self.expected_reward(),
@@ -212,7 +212,7 @@ class Staged(Dynamics):
     @property
     def longest_row(self) -> int:
         outcomes = math.prod(stage.operation.max_outcomes for stage in self.stages)
-        return min(outcomes, self.context.grid.size)
+        return min(outcomes, self.space.grid.size)
 
     @cached_property
     def reward_scale(self) -> float:  # type: ignore[override]
@@ -290,9 +290,9 @@ class Staged(Dynamics):
                 w = action_slice(np.asarray(stage.reward), action) + start
         return (np.zeros(self.shape) if w is None else w).ravel()
 
-    def step(self, states, actions, rng) -> Transitions:
+    def step(self, states, actions, rng) -> StepResult:
         paid = np.zeros(len(states))
-        grid = self.context.grid
+        grid = self.space.grid
         for stage in self.stages:
             now = states
             states, k = stage.operation.sample(now, actions, rng)
@@ -300,13 +300,13 @@ class Staged(Dynamics):
                 paid = paid + self._payment(stage, grid.coordinates(now), actions, k)
             if isinstance(stage.operation, Reshape):
                 grid = stage.operation.grid or grid
-        return Transitions(states, paid, np.zeros(len(states), dtype=bool))
+        return StepResult(states, paid, np.zeros(len(states), dtype=bool))
 
     def _payment(self, stage: CompiledStage, names: dict, actions, k) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
-        names |= {n: values[actions] for n, values in self.context.action_values.items()}
-        if self.context.time is not None:
-            names[TIME] = np.int64(self.context.time)
+        names |= {n: values[actions] for n, values in self.space.action_values.items()}
+        if self.space.time is not None:
+            names[TIME] = np.int64(self.space.time)
         if stage.noise is not None:
             names[stage.noise[0]] = stage.noise[1][k]
         assert stage.pays is not None

@@ -20,14 +20,14 @@ from tessella.errors import ArgumentError, ModelError
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Actions, as_action_list, describe_action
 from tessella.mdp.checks import as_numbers, raise_for_first, shape_of
-from tessella.mdp.context import (
-    EvaluationContext,
+from tessella.mdp.dynamics import ModelComponents
+from tessella.mdp.state_action_space import (
     Feasible,
+    StateActionSpace,
     feasible_mask,
-    make_context,
+    make_state_action_space,
     require_feasible_actions,
 )
-from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.tabular.pairs import (
     Layout,
     Pairs,
@@ -60,16 +60,16 @@ def from_arrays(
     matrices = _matrices(transition, layout)
     n_actions = len(matrices)
     n_states = len(matrices[0].indptr) - 1
-    context = _make_context(grid, actions, action_name, n_states, n_actions)
-    given = _rewards(context, reward, layout)
+    space = _make_space(grid, actions, action_name, n_states, n_actions)
+    given = _rewards(space, reward, layout)
     if feasible is None:
         mask = _feasible_pairs(matrices, given)
-        require_feasible_actions(context.grid, mask)
+        require_feasible_actions(space.grid, mask)
     else:
-        mask = feasible_mask(context, feasible)
+        mask = feasible_mask(space, feasible)
     states, choices = np.nonzero(mask)
     stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
-    pairs = Pairs(context, states, choices, stacked[choices * n_states + states])
+    pairs = Pairs(space, states, choices, stacked[choices * n_states + states])
     check_rows(pairs)
     merged = _max_repeats(transition)
     if isinstance(given, list):
@@ -108,17 +108,17 @@ def from_pairs(
     n_actions = (
         min(max(int(a.max()) + 1, 1), UNNAMED_MAX_ACTIONS) if actions is None else len(actions)
     )
-    context = _make_context(grid, actions, action_name, n_states, n_actions)
+    space = _make_space(grid, actions, action_name, n_states, n_actions)
     s = _check_range(s, n_states, "state")
     a = _check_range(a, n_actions, "action")
-    pairs = Pairs(context, s, a, rows)
+    pairs = Pairs(space, s, a, rows)
     require_distinct_pairs(pairs)
     expected = read_rewards(pairs, reward)
     kept = np.flatnonzero(~np.isneginf(expected))
     if len(kept) < len(expected):
         pairs = pairs.subset(kept)
         expected = expected[kept]
-    require_feasible_actions(context.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
+    require_feasible_actions(space.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
     check_rewards(pairs, expected)
     merged = _max_repeats([transition])
@@ -135,23 +135,23 @@ def negate_costs(costs: Any) -> Any:
     return -as_numbers(costs, "costs")
 
 
-def _make_context(
+def _make_space(
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,
     action_name: str,
     n_states: int,
     n_actions: int,
-) -> EvaluationContext:
-    context = make_context(
+) -> StateActionSpace:
+    space = make_state_action_space(
         {"state": range(n_states)} if grid is None else grid,
         range(n_actions) if actions is None else actions,
         action_name,
     )
-    if context.grid.size != n_states:
-        raise ModelError(f"the grid has {context.grid.size} states, the arrays have {n_states}")
-    if len(context.actions) != n_actions:
-        raise ModelError(f"{len(context.actions)} actions are named, the arrays have {n_actions}")
-    return context
+    if space.grid.size != n_states:
+        raise ModelError(f"the grid has {space.grid.size} states, the arrays have {n_states}")
+    if len(space.actions) != n_actions:
+        raise ModelError(f"{len(space.actions)} actions are named, the arrays have {n_actions}")
+    return space
 
 
 def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
@@ -260,18 +260,18 @@ def _matrix(matrix: Any, subject: str) -> sp.csr_array:
 
 
 def _rewards(
-    context: EvaluationContext, reward: Any, layout: Layout
+    space: StateActionSpace, reward: Any, layout: Layout
 ) -> NDArray[np.float64] | list[NDArray | sp.csr_array]:
     """(S, A) rewards, or A matrices (S, S) when they are by transition."""
-    n = context.grid.size
-    n_actions = len(context.actions)
+    n = space.grid.size
+    n_actions = len(space.actions)
     if _any_sparse(reward):
         return _sparse_rewards(reward, n, n_actions)
 
     def describe(index: tuple, shape: tuple) -> str:
         state, action = index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1]
-        described = describe_action(context.action_name, context.actions[action])
-        return f"{context.grid.describe(state)}, {described}"
+        described = describe_action(space.action_name, space.actions[action])
+        return f"{space.grid.describe(state)}, {described}"
 
     full = (n_actions, n, n) if layout == "ASS" else (n, n_actions, n)
     shape = shape_of(reward, "reward")
@@ -281,7 +281,7 @@ def _rewards(
             value=f"has shape {shape}",
         )
     if shape == (n,):
-        numbers = as_numbers(reward, "rewards", lambda place, _: context.grid.describe(place[0]))
+        numbers = as_numbers(reward, "rewards", lambda place, _: space.grid.describe(place[0]))
         return np.repeat(numbers[:, None], n_actions, axis=1)
     numbers = as_numbers(reward, "rewards", describe)
     if shape == (n, n_actions):
@@ -328,13 +328,13 @@ def _outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes
         paid[mine] = _entries(reward, pairs.states[owner[mine]], rows.indices[mine])
 
     def entry(i: int) -> str:
-        way = f"pays {paid[i]} on the way to {pairs.context.grid.describe(int(rows.indices[i]))}"
+        way = f"pays {paid[i]} on the way to {pairs.space.grid.describe(int(rows.indices[i]))}"
         return f"{way}; what cannot be done pays -inf on every way" if paid[i] == -np.inf else way
 
     pairs.raise_for_entries("rewards must be finite", ~np.isfinite(paid), entry)
     return Outcomes.from_list(
         pairs.keys[owner],
-        pairs.context.grid.size * len(pairs.context.actions),
+        pairs.space.grid.size * len(pairs.space.actions),
         rows.indices,
         rows.data,
         paid,

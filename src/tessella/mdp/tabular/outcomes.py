@@ -26,19 +26,19 @@ from tessella.errors import ArgumentError, ModelError, format_value, require_ext
 from tessella.grid import refuse_unordered
 from tessella.mdp import checks
 from tessella.mdp.checks import as_numbers
-from tessella.mdp.context import (
-    EvaluationContext,
-    Feasible,
-    NamedValues,
-    NoiseTable,
-    call_by_name,
-    feasible_mask,
-    make_context,
-)
 from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.stages.maps import target_states
 from tessella.mdp.stages.stage import Noise, tabulate_noise
 from tessella.mdp.start import start_distribution
+from tessella.mdp.state_action_space import (
+    Feasible,
+    NamedValues,
+    NoiseTable,
+    StateActionSpace,
+    call_by_name,
+    feasible_mask,
+    make_state_action_space,
+)
 from tessella.mdp.tabular.pairs import Pairs, build_tabular, check_rows, pairs_of
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 
@@ -47,40 +47,40 @@ if TYPE_CHECKING:
     from tessella.mdp.start import Start
 
 ToyTextTable = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
-STEP_CONTEXT = "the step function"
+STEP_SUBJECT = "the step function"
 OUTCOME_BYTES = 176  # bytes held at once for each outcome while rows are made of them, as measured
 STEP_MAX_BYTES = 8 << 30  # bytes beyond which no model is written out
 
 
 def from_step(
     step: Callable[..., tuple[Mapping[str, Any], Any]],
-    context: EvaluationContext,
+    space: StateActionSpace,
     noise: Sequence[Noise] | Noise,
     feasible: Feasible,
     sign: int = 1,
 ) -> ModelComponents:
     """See ``MDP.from_step``; ``sign`` makes rewards of what the step pays."""
-    n = context.grid.size
-    n_actions = len(context.actions)
-    _require_memory(context, 1)  # however few the outcomes, before anything as large is made
-    mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(context, feasible)
-    context_read = replace(context, feasible=mask.T.reshape(n_actions, *context.grid.shape, 1))
-    laws = _noise_tables(context_read, [noise] if isinstance(noise, Noise) else noise)
-    _require_memory(context, math.prod(len(noise_table) for noise_table in laws))
-    named, noise_table = _joint_noise(context_read, laws)
-    result = call_by_name(step, context.mesh() | named, STEP_CONTEXT)
+    n = space.grid.size
+    n_actions = len(space.actions)
+    _require_memory(space, 1)  # however few the outcomes, before anything as large is made
+    mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(space, feasible)
+    masked_space = replace(space, feasible=mask.T.reshape(n_actions, *space.grid.shape, 1))
+    laws = _noise_tables(masked_space, [noise] if isinstance(noise, Noise) else noise)
+    _require_memory(space, math.prod(len(noise_table) for noise_table in laws))
+    named, noise_table = _joint_noise(masked_space, laws)
+    result = call_by_name(step, space.mesh() | named, STEP_SUBJECT)
     if not (isinstance(result, tuple) and len(result) == 2):
-        raise ModelError(f"{STEP_CONTEXT} must return (next coordinates by name, reward)")
-    to = target_states(context_read, result[0], STEP_CONTEXT, noise_table)
+        raise ModelError(f"{STEP_SUBJECT} must return (next coordinates by name, reward)")
+    to = target_states(masked_space, result[0], STEP_SUBJECT, noise_table)
     numbers = checks.check_rewards(
-        context_read, result[1], f"the reward of {STEP_CONTEXT}", noise_table
+        masked_space, result[1], f"the reward of {STEP_SUBJECT}", noise_table
     )
     paid = sign * numbers
     states, choices = np.nonzero(mask)
 
     def of_pairs(array: NDArray) -> NDArray:
         """(L * K,) the outcomes of the feasible pairs, from an open mesh."""
-        full = np.broadcast_to(array, (n_actions, *context.grid.shape, len(noise_table)))
+        full = np.broadcast_to(array, (n_actions, *space.grid.shape, len(noise_table)))
         return np.moveaxis(full.reshape(n_actions, n, -1), 0, 1)[mask].ravel()
 
     state = of_pairs(to)
@@ -93,17 +93,17 @@ def from_step(
     reward = reward[happens]
     pair = pair[happens]
     rows = sp.csr_array((p, (pair, state)), shape=(len(states), n))
-    pairs = Pairs(context, states, choices, rows)
+    pairs = Pairs(space, states, choices, rows)
     outcomes = Outcomes.from_list(pairs.keys[pair], n * n_actions, state, p, reward)
     expected = outcomes.expected_reward[pairs.keys]
     given_rounding = outcomes.rounding(factors=max(len(laws), 1))
     return build_tabular(pairs, expected, outcomes, given_rounding)
 
 
-def _require_memory(context: EvaluationContext, outcomes: int) -> None:
+def _require_memory(space: StateActionSpace, outcomes: int) -> None:
     """Refuse a model that would take too much memory, before anything of it is computed."""
-    pairs = f"{len(context.actions):,} actions x {context.grid.size:,} states"
-    needed = OUTCOME_BYTES * len(context.actions) * context.grid.size * outcomes
+    pairs = f"{len(space.actions):,} actions x {space.grid.size:,} states"
+    needed = OUTCOME_BYTES * len(space.actions) * space.grid.size * outcomes
     if needed > STEP_MAX_BYTES:
         raise ModelError(
             f"from_step writes out every outcome, in at most {STEP_MAX_BYTES:,} bytes; "
@@ -112,21 +112,21 @@ def _require_memory(context: EvaluationContext, outcomes: int) -> None:
         )
 
 
-def _noise_tables(context: EvaluationContext, noises: Sequence[Noise]) -> list[NoiseTable]:
+def _noise_tables(space: StateActionSpace, noises: Sequence[Noise]) -> list[NoiseTable]:
     refuse_unordered(noises, "noises")
     names = [noise.name for noise in noises]
     for name in names:
         if names.count(name) > 1:
             raise ModelError(f"a noise cannot be called {name!r}: that name is taken")
-    return [tabulate_noise(context, noise, noise.name) for noise in noises]
+    return [tabulate_noise(space, noise, noise.name) for noise in noises]
 
 
 def _joint_noise(
-    context: EvaluationContext, laws: list[NoiseTable]
+    space: StateActionSpace, laws: list[NoiseTable]
 ) -> tuple[dict[str, NDArray], NoiseTable]:
     """Name to (K,) values of all K combinations of the noises, and their joint law."""
     named: dict[str, NDArray] = {}
-    probs = np.ones((1,) * context.rank)
+    probs = np.ones((1,) * space.rank)
     for noise_table in laws:
         name, values = noise_table.variable
         shape = np.broadcast_shapes(probs.shape[:-1], noise_table.probs.shape[:-1])
@@ -152,9 +152,9 @@ def from_gymnasium(env: Any) -> ModelComponents:
         raise ModelError(
             "the environment must list its transitions", location=str(env), value="has no table P"
         )
-    context = make_context({"state": range(len(table))}, range(len(table[0])), "action")
-    outcomes = _read_outcomes(context, table)
-    pairs = pairs_of(context, outcomes, outcomes.probability * ~outcomes.ended)
+    space = make_state_action_space({"state": range(len(table))}, range(len(table[0])), "action")
+    outcomes = _read_outcomes(space, table)
+    pairs = pairs_of(space, outcomes, outcomes.probability * ~outcomes.ended)
     expected = outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.start))]
     return build_tabular(pairs, expected, outcomes, outcomes.rounding())
 
@@ -170,10 +170,10 @@ def start_of(env: Any) -> NDArray[np.float64] | None:
     return None if start is None else as_numbers(start, "initial_state_distrib")
 
 
-def _read_outcomes(context: EvaluationContext, table: Any) -> Outcomes:
+def _read_outcomes(space: StateActionSpace, table: Any) -> Outcomes:
     """The outcomes of a toy-text table, checked."""
-    n = context.grid.size
-    n_actions = len(context.actions)
+    n = space.grid.size
+    n_actions = len(space.actions)
     for s in range(n):
         if s not in table or len(table[s]) != n_actions:
             raise ModelError(
@@ -190,9 +190,9 @@ def _read_outcomes(context: EvaluationContext, table: Any) -> Outcomes:
     places = (np.ones(len(pair)), (pair, np.arange(len(pair))))
     keys = np.arange(len(lists))
     alone = sp.csr_array(places, shape=(len(lists), len(pair)))
-    numbers = _numbers(Pairs(context, keys // n_actions, keys % n_actions, alone), pair, columns)
+    numbers = _numbers(Pairs(space, keys // n_actions, keys % n_actions, alone), pair, columns)
     outcomes = Outcomes.from_list(pair, len(lists), *numbers, np.asarray(columns[3], dtype=bool))
-    check_rows(pairs_of(context, outcomes, outcomes.probability))
+    check_rows(pairs_of(space, outcomes, outcomes.probability))
     return outcomes
 
 
@@ -205,7 +205,7 @@ def _numbers(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArr
     p = numbers(0, "probabilities")
     state = numbers(1, "next states")
     reward = numbers(2, "rewards")
-    n = pairs.context.grid.size
+    n = pairs.space.grid.size
     pairs.raise_for_entries(
         f"next states must lie in 0..{n - 1}",
         ~((state >= 0) & (state < n) & (state == np.rint(state))),
@@ -290,7 +290,7 @@ def to_gymnasium(mdp: MDP, start: Start) -> Any:
             taken = mdp.dynamics.step(
                 np.array([self._state]), np.array([int(action)]), self.np_random
             )
-            self._state = int(taken.states[0])
+            self._state = int(taken.next_states[0])
             return self._state, float(taken.rewards[0]), bool(taken.ended[0]), False, self._info()
 
         def _info(self) -> dict:

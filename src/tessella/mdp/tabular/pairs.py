@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
-from tessella.mdp.context import EvaluationContext
 from tessella.mdp.dynamics import ModelComponents
+from tessella.mdp.state_action_space import StateActionSpace
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import NO_ROUNDING, ModelRounding
 
@@ -35,7 +35,7 @@ Layout = Literal["ASS", "SAS"]
 class Pairs:
     """L state-action pairs and their rows."""
 
-    context: EvaluationContext
+    space: StateActionSpace
     states: NDArray[np.int64]  # (L,)
     choices: NDArray[np.int64]  # (L,)
     rows: sp.csr_array  # (L, S)
@@ -43,7 +43,7 @@ class Pairs:
     @property
     def keys(self) -> NDArray[np.int64]:
         """(L,) ``s * A + a``."""
-        return self.states * len(self.context.actions) + self.choices
+        return self.states * len(self.space.actions) + self.choices
 
     @property
     def owner(self) -> NDArray[np.int64]:
@@ -52,14 +52,14 @@ class Pairs:
 
     def subset(self, kept: NDArray[np.int64]) -> Pairs:
         """The pairs at these positions."""
-        return Pairs(self.context, self.states[kept], self.choices[kept], self.rows[kept])
+        return Pairs(self.space, self.states[kept], self.choices[kept], self.rows[kept])
 
     def describe(self, pair: int) -> str:
         """``stock=3, regime=0, order=8``."""
         s = int(self.states[pair])
         a = int(self.choices[pair])
-        action = describe_action(self.context.action_name, self.context.actions[a])
-        return f"{self.context.grid.describe(s)}, {action}"
+        action = describe_action(self.space.action_name, self.space.actions[a])
+        return f"{self.space.grid.describe(s)}, {action}"
 
     def raise_for_pairs(
         self,
@@ -103,7 +103,7 @@ def check_rows(pairs: Pairs) -> None:
 def check_entries(pairs: Pairs) -> None:
     """Refuse entries of rows that are no probabilities."""
     rows = pairs.rows
-    grid = pairs.context.grid
+    grid = pairs.space.grid
 
     def entry(i: int) -> str:
         return (
@@ -161,16 +161,16 @@ def require_distinct_pairs(pairs: Pairs) -> None:
     )
 
 
-def pairs_of(context: EvaluationContext, outcomes: Outcomes, probability: NDArray) -> Pairs:
+def pairs_of(space: StateActionSpace, outcomes: Outcomes, probability: NDArray) -> Pairs:
     """The pairs that have outcomes, with rows of these probabilities."""
     import scipy.sparse as sp
 
-    shape = (len(outcomes.start) - 1, context.grid.size)
+    shape = (len(outcomes.start) - 1, space.grid.size)
     rows = sp.csr_array((probability, (outcomes.pair, outcomes.state)), shape=shape)
     rows.eliminate_zeros()
     feasible = np.flatnonzero(np.diff(outcomes.start))
-    states, choices = np.divmod(feasible, len(context.actions))
-    return Pairs(context, states, choices, rows[feasible])
+    states, choices = np.divmod(feasible, len(space.actions))
+    return Pairs(space, states, choices, rows[feasible])
 
 
 def build_tabular(
@@ -180,13 +180,13 @@ def build_tabular(
     given_rounding: ModelRounding = NO_ROUNDING,
 ) -> ModelComponents:
     """A model's parts from pairs that pay ``expected`` (L,), off by ``given_rounding``."""
-    shape = (pairs.context.grid.size, len(pairs.context.actions))
+    shape = (pairs.space.grid.size, len(pairs.space.actions))
     row_of = np.full(shape, -1, dtype=np.int64)
     row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))
     reward = np.zeros(shape)
     reward[pairs.states, pairs.choices] = expected
-    dynamics = Tabular.build(pairs.context, pairs.rows, row_of, reward, outcomes, given_rounding)
-    return ModelComponents(pairs.context, dynamics, row_of >= 0)
+    dynamics = Tabular.build(pairs.space, pairs.rows, row_of, reward, outcomes, given_rounding)
+    return ModelComponents(pairs.space, dynamics, row_of >= 0)
 
 
 @dataclass(frozen=True, eq=False)

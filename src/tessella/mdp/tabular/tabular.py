@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.checks import SUM_TOLERANCE
-from tessella.mdp.context import EvaluationContext
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
     Dynamics,
     FactorisedSystem,
-    Transitions,
+    StepResult,
 )
+from tessella.mdp.state_action_space import StateActionSpace
 from tessella.mdp.tabular.rows import (
     DenseRows,
     LayoutRule,
@@ -119,7 +119,7 @@ class Outcomes:
 class Tabular(Dynamics):
     """Dynamics given as arrays; built by ``MDP.from_arrays`` and other builders."""
 
-    context: EvaluationContext
+    space: StateActionSpace
     rows: sp.csr_array  # (n_rows, S) distinct rows
     row_of: NDArray[np.integer]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
@@ -130,7 +130,7 @@ class Tabular(Dynamics):
 
     @staticmethod
     def build(
-        context: EvaluationContext,
+        space: StateActionSpace,
         rows: sp.csr_array,
         row_of: NDArray,
         reward: NDArray,
@@ -151,7 +151,7 @@ class Tabular(Dynamics):
             distinct = distinct[order]
             index = place[index]
         shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
-        return Tabular(context, distinct, shared, reward, outcomes, given_rounding)
+        return Tabular(space, distinct, shared, reward, outcomes, given_rounding)
 
     def compute_row_sums(self) -> RowSumBounds:
         return bound_row_sums(self.rows)
@@ -209,7 +209,7 @@ class Tabular(Dynamics):
     def compile(self) -> BackendModel:
         from tessella.mdp.compilation import to_device
 
-        rows, arrays = compile_rows(self.rows, self.context.grid.size)
+        rows, arrays = compile_rows(self.rows, self.space.grid.size)
         arrays["row_of"] = np.ascontiguousarray(self.row_of.T)
         arrays["reward"] = np.ascontiguousarray(self.reward.T)
         backend = CompiledRowBackend(rows, self.n_actions, self.shape)
@@ -232,7 +232,7 @@ class Tabular(Dynamics):
     def action_reward(self, action: int) -> NDArray[np.float64]:
         return self.reward[:, action].copy()
 
-    def step(self, states, actions, rng) -> Transitions:
+    def step(self, states, actions, rng) -> StepResult:
         if self.outcomes is None:
             which = self.row_of[states, actions]
             reached = states.copy()
@@ -244,10 +244,10 @@ class Tabular(Dynamics):
                 on = ~ended
                 entry = draw_entries(self.rows.indptr, self.rows.data, which[on], rng)
                 reached[on] = self.rows.indices[entry]
-            return Transitions(reached, self.reward[states, actions], ended)
+            return StepResult(reached, self.reward[states, actions], ended)
         o = self.outcomes
         entry = draw_entries(o.start, o.probability, states * self.n_actions + actions, rng)
-        return Transitions(o.state[entry], o.reward[entry], o.ended[entry])
+        return StepResult(o.state[entry], o.reward[entry], o.ended[entry])
 
 
 @dataclass(frozen=True)

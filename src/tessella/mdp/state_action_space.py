@@ -93,7 +93,7 @@ def charge_entries(entries: int, subject: str) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluationContext:
+class StateActionSpace:
     """Axes, action and, while a model is built, the pairs that can occur."""
 
     grid: StateGrid
@@ -179,9 +179,9 @@ class EvaluationContext:
         return ", ".join(parts)
 
 
-def make_context(
+def make_state_action_space(
     grid: StateGrid | Mapping[str, Sequence], actions: Actions, action_name: str
-) -> EvaluationContext:
+) -> StateActionSpace:
     """What a model's functions may name, checked."""
     grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
     named = normalise_actions(actions, action_name)
@@ -193,7 +193,7 @@ def make_context(
             subject = "an axis" if name in grid.axes else "the action"
             requirement = f"a component of the actions cannot be called {name!r}: {subject} is"
             raise ModelError(requirement)
-    return EvaluationContext(grid, named, action_name)
+    return StateActionSpace(grid, named, action_name)
 
 
 def call_by_name(
@@ -290,25 +290,25 @@ def _flatten_result(result: Any) -> list[Any]:
 
 
 def feasible_mask(
-    context: EvaluationContext, feasible: ArrayLike | Callable[..., ArrayLike]
+    space: StateActionSpace, feasible: ArrayLike | Callable[..., ArrayLike]
 ) -> NDArray[np.bool_]:
     """(S, A) mask from an array of the grid's shape + actions, or a function of axes and action."""
-    full = (*context.grid.shape, len(context.actions))
+    full = (*space.grid.shape, len(space.actions))
     charge_entries(math.prod(full), "feasible")
     if callable(feasible):
         given = require_unmasked(
-            call_by_name(feasible, context.mesh(), "feasible"), "feasible", context.describe
+            call_by_name(feasible, space.mesh(), "feasible"), "feasible", space.describe
         )
-        result = context.as_mesh(np.asarray(given), "feasible")
+        result = space.as_mesh(np.asarray(given), "feasible")
         result = np.moveaxis(np.broadcast_to(result[..., 0], (full[-1], *full[:-1])), 0, -1)
     else:
         result = np.asarray(require_unmasked(feasible, "feasible"))
     if result.dtype.kind != "b":
         raise ModelError("feasible must be true or false", value=f"got {result.dtype}")
-    if result.shape not in (full, (context.grid.size, full[-1])):
+    if result.shape not in (full, (space.grid.size, full[-1])):
         raise ModelError(f"feasible must have shape {full}", value=f"got {result.shape}")
-    mask = result.reshape(context.grid.size, full[-1]).copy()
-    require_feasible_actions(context.grid, mask)
+    mask = result.reshape(space.grid.size, full[-1]).copy()
+    require_feasible_actions(space.grid, mask)
     mask.setflags(write=False)
     return mask
 
