@@ -56,12 +56,12 @@ def _law(weight, count: int) -> np.ndarray:
 @pytest.fixture(space="module")
 def pair():
     """The same model, once with jumps over whole states."""
-    before = maps.joint_operation
-    maps.joint_operation = lambda *_: None
+    before = maps.build_joint_matrix
+    maps.build_joint_matrix = lambda *_: None
     try:
         whole = told()
     finally:
-        maps.joint_operation = before
+        maps.build_joint_matrix = before
     return told(), whole
 
 

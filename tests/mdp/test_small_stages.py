@@ -218,7 +218,7 @@ def test_rows_are_not_looked_for_where_that_alone_would_take_long(monkeypatch, l
     each = dynamics.stage_outcomes
     held = {"sum": sum(each) * dynamics.n_actions, "max": max(each)}[of]
     assert choose(mdp, **limits | {limit: held}) == "rows"
-    monkeypatch.setattr(staged, "rows_of_states", None)  # which would fail when called
+    monkeypatch.setattr(staged, "compute_rows_of_states", None)  # which would fail when called
     assert choose(mdp, **limits | {limit: held - 1}) == "stages"
 
 

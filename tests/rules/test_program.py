@@ -13,9 +13,9 @@ from tessella.mdp.rule_tree import (
     Lookup,
     RuleTree,
     Split,
+    find_short_number,
     node_from_json,
     node_to_json,
-    short_number_between,
 )
 
 GRID = ts.StateGrid(stock=range(5), season=["dry", "wet", "cold"])
@@ -56,5 +56,5 @@ def test_a_program_names_the_axes_that_it_looks_at():
     [(3, 4, 3.5), (0.12, 0.13, 0.125), (-7, 5, 0.0), (1e-9, 2e-9, 1.5e-9), (3, 9, 6.0)],
 )
 def test_a_cut_has_the_fewest_digits_that_keep_it_well_inside(low, high, cut):
-    assert short_number_between(low, high) == pytest.approx(cut, rel=1e-12)
-    assert str(short_number_between(-7, 5)) == "0.0"
+    assert find_short_number(low, high) == pytest.approx(cut, rel=1e-12)
+    assert str(find_short_number(-7, 5)) == "0.0"

@@ -110,7 +110,7 @@ def _name_after_origin(solution: Solution, source: Any, policy: Policy) -> Polic
     origin = "another model or criterion"
     if isinstance(source, Solution) and source.mdp.criterion != solution.mdp.criterion:
         origin = str(source.mdp.criterion)
-    return policy.renamed(f"{policy.name} for {origin}")
+    return policy.with_name(f"{policy.name} for {origin}")
 
 
 def certify_values(

@@ -186,9 +186,9 @@ def is_saved_model(path: Path) -> bool:
     """Whether a file holds a model as ``MDP.save`` writes it."""
     if path.suffix.lower() != SAVED_SUFFIX:
         return False
-    from tessella.mdp.netcdf import FORMAT, kind_of
+    from tessella.mdp.netcdf import FORMAT, read_format
 
-    return kind_of(path) == FORMAT
+    return read_format(path) == FORMAT
 
 
 def _open_from_code(word: str, given: tuple[str, ...]) -> MDP:

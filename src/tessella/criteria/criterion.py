@@ -124,7 +124,7 @@ class Criterion(ABC):
         return self.periods is not None
 
     def transform(self, parts: Any, minimise: bool) -> tuple[Any, Criterion]:
-        """The ``ModelComponents`` of the model that this criterion solves, and its criterion there.
+        """The ``ModelParts`` of the model that this criterion solves, and its criterion there.
 
         ``minimise`` says that rewards and final values were given in costs.
         """

@@ -17,7 +17,7 @@ from tessella.errors import ModelError, TessellaError, exceeds_float, format_val
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.state_action_space import NoiseTable, StateActionSpace
 
-SUM_TOLERANCE = 1e-9  # a row of probabilities may miss 1 by this much; error bounds account for it
+ROW_SUM_TOLERANCE = 1e-9  # a row may miss 1 by this much; error bounds account for it
 
 
 def as_numbers(
@@ -74,7 +74,7 @@ def check_observation_noise(
     return sigma.astype(float)
 
 
-def shape_of(
+def read_shape(
     values: Any, subject: str, *, error: type[TessellaError] = ModelError
 ) -> tuple[int, ...]:
     """The shape of an array or of nested lists."""
@@ -120,7 +120,7 @@ def drop_unused_entries(
     return bad & read.any(axis=shared, keepdims=True)
 
 
-def mesh_numbers(
+def as_number_mesh(
     space: StateActionSpace, result: Any, subject: str, noise: NoiseTable | None = None
 ) -> NDArray[np.float64]:
     """An open mesh of numbers, whose places have names."""
@@ -136,7 +136,7 @@ def check_rewards(
     space: StateActionSpace, result: ArrayLike, subject: str, noise: NoiseTable | None = None
 ) -> NDArray[np.float64]:
     """Checked open-mesh rewards of rank 1 + d + 1."""
-    array = mesh_numbers(space, result, subject, noise)
+    array = as_number_mesh(space, result, subject, noise)
     wrong = ~np.isfinite(array)
     bad = drop_unused_entries(space, wrong, noise)
     raise_for_first(
@@ -162,7 +162,7 @@ def check_probabilities(
         raise ModelError(f"{subject} must list {count} values", value=f"has {array.shape[-1]}")
     finite = np.asarray(np.isfinite(array).all(axis=-1, keepdims=True))
     positive = np.asarray((array >= 0).all(axis=-1, keepdims=True))
-    one = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= SUM_TOLERANCE
+    one = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= ROW_SUM_TOLERANCE
 
     def check(requirement: str, holds: NDArray, value: Callable[[NDArray], str]) -> None:
         raise_for_first(
@@ -180,7 +180,7 @@ def check_probabilities(
     return array if fine.all() else np.where(fine, array, np.eye(1, count))
 
 
-def axis_positions(
+def locate_on_axis(
     space: StateActionSpace,
     axis: int,
     values: ArrayLike,

@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 # The caller's setting, inside ``in_float64``.
 _caller_x64: ContextVar[bool | None] = ContextVar("caller", default=None)
-_first_process: int | None = None  # the one that first used JAX; a forked child inherits it
+_jax_process_id: int | None = None  # the one that first used JAX; a forked child inherits it
 
 
 def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
@@ -47,7 +47,7 @@ def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
     @wraps(function)
     def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         require_unforked()
-        token = _caller_x64.set(_callers_setting())
+        token = _caller_x64.set(_caller_uses_x64())
         try:
             with jax.enable_x64(True):
                 return function(*args, **kwargs)
@@ -58,9 +58,9 @@ def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
 
 
 @contextmanager
-def in_callers_setting() -> Iterator[None]:
+def in_caller_precision() -> Iterator[None]:
     """The caller's own precision again, inside ``in_float64``: for calling what a user wrote."""
-    own = _callers_setting()
+    own = _caller_uses_x64()
     token = _caller_x64.set(None)
     try:
         with jax.enable_x64(own):
@@ -69,7 +69,7 @@ def in_callers_setting() -> Iterator[None]:
         _caller_x64.reset(token)
 
 
-def _callers_setting() -> bool:
+def _caller_uses_x64() -> bool:
     """Whether 64-bit numbers are on outside of ``in_float64``."""
     own = _caller_x64.get()
     return bool(jax.config.jax_enable_x64) if own is None else own  # type: ignore[attr-defined]
@@ -77,10 +77,10 @@ def _callers_setting() -> bool:
 
 def require_unforked() -> None:
     """Refuse to work in a process that was forked after JAX had been used: it would hang."""
-    global _first_process
-    if _first_process is None:
-        _first_process = os.getpid()
-    elif _first_process != os.getpid():
+    global _jax_process_id
+    if _jax_process_id is None:
+        _jax_process_id = os.getpid()
+    elif _jax_process_id != os.getpid():
         raise RuntimeError(
             "this process was forked from one that had used JAX, whose threads a fork does not "
             "copy, and would wait for them for ever; start processes with spawn or forkserver: "
@@ -142,7 +142,7 @@ class CompilationCache:
     def __len__(self) -> int:
         return len(self._functions)
 
-    def compiled_function(
+    def get_compiled(
         self, function: Callable, static: tuple, arrays: tuple, donate_first: bool = False
     ) -> Callable:
         """``function`` with its ``static`` arguments, compiled for the shapes of ``arrays``."""
@@ -219,7 +219,7 @@ def compile_per_shape(
                 with np.errstate(all="ignore"):  # what is not finite is found by its bound
                     return function(*args)
             require_unforked()
-            return COMPILATION_CACHE.compiled_function(function, args[:n], args[n:], donate_first)(
+            return COMPILATION_CACHE.get_compiled(function, args[:n], args[n:], donate_first)(
                 *args[n:]
             )
 

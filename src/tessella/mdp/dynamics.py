@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tessella.mdp.stages.sharded import ShardLayout
     from tessella.mdp.tabular.rows import LayoutRule
 
-Prepared = TypeVar("Prepared")
+Built = TypeVar("Built")
 TILED_MIN_LAST_AXIS = 64  # places of the last axis: a shorter one makes poor columns
 
 
@@ -261,7 +261,7 @@ class Dynamics(ABC):
         """
         return None
 
-    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+    def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
         """The backend that NumPy runs, of dynamics that are rows."""
         raise TypeError(f"{type(self).__name__} are not rows")
 
@@ -317,25 +317,25 @@ class Dynamics(ABC):
     @property
     def compiled_model(self) -> BackendModel:
         """As JAX runs it, in plain forms."""
-        return self.prepare(CompileOptions(), self.compile)
+        return self.get_or_build(CompileOptions(), self.compile)
 
-    def prepare(self, key: Hashable, make: Callable[[], Prepared]) -> Prepared:
-        """What ``make`` returns, made once for each key and kept with the dynamics."""
-        if "_prepared" not in self.__dict__:
-            object.__setattr__(self, "_prepared", {})
-        prepared = self.__dict__["_prepared"]
-        if key not in prepared:
-            prepared[key] = make()
-        return prepared[key]
+    def get_or_build(self, key: Hashable, build: Callable[[], Built]) -> Built:
+        """The result of ``build``, computed once for each key and kept with the dynamics."""
+        if "_built" not in self.__dict__:
+            object.__setattr__(self, "_built", {})
+        built = self.__dict__["_built"]
+        if key not in built:
+            built[key] = build()
+        return built[key]
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled arrays would be read back in the process's own precision, which may be 32 bits.
-        left_out = {"backend_model", "_prepared"}
+        left_out = {"backend_model", "_built"}
         return {key: value for key, value in self.__dict__.items() if key not in left_out}
 
 
 @dataclass(frozen=True, eq=False)
-class ModelComponents:
+class ModelParts:
     """What a builder makes: all of a model but its discount and its name."""
 
     space: StateActionSpace
@@ -363,7 +363,7 @@ def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) 
     return array_namespace(first).fold(backend.n_actions, step, start)
 
 
-def generator(rng: object) -> np.random.Generator:
+def as_generator(rng: object) -> np.random.Generator:
     """``rng``, a generator or whatever seeds one; a seed is required."""
     try:
         if rng is not None:
@@ -384,7 +384,7 @@ def invert_cumulative(cumulative: NDArray, rng: np.random.Generator) -> NDArray[
     return (cumulative <= u[:, None]).sum(axis=-1)
 
 
-def entries_for_walkers(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
+def gather_walker_entries(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
     """Entries of ``array`` (A | 1, *broadcast, ...) at ``where`` walkers are and what they do."""
     index = [w if n > 1 else 0 for w, n in zip(where, array.shape[1:], strict=False)]
     return array[(actions if len(array) > 1 else np.zeros_like(actions), *index)]

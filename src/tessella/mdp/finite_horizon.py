@@ -29,7 +29,7 @@ from tessella.mdp.dynamics import (
     BackendModel,
     CompileOptions,
     Dynamics,
-    ModelComponents,
+    ModelParts,
     StepResult,
 )
 from tessella.mdp.stages.operation import CompiledOperation
@@ -39,8 +39,8 @@ from tessella.mdp.state_action_space import (
     TIME,
     Feasible,
     StateActionSpace,
+    build_feasible_mask,
     call_by_name,
-    feasible_mask,
     make_state_action_space,
     multiply_entry_counts,
 )
@@ -160,8 +160,10 @@ class FiniteHorizonDynamics(Dynamics):
         periods = [rows[id(period)] for period in self.periods]
         return replace(self, periods=tuple(cast(list[Dynamics], periods)))
 
-    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
-        models = {id(period): period.numpy_model(choose_layout) for period in self.distinct_periods}
+    def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+        models = {
+            id(period): period.build_numpy_model(choose_layout) for period in self.distinct_periods
+        }
         tables = [cast(RowArrays, models[id(period)].arrays) for period in self.periods]
         backend = PeriodBackend(self.n_actions, models[id(self.periods[0])].backend)
         return BackendModel(backend, PeriodRows(tables, self.final))
@@ -169,7 +171,7 @@ class FiniteHorizonDynamics(Dynamics):
     @cached_property
     def backend_model(self) -> BackendModel:
         if self.is_table:
-            return self.numpy_model(lambda rows, n_pairs: RowLayout())
+            return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
         return self.compile()
 
     def compile(self) -> BackendModel:
@@ -239,17 +241,17 @@ class FiniteHorizonDynamics(Dynamics):
 class CompiledPeriodBackend(Backend):
     """The compiled side: the backend of a period, for all of them at once or for one.
 
-    ``is_timed`` says of each of the period's arrays whether it has one slice for each time.
+    ``varies_with_time`` says of each of the period's arrays whether it has one slice for each time.
     """
 
-    period: Backend
-    periods: int
-    is_timed: tuple[bool, ...]
+    period_backend: Backend
+    n_periods: int
+    varies_with_time: tuple[bool, ...]
     one_period_at_a_time: bool  # swept one period at a time
 
     @property
     def n_actions(self) -> int:  # type: ignore[override]
-        return self.period.n_actions
+        return self.period_backend.n_actions
 
     def final(self, arrays):
         """What the end pays."""
@@ -266,25 +268,27 @@ class CompiledPeriodBackend(Backend):
         next_values = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
         return self._map_periods(
             arrays,
-            lambda period_arrays, w: self.period.shared_backup(period_arrays, w, with_reward),
+            lambda period_arrays, w: self.period_backend.shared_backup(
+                period_arrays, w, with_reward
+            ),
             next_values,
         )
 
     def action_backup(self, arrays, w, action, with_reward):
         return self._map_periods(
             arrays,
-            lambda period_arrays, v: self.period.action_backup(
+            lambda period_arrays, v: self.period_backend.action_backup(
                 period_arrays, v, action, with_reward
             ),
             w,
         )
 
     def supports_policy_arrays(self, arrays) -> bool:
-        return self.period.supports_policy_arrays(self.period_arrays(arrays, 0))
+        return self.period_backend.supports_policy_arrays(self.period_arrays(arrays, 0))
 
     def finish_policy_backup(self, arrays, w, policy, with_reward):
         def back_up_period(period_arrays, v, actions):
-            return self.period.finish_policy_backup(period_arrays, v, actions, with_reward)
+            return self.period_backend.finish_policy_backup(period_arrays, v, actions, with_reward)
 
         return self._map_periods(arrays, back_up_period, w, policy)
 
@@ -308,7 +312,7 @@ class CompiledPeriodBackend(Backend):
         import jax
 
         leaves = jax.tree.leaves(arrays["periods"])
-        return [leaf for leaf, timed in zip(leaves, self.is_timed, strict=True) if timed]
+        return [leaf for leaf, timed in zip(leaves, self.varies_with_time, strict=True) if timed]
 
     def _with_leaves(self, arrays, timed: list):
         """The period's arrays, with these in the places of those that depend on time."""
@@ -317,7 +321,8 @@ class CompiledPeriodBackend(Backend):
         leaves, tree = jax.tree.flatten(arrays["periods"])
         timed_leaves = iter(timed)
         period_leaves = [
-            next(timed_leaves) if t else leaf for leaf, t in zip(leaves, self.is_timed, strict=True)
+            next(timed_leaves) if t else leaf
+            for leaf, t in zip(leaves, self.varies_with_time, strict=True)
         ]
         return jax.tree.unflatten(tree, period_leaves)
 
@@ -342,10 +347,10 @@ def _stack_stage(
         requirement = "a stage must depend on the same axes at all times"
         raise ModelError(requirement, location=location)
     stacked = {}
-    is_timed = {}
+    varies_with_time = {}
     for key in each[0]:
-        stacked[key], is_timed[key] = _stack_if_timed([arrays[key] for arrays in each])
-    return compiled.pop(), stacked, is_timed
+        stacked[key], varies_with_time[key] = _stack_if_timed([arrays[key] for arrays in each])
+    return compiled.pop(), stacked, varies_with_time
 
 
 def _stack_if_timed(each: list[NDArray]) -> tuple[NDArray, bool]:
@@ -361,13 +366,13 @@ def build_horizon(
     stages: Sequence[Stage],
     feasible: Feasible,
     scratch: Mapping[str, Sequence] | None,
-) -> ModelComponents:
+) -> ModelParts:
     """A staged model with a horizon; functions may name ``time``."""
     timed_space = _add_time_axis(space, horizon)
     mask = (
         None
         if feasible is None
-        else feasible_mask(timed_space, _repeat_mask(space, horizon, feasible))
+        else build_feasible_mask(timed_space, _repeat_mask(space, horizon, feasible))
     )
     by_time = None if mask is None else mask.reshape(horizon.periods, space.grid.size, -1)
     cache = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
@@ -381,7 +386,7 @@ def build_horizon(
         if not any(stage.names_time for stage in stages):
             periods *= horizon.periods  # time does not matter
             break
-    return _components(space, timed_space, horizon, tuple(periods), mask)
+    return _make_parts(space, timed_space, horizon, tuple(periods), mask)
 
 
 class StageCache:
@@ -405,13 +410,13 @@ class StageCache:
         return self.compiled[id(stage)]
 
 
-def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> ModelComponents:
+def repeat_over_horizon(parts: ModelParts, horizon: FiniteHorizon) -> ModelParts:
     """A model whose periods are all alike, over a horizon."""
     timed_space = _add_time_axis(parts.space, horizon)
     mask = parts.feasible
     if mask is not None:
         mask = np.tile(mask, (horizon.periods, 1))
-    components = _components(
+    components = _make_parts(
         parts.space, timed_space, horizon, (parts.dynamics,) * horizon.periods, mask
     )
     return (
@@ -421,18 +426,16 @@ def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> Model
     )
 
 
-def _components(
+def _make_parts(
     space: StateActionSpace,
     timed_space: StateActionSpace,
     horizon: FiniteHorizon,
     periods,
     mask,
-) -> ModelComponents:
-    final = horizon.discount * _final_reward(space, horizon)
+) -> ModelParts:
+    final = horizon.discount * _compute_final_reward(space, horizon)
     start = _start_at_time_zero(np.full(space.grid.size, 1 / space.grid.size), horizon)
-    return ModelComponents(
-        timed_space, FiniteHorizonDynamics(timed_space, periods, final), mask, start
-    )
+    return ModelParts(timed_space, FiniteHorizonDynamics(timed_space, periods, final), mask, start)
 
 
 def _start_at_time_zero(start: NDArray[np.float64], horizon: FiniteHorizon) -> NDArray[np.float64]:
@@ -461,7 +464,7 @@ def _repeat_mask(space: StateActionSpace, horizon: FiniteHorizon, feasible: Give
     return np.broadcast_to(mask.reshape(full), (horizon.periods, *full))
 
 
-def _final_reward(space: StateActionSpace, horizon: FiniteHorizon) -> NDArray[np.float64]:
+def _compute_final_reward(space: StateActionSpace, horizon: FiniteHorizon) -> NDArray[np.float64]:
     """(grid) what the end pays, checked."""
     given = horizon.final
     subject = "the final value"

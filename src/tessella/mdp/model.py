@@ -27,10 +27,10 @@ from tessella.criteria.total import Total
 from tessella.errors import FileError, ModelError, PolicyError
 from tessella.files import read_errors
 from tessella.grid import StateGrid
-from tessella.mdp.actions import Actions, components, describe_action
+from tessella.mdp.actions import Actions, component_names, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.checks import check_observation_noise
-from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
+from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
@@ -39,14 +39,14 @@ from tessella.mdp.stages.staged import Staged, as_stages
 from tessella.mdp.start import Start, start_distribution
 from tessella.mdp.state_action_space import (
     Feasible,
-    feasible_mask,
+    build_feasible_mask,
     make_state_action_space,
     require_feasible_actions,
 )
 from tessella.support.sense import Sense, sense_of
 
 if TYPE_CHECKING:
-    from tessella.mdp.tabular.pairs import DenseModel, Layout, PairModel, SparseModel
+    from tessella.mdp.tabular.pairs import ArrayLayout, DenseModel, PairModel, SparseModel
 
 HASHED_NAMES = {
     "CompiledStage": "Compiled",
@@ -133,8 +133,8 @@ class MDP:
                 space, _final_as_reward(criterion, costs), stages, feasible, scratch
             )
         else:
-            mask = None if feasible is None else feasible_mask(space, feasible)
-            parts = ModelComponents(space, Staged.build(space, stages, mask, scratch), mask)
+            mask = None if feasible is None else build_feasible_mask(space, feasible)
+            parts = ModelParts(space, Staged.build(space, stages, mask, scratch), mask)
         return assemble_model(parts, criterion, name, parameters, costs)
 
     @staticmethod
@@ -166,7 +166,7 @@ class MDP:
             feasible: a mask (grid shape + actions) or a function of axes and action.
         """
         space = make_state_action_space(grid, actions, action_name)
-        mask = None if feasible is None else feasible_mask(space, feasible)
+        mask = None if feasible is None else build_feasible_mask(space, feasible)
         net_rate = subtract_costs(pays_rate, costs_rate)
         parts, criterion, used_clock = uniformise(space, events, interest, net_rate, clock, mask)
         minimise = _minimises_cost([*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)])
@@ -181,7 +181,7 @@ class MDP:
         discount: float | Criterion | None = None,
         *,
         criterion: Criterion | None = None,
-        layout: Layout = "ASS",
+        layout: ArrayLayout = "ASS",
         grid: StateGrid | Mapping[str, Sequence] | None = None,
         actions: Actions | None = None,
         feasible: Feasible = None,
@@ -275,11 +275,15 @@ class MDP:
         name: str = "",
     ) -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
-        from tessella.mdp.tabular.outcomes import from_gymnasium, name_of, start_of
+        from tessella.mdp.tabular.outcomes import (
+            from_gymnasium,
+            read_environment_name,
+            read_environment_start,
+        )
 
-        mdp = assemble_model(from_gymnasium(env), Total(), name or name_of(env))
+        mdp = assemble_model(from_gymnasium(env), Total(), name or read_environment_name(env))
         chosen = require_criterion_or_discount(discount, criterion)
-        return mdp.with_start(start_of(env)).with_criterion(chosen)
+        return mdp.with_start(read_environment_start(env)).with_criterion(chosen)
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).
@@ -296,7 +300,7 @@ class MDP:
 
         return to_sparse(self)
 
-    def to_arrays(self, layout: Layout = "ASS") -> DenseModel:
+    def to_arrays(self, layout: ArrayLayout = "ASS") -> DenseModel:
         """Dense arrays, as ``MDP.from_arrays`` reads them."""
         from tessella.mdp.tabular.pairs import to_arrays
 
@@ -335,7 +339,7 @@ class MDP:
         or of other actions is refused.
         """
         policy = as_policy(self, source, labels)
-        return policy.renamed(name) if name else policy
+        return policy.with_name(name) if name else policy
 
     @property
     def sense(self) -> Sense:
@@ -388,7 +392,7 @@ class MDP:
         if not new_criterion.rewrites_model:
             return replace(self, criterion=new_criterion)
         space = make_state_action_space(self.grid, self.actions, self.action_name)
-        components = ModelComponents(space, self.dynamics, self.feasible, self.start)
+        components = ModelParts(space, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
         # Time is not observed, it is known.
         time_noise = [0.0] if new_criterion.has_horizon else []
@@ -439,9 +443,9 @@ class MDP:
         rules of one are those of the other.
         Arrays are checked as in ``from_arrays``: anybody can write a file.
         """
-        from tessella.mdp.netcdf import KIND, load
+        from tessella.mdp.netcdf import FILE_SUBJECT, load
 
-        with read_errors(path, KIND):
+        with read_errors(path, FILE_SUBJECT):
             fields, fingerprint = load(path)
             mdp = MDP(**fields)
             if mdp.start is not None:
@@ -456,7 +460,7 @@ class MDP:
         kind = self.dynamics.kind
         kind += ", interpolated" if self.dynamics.is_interpolated else ""
         called = "" if self.action_name == "action" else f"{self.action_name} "
-        parts = ", ".join(components(self.actions))
+        parts = ", ".join(component_names(self.actions))
         actions = f"{self.n_actions} {called}actions" + (f" ({parts})" if parts else "")
         time = "" if self.clock is None else f", {self.clock}"
         sense = ", costs" if self.sense.is_cost else ""
@@ -470,7 +474,7 @@ def _minimises_cost(parts: Sequence[Stage] | Sequence[Event]) -> bool:
 
 
 def assemble_model(
-    parts: ModelComponents,
+    parts: ModelParts,
     criterion: float | Criterion,
     name: str,
     parameters: Mapping[str, Any] | None = None,

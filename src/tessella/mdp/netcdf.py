@@ -61,9 +61,9 @@ from tessella.errors import FileError, is_number
 from tessella.files import atomic_write, read_errors, require_regular
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
-from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
+from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
-from tessella.mdp.netcdf_tables import END, TableReader, arrays_of, arrays_of_outcomes
+from tessella.mdp.netcdf_tables import END_GROUP, TableReader, outcomes_to_arrays, table_to_arrays
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.state_action_space import StateActionSpace, make_state_action_space
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
@@ -77,14 +77,14 @@ if TYPE_CHECKING:
 
 FORMAT = "tessella model"
 VERSION = 2  # of the file format
-KIND = "a saved model"
+FILE_SUBJECT = "a saved model"
 MODEL_GROUP = "model"  # the group of a model in another file
 SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is written out
-TEXTS = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
+TEXT_ATTRIBUTES = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
 GROUPS = ("grid", "outcomes", "end")
 ROW_ERROR_LIMIT = 1e-3  # relative error from which on rows are no longer known
 REWARD_ERROR_LIMIT = (
-    1e-3  # of the largest reward, or of 1 where stages cancel one another's rewards
+    1e-3  # of the max_bytes reward, or of 1 where stages cancel one another's rewards
 )
 Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and names of dimensions
 MAX_COMPRESSION_RATIO = 1032  # bytes of content for each byte of a compressed file
@@ -122,7 +122,7 @@ def create_dataset(path: str | Path) -> Iterator[netCDF4.Dataset]:
 
 def write_variables(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
     """Write attributes, their hash, and variables, those called ``group/name`` into groups."""
-    file.setncatts(attributes | {"content": digest(attributes, variables)})
+    file.setncatts(attributes | {"content": hash_content(attributes, variables)})
     for name, (values, dimensions) in variables.items():
         group, _, last = name.rpartition("/")
         _write(file.createGroup(group) if group else file, last, values, dimensions)
@@ -141,7 +141,7 @@ def _write(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) 
     variable[:] = values.astype(object) if kind == "U" else values
 
 
-def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
+def hash_content(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
     """The hash of a file's content: see the docstring of this module."""
     hasher = hashlib.sha256()
     for name, value in sorted(attributes.items()):
@@ -160,30 +160,30 @@ def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, An
 def refuse_altered(attributes: dict[str, Any], arrays: Mapping[str, NDArray]) -> None:
     """Raise an error for content that is not what the attribute ``content`` is the hash of."""
     stated = attributes.pop("content", None)
-    if stated != digest(attributes, {name: (values, ()) for name, values in arrays.items()}):
+    if stated != hash_content(attributes, {name: (values, ()) for name, values in arrays.items()}):
         raise FileError("its arrays are not those that were saved")
 
 
-def attributes_of(group: Any) -> dict[str, Any]:
+def read_attributes(group: Any) -> dict[str, Any]:
     return {name: group.getncattr(name) for name in group.ncattrs()}
 
 
-def read_variable(
-    variables: Mapping[str, Any], size: int, largest: float = math.inf
+def read_variables(
+    variables: Mapping[str, Any], size: int, max_bytes: float = math.inf
 ) -> dict[str, NDArray]:
     """The values of variables, of a file of ``size`` bytes that has all of them.
 
-    ``largest`` is the most bytes that may be read in all.
+    ``max_bytes`` is the most bytes that may be read in all.
     """
     for name, variable in variables.items():
         if not (variable.dtype is str or variable.dtype.kind in "if"):
             raise FileError(f"{name!r} must hold numbers or text", value=f"got {variable.dtype}")
     declared = sum(map(_declared_bytes, variables.values()))
-    max_bytes = min(MAX_COMPRESSION_RATIO * size, largest)
+    max_bytes = min(MAX_COMPRESSION_RATIO * size, max_bytes)
     if declared > max_bytes:
         requirement = f"a file of {size:,} bytes may declare arrays of {max_bytes:,} bytes"
         raise FileError(requirement, value=f"it declares {declared:,}")
-    return {name: _values(name, variable, size) for name, variable in variables.items()}
+    return {name: _read_values(name, variable, size) for name, variable in variables.items()}
 
 
 def _declared_bytes(variable: Any) -> int:
@@ -193,14 +193,14 @@ def _declared_bytes(variable: Any) -> int:
     return 8 * max(math.prod(variable.shape), chunk)
 
 
-def _values(name: str, variable: Any, size: int) -> NDArray:
+def _read_values(name: str, variable: Any, size: int) -> NDArray:
     try:
-        return _labels(name, variable, size) if variable.dtype is str else variable[...]
+        return _read_labels(name, variable, size) if variable.dtype is str else variable[...]
     except (OSError, RuntimeError) as error:  # what the library raises of damaged bytes
         raise FileError(f"{name!r} of a file cannot be read: {error}") from error
 
 
-def _labels(name: str, variable: Any, size: int) -> NDArray:
+def _read_labels(name: str, variable: Any, size: int) -> NDArray:
     """Labels one by one, as long as a file of ``size`` bytes could hold them all."""
     if len(variable.shape) != 1:
         raise FileError(f"{name!r} must be a list of labels", value=f"has shape {variable.shape}")
@@ -222,25 +222,25 @@ def _labels(name: str, variable: Any, size: int) -> NDArray:
 
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
-    contents = _contents(mdp)
+    contents = _make_contents(mdp)
     with create_dataset(path) as file:
         write_variables(file, *contents)
 
 
 def write_model_group(mdp: MDP, file: Any) -> None:
     """Write ``mdp`` into an open file, as its group ``model``."""
-    write_variables(file.createGroup(MODEL_GROUP), *_contents(mdp))
+    write_variables(file.createGroup(MODEL_GROUP), *_make_contents(mdp))
 
 
-def kind_of(path: str | Path) -> str:
+def read_format(path: str | Path) -> str:
     """What kind of file it says it is: a model's, or another."""
-    with open_dataset(path, KIND) as file:
+    with open_dataset(path, FILE_SUBJECT) as file:
         return str(getattr(file, "format", ""))
 
 
-def group_fingerprint(path: str | Path) -> str | None:
+def read_group_fingerprint(path: str | Path) -> str | None:
     """The fingerprint of the model in the group of another file; None without one."""
-    with open_dataset(path, KIND) as file:
+    with open_dataset(path, FILE_SUBJECT) as file:
         group = file.groups.get(MODEL_GROUP)
         return None if group is None else str(getattr(group, "fingerprint", ""))
 
@@ -249,7 +249,7 @@ def content_hash(mdp: MDP) -> str | None:
     """The hash in a file of ``mdp``; None where the model is too large to be written."""
     if count_saved_probabilities(mdp) > SAVED_MAX_ENTRIES:
         return None
-    return digest(*_contents(mdp))
+    return hash_content(*_make_contents(mdp))
 
 
 def count_saved_probabilities(mdp: MDP) -> int:
@@ -259,18 +259,18 @@ def count_saved_probabilities(mdp: MDP) -> int:
     return mdp.n_states * mdp.n_actions * mdp.dynamics.longest_row
 
 
-def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
+def _make_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
     space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
     dynamics = as_tabular(space, mdp.dynamics, mdp.feasible_mask)
-    attributes = _attributes(mdp)
+    attributes = _make_attributes(mdp)
     outcomes = dynamics.outcomes
     shape = ("state", "action")
     variables: Variables = {
         f"grid/{name}": (values, (name,))
         for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
     }
-    variables |= arrays_of(dynamics)
+    variables |= table_to_arrays(dynamics)
     variables["feasible"] = (mdp.feasible_mask.astype(np.int8), shape)
     if mdp.start is not None:
         variables["start"] = (mdp.start, ("state",))
@@ -283,12 +283,14 @@ def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
             max(rounding.reward for rounding in roundings),
         )
         attributes |= _rounding_attributes("period_", worst)
-        variables |= arrays_of(last, END) | {f"{END}final": (final.ravel(), ("state",))}
+        variables |= table_to_arrays(last, END_GROUP) | {
+            f"{END_GROUP}final": (final.ravel(), ("state",))
+        }
         reward = _add_final_reward(dynamics, last, final)
         variables["reward"] = (np.where(mdp.feasible_mask, reward, 0.0), shape)
         outcomes = last.outcomes
     if outcomes is not None:
-        variables |= arrays_of_outcomes(outcomes)
+        variables |= outcomes_to_arrays(outcomes)
     if not _holds_tables(attributes["kind"]):
         fingerprint = _fingerprint_tables(mdp, dynamics, attributes, variables)
         attributes["table_fingerprint"] = fingerprint
@@ -332,16 +334,16 @@ def load(path: str | Path) -> tuple[dict[str, Any], str | None]:
     Tables are checked like arrays of a user. In old files of stages, no fingerprint is that of the
     tables, and none is returned.
     """
-    with open_dataset(path, KIND) as dataset:
+    with open_dataset(path, FILE_SUBJECT) as dataset:
         file = dataset.groups.get(MODEL_GROUP, dataset)
-        attributes = attributes_of(file)
+        attributes = read_attributes(file)
         if attributes.get("format") != FORMAT or attributes.get("version") != VERSION:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
         if "told" in attributes:  # it would be read as a model of rewards
             requirement = "a model stated in costs has the attribute 'stated_in'"
             raise FileError(requirement, value="this file is of an earlier version; save it again")
-        arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
+        arrays = read_variables(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
         return _read_fields(attributes, arrays)
 
@@ -358,7 +360,7 @@ def _variables(file: Any) -> Iterator[tuple[str, Any]]:
 def _read_fields(
     attributes: dict[str, Any], arrays: dict[str, NDArray]
 ) -> tuple[dict[str, Any], str | None]:
-    for name in TEXTS:
+    for name in TEXT_ATTRIBUTES:
         if not isinstance(attributes.get(name), str):
             raise FileError(
                 f"the attribute {name!r} must be text", value=f"got {attributes.get(name)}"
@@ -393,11 +395,11 @@ def _read_fields(
         "source": source,
     }
     if "clock" in attributes:
-        fields["clock"] = _clock(json.loads(attributes["clock"]), criterion)
+        fields["clock"] = _read_clock(json.loads(attributes["clock"]), criterion)
     return fields, fingerprint
 
 
-def _clock(given: Any, criterion: Criterion) -> Clock:
+def _read_clock(given: Any, criterion: Criterion) -> Clock:
     """The clock of a model with this criterion: an interest rate is the same as a discount."""
     clock = Clock(**given)
     is_rate = is_number(clock.rate) and is_number(clock.interest) and clock.rate > 0
@@ -413,7 +415,7 @@ def _clock(given: Any, criterion: Criterion) -> Clock:
 
 def _read_components(
     attributes: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion
-) -> ModelComponents:
+) -> ModelParts:
     axes = json.loads(attributes["axes"])
     if not isinstance(axes, list) or len(set(axes)) < len(axes):
         raise FileError("the axes of a file must be a list of names", value=f"got {axes!r:.60}")
@@ -433,7 +435,7 @@ def _read_components(
     if saved.rows < given.rows or saved.reward < given.reward:
         requirement = "row_error and reward_error must be no less than those of a period give"
         raise FileError(requirement, value=f"got {saved.rows:g} and {saved.reward:g}")
-    return ModelComponents(space, dynamics, mask, arrays.get("start"))
+    return ModelParts(space, dynamics, mask, arrays.get("start"))
 
 
 def _read_tables(
@@ -491,7 +493,7 @@ def as_tabular(space: StateActionSpace, dynamics: Dynamics, mask: NDArray[np.boo
     return table
 
 
-def _attributes(mdp: MDP) -> dict[str, Any]:
+def _make_attributes(mdp: MDP) -> dict[str, Any]:
     source = mdp.source
     if source is not None and source.fingerprint != mdp.fingerprint:
         source = None  # these are no longer its tables
@@ -514,14 +516,14 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "actions": json.dumps(actions_to_json(mdp.actions)),
         "parameters": json.dumps(dict(mdp.parameters), default=to_plain),
         "discount": mdp.discount,
-        "kind": _kind(mdp.dynamics) if source is None else source.kind,
+        "kind": _describe_kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
         **_rounding_attributes("", mdp.dynamics.rounding.as_saved),
     }
 
 
-def _kind(dynamics: Dynamics) -> str:
+def _describe_kind(dynamics: Dynamics) -> str:
     """``staged``, ``timed tabular``: one that ends in ``tabular`` is read back as it was."""
     if isinstance(dynamics, FiniteHorizonDynamics):
-        return f"{dynamics.kind} {_kind(dynamics.periods[0])}"
+        return f"{dynamics.kind} {_describe_kind(dynamics.periods[0])}"
     return dynamics.kind

@@ -20,15 +20,21 @@ from tessella.grid import StateGrid, index_type
 from tessella.mdp.checks import raise_for_first
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.state_action_space import TIME, StateActionSpace, make_state_action_space
-from tessella.mdp.tabular.pairs import Pairs, check_entries, check_rewards, check_sums, pairs_of
+from tessella.mdp.tabular.pairs import (
+    Pairs,
+    check_entries,
+    check_rewards,
+    check_sums,
+    pairs_from_outcomes,
+)
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding
 
 Mask = NDArray[np.bool_]  # (S, A) which pairs are feasible
 # A hundred stages, each of which misses 1 by what arrays may, miss it by no more. Bounds count the
 # sums that the rows have, so that they hold of rows that miss 1, too.
-ROW_SUM_TOLERANCE = 1e-7
-END = "end/"
+FILE_ROW_SUM_TOLERANCE = 1e-7
+END_GROUP = "end/"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +81,11 @@ class TableReader:
             period_mask = mask[time * n : (time + 1) * n]
             period = _extract_period(all_periods, period_space, period_mask, time, outcomes)
             periods.append(self._check_once(period, period_mask))
-        last = self._table(period_space, END, mask[-n:], outcomes)
+        last = self._table(period_space, END_GROUP, mask[-n:], outcomes)
         periods.append(self._check_once(last, mask[-n:]))
         if outcomes is not None and len(self.checked_tables) > 1:
             raise FileError("a model with outcomes must have periods that are all alike")
-        final = self._array(f"{END}final", "f", (n,))
+        final = self._array(f"{END_GROUP}final", "f", (n,))
         _check_end(all_periods, last, mask[-n:], final)
         return FiniteHorizonDynamics(
             self.space, tuple(periods), final.reshape(period_space.grid.shape)
@@ -120,11 +126,11 @@ class TableReader:
         _refuse_outside(parts["ended"], 2, "outcomes/ended")
         if not np.isfinite(parts["reward"]).all():
             raise FileError("'outcomes/reward' must be finite")
-        return Outcomes(start=start, **parts | {"ended": parts["ended"].astype(bool)})
+        return Outcomes(pair_starts=start, **parts | {"ended": parts["ended"].astype(bool)})
 
     def _check_once(self, table: Tabular, mask: Mask) -> Tabular:
         """The table of this content, checked when it is first met."""
-        key = _hash_content(table, mask)
+        key = _hash_table(table, mask)
         if key not in self.checked_tables:
             _check_table(table, mask)
             self.checked_tables[key] = table
@@ -185,7 +191,7 @@ def _extract_period(
     )
 
 
-def _hash_content(table: Tabular, mask: Mask) -> bytes:
+def _hash_table(table: Tabular, mask: Mask) -> bytes:
     hasher = hashlib.sha256(np.ascontiguousarray(mask).data)
     for part in (table.rows.indptr, table.rows.indices, table.row_of):
         hasher.update(np.ascontiguousarray(part, dtype=np.int64).data)
@@ -202,20 +208,22 @@ def _check_table(table: Tabular, mask: Mask) -> None:
     rows = Pairs(table.space, states[first], choices[first], table.rows[used])
     check_entries(rows)
     if table.outcomes is None:
-        check_sums(rows, ROW_SUM_TOLERANCE)
+        check_sums(rows, FILE_ROW_SUM_TOLERANCE)
     else:
         _check_outcomes(table, table.outcomes, mask)
 
 
 def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
     """Refuse outcomes of which rows and rewards are not the expectations."""
-    all_pairs = pairs_of(table.space, outcomes, outcomes.probability)
+    all_pairs = pairs_from_outcomes(table.space, outcomes, outcomes.probability)
     check_entries(all_pairs)
-    check_sums(all_pairs, ROW_SUM_TOLERANCE)
-    if not np.array_equal(all_pairs.keys, np.flatnonzero(mask)):
+    check_sums(all_pairs, FILE_ROW_SUM_TOLERANCE)
+    if not np.array_equal(all_pairs.pair_indices, np.flatnonzero(mask)):
         raise FileError("every feasible pair must have outcomes, and no other")
-    tolerance = 4 * EPS * (int(np.diff(outcomes.start).max()) + 4)
-    continuing = pairs_of(table.space, outcomes, outcomes.probability * ~outcomes.ended).rows
+    tolerance = 4 * EPS * (int(np.diff(outcomes.pair_starts).max()) + 4)
+    continuing = pairs_from_outcomes(
+        table.space, outcomes, outcomes.probability * ~outcomes.ended
+    ).rows
     size = outcomes.expected(np.abs(outcomes.reward)).reshape(mask.shape)
     reward_error = np.abs(outcomes.expected_reward.reshape(mask.shape) - table.reward)
     is_consistent = np.diff(table.rows.indptr)[table.row_of[mask]].sum() == continuing.nnz
@@ -234,12 +242,12 @@ def _check_end(all_periods: Tabular, last: Tabular, mask: Mask, final: NDArray) 
     n = len(mask)
     lengths = np.diff(all_periods.rows.indptr)
     if not np.isfinite(final).all():
-        raise FileError(f"'{END}final' must be finite")
+        raise FileError(f"'{END_GROUP}final' must be finite")
     expected = last.reward + (last.rows @ final)[last.row_of]
     size = np.abs(last.reward) + (last.rows @ np.abs(final))[last.row_of]
     is_close = np.abs(expected - all_periods.reward[-n:]) <= 4 * EPS * (last.longest_row + 4) * size
     if lengths[all_periods.row_of[-n:]][mask].any() or not is_close[mask].all():
-        raise FileError(f"at the last time, rows must be empty and rewards those of '{END}'")
+        raise FileError(f"at the last time, rows must be empty and rewards those of '{END_GROUP}'")
 
 
 def _refuse_outside(index: NDArray, count: int, name: str) -> None:
@@ -253,7 +261,7 @@ def _refuse_outside(index: NDArray, count: int, name: str) -> None:
     )
 
 
-def arrays_of(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple[str, ...]]]:
+def table_to_arrays(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple[str, ...]]]:
     """What ``TableReader`` reads, with the names of dimensions."""
     pair = ("state", "action")
     rows = table.rows
@@ -266,12 +274,14 @@ def arrays_of(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple
     }
 
 
-def arrays_of_outcomes(outcomes: Outcomes) -> dict[str, tuple[NDArray, tuple[str, ...]]]:
+def outcomes_to_arrays(outcomes: Outcomes) -> dict[str, tuple[NDArray, tuple[str, ...]]]:
     """The same of outcomes."""
     arrays = {}
     for part in fields(outcomes):
         values = getattr(outcomes, part.name)
         values = values.astype(np.int8) if values.dtype == bool else values
-        dimension = "pair_end" if part.name == "start" else "outcome"
-        arrays[f"outcomes/{part.name}"] = (values, (dimension,))
+        is_start = part.name == "pair_starts"
+        name = "start" if is_start else part.name
+        dimension = "pair_end" if is_start else "outcome"
+        arrays[f"outcomes/{name}"] = (values, (dimension,))
     return arrays

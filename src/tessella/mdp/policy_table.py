@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import FileError
 from tessella.files import TEXT_MAX_BYTES, atomic_write, read_errors, read_whole
-from tessella.mdp.actions import as_records, components, values_of
+from tessella.mdp.actions import actions_to_array, as_records, component_names
 from tessella.mdp.checks import raise_for_first
 
 if TYPE_CHECKING:
@@ -95,14 +95,14 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
     with read_errors(path, subject):
         text = read_whole(path, subject, TEXT_MAX_BYTES).decode("utf-8-sig")
         reader = csv.reader(io.StringIO(text, newline=""))
-        names = {*mdp.grid.axes, *components(mdp.actions), mdp.action_name}
+        names = {*mdp.grid.axes, *component_names(mdp.actions), mdp.action_name}
         header = [_match_label(name, names) for name in next(reader, [])]
         rows = [(reader.line_num, cells) for cells in reader if cells]
     action_columns = _find_columns(mdp, path.name, header)
     table = _make_table(path.name, header, rows)
     states = table.states(mdp)
-    if components(mdp.actions):
-        known = values_of(mdp.actions)
+    if component_names(mdp.actions):
+        known = actions_to_array(mdp.actions)
         answers = as_records({name: table.column(name, known[name]) for name in action_columns})
     else:
         answers = table.column(action_columns[0], np.asarray(mdp.actions))
@@ -117,7 +117,7 @@ def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
         if header.count(name) > 1:
             value = f"it has {name!r} {header.count(name)} times"
             raise FileError(f"{file} must have each column once", value=value)
-    parts = components(mdp.actions)
+    parts = component_names(mdp.actions)
     for name in (*mdp.grid.axes, *parts):
         _require_column(file, header, (name,))
     if parts:
@@ -165,9 +165,9 @@ def write_table(policy: Policy, path: Path) -> None:
     grid = policy.grid
     with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        parts = components(policy.actions)
+        parts = component_names(policy.actions)
         writer.writerow([*grid.axes, *(parts or [policy.action_name])])
-        names = values_of(policy.actions)
+        names = actions_to_array(policy.actions)
         for states, actions in policy.iter_chunks():
             columns = [values.tolist() for values in grid.coordinates(states).values()]
             taken = names[actions]

@@ -115,13 +115,13 @@ class RuleTree:
 
     def _walk(self, points: NDArray, actions: NDArray) -> Iterator[tuple[Node, NDArray]]:
         """Nodes that points reach, each with the rows of these points; ``actions`` is filled."""
-        waiting: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
-        while waiting:
-            node, rows = waiting.pop()
+        stack: list[tuple[Node, NDArray]] = [(self.root, np.arange(len(points)))]
+        while stack:
+            node, rows = stack.pop()
             yield node, rows
             branch = self._route(node, points, rows, actions)
             parts = ((child, rows[branch == j]) for j, child in enumerate(children(node)))
-            waiting += [(child, part) for child, part in parts if part.size]
+            stack += [(child, part) for child, part in parts if part.size]
 
     def _route(self, node: Node, points: NDArray, rows: NDArray, actions: NDArray) -> NDArray:
         """(n,) which child each point in ``rows`` goes to; -1 where ``actions`` has the answer."""
@@ -147,13 +147,13 @@ class RuleTree:
     def _child_index(self, node: Split | LabelSplit, points: NDArray) -> NDArray[np.int64]:
         """(n,) which child each point goes to."""
         if isinstance(node, Split):
-            return np.searchsorted(node.cuts, self.index(node, points), side="left")
+            return np.searchsorted(node.cuts, self.weighted_sum(node, points), side="left")
         axis = self.grid.axis(node.axis)
         codes = np.clip(np.rint(points[:, axis]), 0, self.grid.shape[axis] - 1).astype(int)
         inside = np.isin(self.grid.values[axis], node.labels)
         return np.where(inside[codes], 0, 1)
 
-    def index(self, node: Split, points: NDArray) -> NDArray[np.float64]:
+    def weighted_sum(self, node: Split, points: NDArray) -> NDArray[np.float64]:
         """(n,) the weighted sum that ``node`` compares."""
         total = np.zeros(len(points))
         for name, weight in node.weights:
@@ -180,7 +180,7 @@ class RuleTree:
     def _node_clearance(self, node: Node, points: NDArray) -> float:
         if not isinstance(node, Split) or not node.cuts:
             return math.inf
-        index = np.unique(self.index(node, points))
+        index = np.unique(self.weighted_sum(node, points))
         at = np.searchsorted(index, node.cuts)
         below = index[np.maximum(at - 1, 0)]
         above = index[np.minimum(at, len(index) - 1)]
@@ -189,11 +189,11 @@ class RuleTree:
 
     def nodes(self) -> Iterator[Node]:
         """All nodes, parents first."""
-        waiting = [self.root]
-        while waiting:
-            node = waiting.pop()
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
             yield node
-            waiting.extend(reversed(children(node)))
+            stack.extend(reversed(children(node)))
 
     @property
     def depth(self) -> int:
@@ -234,7 +234,7 @@ def is_text_axis(grid: StateGrid, axis: int | str) -> bool:
     return grid.values[position].dtype.kind == "U"
 
 
-def lookup_of_table(axes: tuple[str, ...], table: NDArray) -> Lookup:
+def make_lookup(axes: tuple[str, ...], table: NDArray) -> Lookup:
     """The runs of a flat table of actions."""
     starts = np.concatenate([[0], np.flatnonzero(np.diff(table)) + 1])
     return Lookup(axes, tuple(starts.tolist()), tuple(table[starts].tolist()))
@@ -266,7 +266,7 @@ def _from_json(value: Any) -> Any:
     return tuple(map(_from_json, value)) if isinstance(value, list) else value
 
 
-def check_program(program: RuleTree, n_actions: int) -> None:
+def check_rule_tree(program: RuleTree, n_actions: int) -> None:
     """Refuse a tree from a file with a node that could not be evaluated."""
     checker = _NodeChecker(program.grid, n_actions)
     for node in program.nodes():
@@ -375,7 +375,7 @@ def _is_text(value: object) -> bool:
 
 
 @cache
-def short_number_between(low: float, high: float) -> float:
+def find_short_number(low: float, high: float) -> float:
     """The number of fewest digits that lies well between two others: at least a tenth inside.
 
     The lower one itself where there is none: ``high`` alone lies above it.
@@ -392,7 +392,7 @@ def short_number_between(low: float, high: float) -> float:
     return middle if middle < high else low
 
 
-def leaf_or_split(
+def make_split(
     weights: tuple[tuple[str, float], ...], cuts: tuple[float, ...], branches: tuple[Node, ...]
 ) -> Node:
     """A split, or the one thing that all its branches say."""

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, is_count, require_type
-from tessella.mdp.dynamics import generator
+from tessella.mdp.dynamics import as_generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.start import Start, draw_starts, listed_states
+from tessella.mdp.start import Start, draw_start_states, find_listed_states
 
 Rng = np.random.Generator | int
 
@@ -63,7 +63,7 @@ def simulate(
         raise ArgumentError(
             "periods and paths must be at least 1", value=f"got {periods!r} and {paths!r}"
         )
-    rng = generator(rng)
+    rng = as_generator(rng)
     policy_used = mdp.policy(policy)
     states = np.empty((paths, periods + 1), dtype=np.int64)
     actions = np.full((paths, periods), -1, dtype=np.int64)
@@ -87,9 +87,9 @@ def simulate(
 def _start_states(
     mdp: MDP, start: Start, policy: Policy, paths: int, rng: np.random.Generator
 ) -> NDArray:
-    states = listed_states(mdp, start)
+    states = find_listed_states(mdp, start)
     if states is None or (isinstance(start, Mapping) and len(states) > 1):
-        return draw_starts(mdp, start, policy, paths, rng)
+        return draw_start_states(mdp, start, policy, paths, rng)
     if len(states) not in (1, paths):
         requirement = f"a list of start states has one state, or one for each of {paths} paths"
         raise ArgumentError(requirement, value=f"got {len(states)}")

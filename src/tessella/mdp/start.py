@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, format_value
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
+from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, raise_for_first, read_shape
 from tessella.mdp.state_action_space import TIME
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def start_distribution(
     if start is None:
         return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
     if isinstance(start, str):
-        return _named_distribution(mdp, start, policy, plan)
-    states = listed_states(mdp, start)
+        return _compute_stationary_start(mdp, start, policy, plan)
+    states = find_listed_states(mdp, start)
     if states is not None:
         return np.bincount(states, minlength=mdp.n_states) / len(states)
     return _check_distribution(mdp, start)
@@ -78,7 +78,7 @@ def _check_distribution(mdp: MDP, start: Start) -> NDArray[np.float64]:
         error=ArgumentError,
     )
     total = weights.sum()
-    if abs(total - 1) > SUM_TOLERANCE:
+    if abs(total - 1) > ROW_SUM_TOLERANCE:
         raise ArgumentError(
             "start probabilities must sum to 1", value=f"they sum to {format_value(total)}"
         )
@@ -86,11 +86,11 @@ def _check_distribution(mdp: MDP, start: Start) -> NDArray[np.float64]:
     return weights if abs(total - 1) <= 1e-14 else weights / total
 
 
-def draw_starts(
+def draw_start_states(
     mdp: MDP, start: Start, policy: Policy, count: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """(count,) first states, by inversion; without a distribution over all states."""
-    states = listed_states(mdp, start)
+    states = find_listed_states(mdp, start)
     if states is not None:
         return np.sort(states)[_draw_uniform(len(states), count, rng)]
     if start is None and mdp.start is None:
@@ -103,7 +103,7 @@ def _draw_uniform(n: int, count: int, rng: np.random.Generator) -> NDArray[np.in
     return np.minimum((rng.random(count) * n).astype(np.int64), n - 1)
 
 
-def _named_distribution(
+def _compute_stationary_start(
     mdp: MDP, start: str, policy: Policy | None, plan: HasBackendModel | None
 ) -> NDArray[np.float64]:
     if start != STATIONARY:
@@ -130,14 +130,14 @@ def _states_with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> ND
     return np.ravel_multi_index(tuple(mesh), grid.shape).ravel()
 
 
-def listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
+def find_listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
     """The states that a start names, by index or coordinates; None if it is a distribution."""
     if start is None or isinstance(start, str):
         return None
     if isinstance(start, Mapping):
         first = {TIME: mdp.grid.values[0][0]} if mdp.criterion.has_horizon else {}
         return _states_with_coordinates(mdp.grid, first | dict(start))
-    shape_of(start, "start", error=ArgumentError)
+    read_shape(start, "start", error=ArgumentError)
     array = np.asarray(require_unmasked(start, "start", error=ArgumentError))
     if array.dtype.kind not in "biu":
         return None

@@ -32,7 +32,7 @@ from tessella.mdp.rule_tree import (
     Split,
     children,
     is_text_axis,
-    lookup_of_table,
+    make_lookup,
 )
 
 Weights = tuple[tuple[str, float], ...]
@@ -63,7 +63,7 @@ def to_rule_tree(policy: Policy) -> RuleTree:
     """The tree of a rule; of any other policy, its table as runs."""
     if isinstance(policy.rule, RuleTree):
         return policy.rule
-    root = lookup_of_table(policy.grid.axes, policy.table.ravel())
+    root = make_lookup(policy.grid.axes, policy.table.ravel())
     return RuleTree(policy.grid, root, policy.size)
 
 

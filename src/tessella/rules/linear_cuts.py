@@ -42,9 +42,9 @@ from tessella.mdp.rule_tree import (
     Leaf,
     Node,
     Split,
+    find_short_number,
     is_text_axis,
-    leaf_or_split,
-    short_number_between,
+    make_split,
 )
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, pareto_front
 
@@ -135,7 +135,7 @@ def choose_cut(values: NDArray, n_below: int) -> float:
     step = max(step, float(np.spacing(np.abs(values).max())))
     low = values[n_below - 1] if n_below else values[0] - 2 * step
     high = values[n_below] if n_below < len(values) else values[-1] + 2 * step
-    return short_number_between(float(low), float(high))
+    return find_short_number(float(low), float(high))
 
 
 def build_split(weights: tuple, values: NDArray, ordered_cuts: OrderedCuts) -> Node:
@@ -145,7 +145,7 @@ def build_split(weights: tuple, values: NDArray, ordered_cuts: OrderedCuts) -> N
     if len(values) == 1:
         return Leaf(actions[cuts.count(0)])
     branches = tuple(map(Leaf, actions))
-    return leaf_or_split(weights, tuple(choose_cut(values, c) for c in cuts), branches)
+    return make_split(weights, tuple(choose_cut(values, c) for c in cuts), branches)
 
 
 def build_split_from_actions(weights: tuple, values: NDArray, actions: NDArray) -> Node:
@@ -499,7 +499,6 @@ def _build_band_split(
         return node
     sorted_values = costs.sorted_values[across]
     limits = tuple(
-        short_number_between(sorted_values[start - 1], sorted_values[start])
-        for start in band_starts
+        find_short_number(sorted_values[start - 1], sorted_values[start]) for start in band_starts
     )
     return Split(((name, 1.0),), limits, tuple(branches))

@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.rule_tree import Leaf, is_text_axis, lookup_of_table
+from tessella.mdp.rule_tree import Leaf, is_text_axis, make_lookup
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, compute_stakes, pareto_front
 from tessella.rules.trees import choose_positions, compute_boundary_losses, sum_blocks
 
@@ -334,7 +334,7 @@ def _make_candidate(
         part_of_value = np.empty_like(part)
         part_of_value[order] = part  # from rising order to the order in which values are listed
         table = np.take(table, part_of_value, axis)
-    root = lookup_of_table(costs.grid.axes, table.ravel())
+    root = make_lookup(costs.grid.axes, table.ravel())
     text = _CornerText(costs, positions, signs, from_above)
     return Candidate(
         Leaf(root.actions[0]) if len(root.starts) == 1 else root,

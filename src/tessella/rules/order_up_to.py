@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from tessella.errors import format_value
 from tessella.grid import AXIS_MAX_SIZE
 from tessella.mdp.actions import format_action
-from tessella.mdp.rule_tree import Split, is_text_axis, short_number_between
+from tessella.mdp.rule_tree import Split, find_short_number, is_text_axis
 from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, iterate_roundings, pareto_front
 
@@ -420,7 +420,7 @@ def _shorten(values: NDArray, value: float, rounds_up: bool) -> float:
     ends = values[max(i - rounds_up, 0) : i - rounds_up + 2]
     if len(ends) < 2 or i < rounds_up:
         return value
-    return min(value, short_number_between(*map(float, ends)), key=_count_digits)
+    return min(value, find_short_number(*map(float, ends)), key=_count_digits)
 
 
 def _count_digits(number: float) -> int:

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, is_text_axis, short_number_between
+from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, find_short_number, is_text_axis
 from tessella.rules.boxes import (
     BoxCut,
     BoxLeaf,
@@ -181,7 +181,7 @@ def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]
         high = positions[j + 1] if j + 1 < len(positions) else len(values)
         for moved in (position - 1, position + 1):
             if low < moved < high:
-                cut = short_number_between(values[moved - 1], values[moved])
+                cut = find_short_number(values[moved - 1], values[moved])
                 yield (*node.cuts[:j], cut, *node.cuts[j + 1 :])
 
 
@@ -315,7 +315,7 @@ def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[
     if is_text_axis(costs.grid, cut.axis):
         return LabelSplit(name, tuple(values[:position].tolist()), *children)
     numbers = costs.sorted_values[cut.axis]
-    limit = short_number_between(numbers[position - 1], numbers[position])
+    limit = find_short_number(numbers[position - 1], numbers[position])
     return join_splits(((name, 1.0),), limit, children)
 
 
@@ -446,7 +446,7 @@ def _build_slanted_node(tree: BoxTree, features: list[CutFeature]) -> Node:
         values = features[tree.axis].values
         if isinstance(values, tuple):
             return LabelSplit(definition[0], values[: tree.position], *children)
-        cut = short_number_between(float(values[tree.position - 1]), float(values[tree.position]))
+        cut = find_short_number(float(values[tree.position - 1]), float(values[tree.position]))
         return join_splits(definition, cut, children)
 
     return fold_boxes(tree, build)

@@ -29,7 +29,7 @@ from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, PolicyError, require_type
-from tessella.mdp.actions import components
+from tessella.mdp.actions import component_names
 from tessella.mdp.as_policy import Function, as_policy
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
@@ -105,7 +105,7 @@ def tune(
     parameters = settings[admissible[best]]
     name = getattr(form, "__name__", "form")
     name = name if name.isidentifier() else "form"  # not that of a lambda
-    policy = as_policy(mdp, tables[admissible[best]]).renamed(name)
+    policy = as_policy(mdp, tables[admissible[best]]).with_name(name)
     certificate = certify(solution, policy, evaluator.start)
     skipped = len(settings) - len(admissible)
     return Tuned(policy, parameters, certificate, len(settings), evaluator.n_evaluated, skipped)
@@ -138,7 +138,7 @@ class Form(Function):
 
     def predict(self, points: NDArray[np.float64]) -> Any:
         answer = super().predict(points)
-        parts = components(self.actions)
+        parts = component_names(self.actions)
         if isinstance(answer, list | tuple) and parts:
             return dict(zip(parts, answer, strict=False))
         return answer

@@ -113,7 +113,7 @@ class ExecutionPlan:
         dynamics = self.mdp.dynamics
         if self.representation == "stages" or dynamics.is_table:
             return dynamics
-        rows = dynamics.prepare("rows", dynamics.as_rows)
+        rows = dynamics.get_or_build("rows", dynamics.as_rows)
         assert rows is not None
         return rows
 
@@ -122,16 +122,16 @@ class ExecutionPlan:
         """The dynamics as the solvers run them, prepared once."""
         dynamics = self.dynamics
         if self.devices:
-            return dynamics.prepare(self.devices, self._shard)
+            return dynamics.get_or_build(self.devices, self._shard)
         if self.backend == "numpy":
             t = self.thresholds
-            return dynamics.prepare(
-                t, lambda: dynamics.numpy_model(lambda *of: choose_row_layout(t, *of))
+            return dynamics.get_or_build(
+                t, lambda: dynamics.build_numpy_model(lambda *of: choose_row_layout(t, *of))
             )
         is_large = self.mdp.n_states > self.thresholds.vectorised_max_states
         by_period = dynamics.n_periods is not None and is_large
         options = CompileOptions(self.tiles, one_period_at_a_time=by_period)
-        return dynamics.prepare(options, lambda: dynamics.compile_with(options))
+        return dynamics.get_or_build(options, lambda: dynamics.compile_with(options))
 
     def _shard(self) -> BackendModel:
         from tessella.mdp.stages.sharded import build_sharded_backend
@@ -445,7 +445,7 @@ class _Choices:
 
 def choose_representation(dynamics: Staged, t: Thresholds) -> Choice:
     """Rows or stages: a table that must be small, or was made and is. Kept for each threshold."""
-    return dynamics.prepare(("representation", t), lambda: _choose_representation(dynamics, t))
+    return dynamics.get_or_build(("representation", t), lambda: _choose_representation(dynamics, t))
 
 
 def _choose_representation(dynamics: Staged, t: Thresholds) -> Choice:

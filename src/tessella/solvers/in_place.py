@@ -26,7 +26,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, require_whole
-from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64
+from tessella.mdp.compilation import compile_per_shape, in_caller_precision, in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import with_length
 from tessella.mdp.stages.partition import Block, Partition, partition_by_size
@@ -252,7 +252,7 @@ def iterate_in_place(
         bounds += [bound] * count
         seconds += [elapsed] * count
         if callback is not None:
-            with in_callers_setting():
+            with in_caller_precision():
                 stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
         at_floor = not bound > FLOOR_REACHED_FACTOR * float(_floor_of(prepared, eta))
         if bound <= tol or at_floor or stopped or len(bounds) >= method.max_sweeps:

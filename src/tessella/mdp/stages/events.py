@@ -30,13 +30,14 @@ from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.dynamics import ModelComponents
-from tessella.mdp.stages.maps import target_states
+from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.stages.maps import find_target_states
 from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import CompiledStage, Function, require_list, subtract_costs
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.state_action_space import (
     NoiseTable,
+    NoiseVariable,
     StateActionSpace,
     call_by_name,
     call_if_function,
@@ -103,24 +104,24 @@ def uniformise(
     events: Sequence[Event],
     interest: float | Criterion,
     pays_rate: float | Function | None,
-    ticks: float | None,
+    clock_rate: float | None,
     feasible: NDArray[np.bool_] | None,
-) -> tuple[ModelComponents, Criterion, Clock]:
+) -> tuple[ModelParts, Criterion, Clock]:
     """A model in continuous time as one of periods: see ``MDP.from_rates``."""
     events = _check_events(space, events)
     masked = space
     if feasible is not None:
         shape = (len(space.actions), *space.grid.shape, 1)
         masked = replace(space, feasible=feasible.T.reshape(shape))
-    rates = [_rate(masked, event) for event in events]
+    rates = [_read_rate(masked, event) for event in events]
     total = sum(rates[1:], start=rates[0])
-    clock = Clock(_clock_rate(masked, total, ticks), _interest_rate(interest))
+    clock = Clock(_choose_clock_rate(masked, total, clock_rate), _read_interest_rate(interest))
     # Infeasible pairs may say any rates; so many that they exceed the clock's count for none.
     exceeds_clock = total > clock.rate
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
     dynamics = Staged(space, (_compile_tick(masked, events, rates, pays_rate, clock),))
-    criterion = interest if isinstance(interest, Criterion) else _discount(clock)
-    return ModelComponents(space, dynamics, feasible), criterion, clock
+    criterion = interest if isinstance(interest, Criterion) else _make_discount(clock)
+    return ModelParts(space, dynamics, feasible), criterion, clock
 
 
 def _check_events(space: StateActionSpace, events: Sequence[Event]) -> tuple[Event, ...]:
@@ -145,7 +146,7 @@ def _check_event(event: object) -> None:
         raise ModelError(requirement, value=f"got {event.name!r}")
 
 
-def _interest_rate(given: float | Criterion) -> float:
+def _read_interest_rate(given: float | Criterion) -> float:
     """The interest rate, 0 under a criterion of its own."""
     if isinstance(given, Discounted):
         requirement = "a model in continuous time has an interest rate, not a discount per period"
@@ -158,7 +159,7 @@ def _interest_rate(given: float | Criterion) -> float:
     return float(given)
 
 
-def _discount(clock: Clock) -> Discounted:
+def _make_discount(clock: Clock) -> Discounted:
     discount = clock.rate / (clock.rate + clock.interest)
     if discount == 1.0:
         raise ModelError(
@@ -168,7 +169,7 @@ def _discount(clock: Clock) -> Discounted:
     return Discounted(discount)
 
 
-def _rate(space: StateActionSpace, event: Event) -> NDArray[np.float64]:
+def _read_rate(space: StateActionSpace, event: Event) -> NDArray[np.float64]:
     """(A | 1, *broadcast, 1) the rate of an event, checked."""
     subject = f"the rate of {event.name}"
     numbers = checks.as_numbers(
@@ -186,7 +187,9 @@ def _rate(space: StateActionSpace, event: Event) -> NDArray[np.float64]:
     return np.where(wrong, 0.0, array) if wrong.any() else array
 
 
-def _clock_rate(space: StateActionSpace, total: NDArray[np.float64], given: float | None) -> float:
+def _choose_clock_rate(
+    space: StateActionSpace, total: NDArray[np.float64], given: float | None
+) -> float:
     """The rate of the clock: the largest total rate of a pair that can occur, or one given."""
     read = total if space.feasible is None else np.where(space.feasible, total, 0.0)
     largest = float(read.max())
@@ -223,18 +226,20 @@ def _compile_tick(
     pays = PeriodReward(
         {e.name: e.net_reward for e in events if e.net_reward is not None}, pays_rate, clock
     )
-    reward, error = _expected_reward(space, pays, dict(zip(names[1:].tolist(), rates, strict=True)))
+    reward, error = _compute_expected_reward(
+        space, pays, dict(zip(names[1:].tolist(), rates, strict=True))
+    )
     operation = Scatter(
         space.grid.shape,
         tuple(range(space.grid.ndim)),
-        _event_targets(space, events, rates),
-        _probabilities(rates, clock),
+        _find_event_targets(space, events, rates),
+        _compute_probabilities(rates, clock),
     )
     paid = None if reward is None else pays
-    return CompiledStage(operation, reward, paid, (EVENT, names), error)
+    return CompiledStage(operation, reward, paid, NoiseVariable(EVENT, names), error)
 
 
-def _event_targets(
+def _find_event_targets(
     space: StateActionSpace, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
 ) -> NDArray[np.integer]:
     """(A | 1, 1 + K, *grid) where each event leads; the first of them is nothing."""
@@ -243,32 +248,34 @@ def _event_targets(
     places: list[NDArray[np.integer]] = [own]
     for event, rate in zip(events, rates, strict=True):
         subject = f"the event {event.name}"
-        noise_table = NoiseTable((EVENT, np.array([event.name])), rate)
+        noise_table = NoiseTable(NoiseVariable(EVENT, np.array([event.name])), rate)
         moved = {} if event.to is None else call_by_name(event.to, space.mesh(), subject)
-        places.append(target_states(space, moved, subject, noise_table)[..., 0])
+        places.append(find_target_states(space, moved, subject, noise_table)[..., 0])
     return np.stack(np.broadcast_arrays(*places), axis=1)
 
 
-def _probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> NDArray[np.float64]:
+def _compute_probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> NDArray[np.float64]:
     """(A | 1, 1 + K, *broadcast); the first is that of nothing, never below 0 by rounding."""
     shares = [rate[..., 0] / clock.rate for rate in rates]
     nothing = np.maximum(1.0 - sum(shares[1:], start=shares[0]), 0.0)
     return np.stack(np.broadcast_arrays(nothing, *shares), axis=1)
 
 
-def _expected_reward(
+def _compute_expected_reward(
     space: StateActionSpace, pays: PeriodReward, rates: dict[str, NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64] | None, float]:
     """(A | 1, *broadcast) expected reward of a period, and a bound on its rounding."""
     terms = []
-    if pays.rate is not None:
+    if pays.reward_rate is not None:
         subject = "the reward per unit of time"
         terms.append(
-            checks.check_rewards(space, call_if_function(pays.rate, space.mesh(), subject), subject)
+            checks.check_rewards(
+                space, call_if_function(pays.reward_rate, space.mesh(), subject), subject
+            )
         )
-    for name, given in pays.events.items():
+    for name, given in pays.event_rewards.items():
         subject = f"the reward of the event {name}"
-        noise_table = NoiseTable((EVENT, np.array([name])), rates[name])
+        noise_table = NoiseTable(NoiseVariable(EVENT, np.array([name])), rates[name])
         lump = checks.check_rewards(
             space, call_if_function(given, space.mesh(), subject), subject, noise_table
         )
@@ -294,16 +301,16 @@ def _expected_reward(
 class PeriodReward:
     """What a period pays a walker, given the event that it drew: its mean is the reward."""
 
-    events: dict[str, float | Function]
-    rate: float | Function | None
+    event_rewards: dict[str, float | Function]
+    reward_rate: float | Function | None
     clock: Clock
 
     def __call__(self, /, **names: Any) -> NDArray[np.float64]:
         drawn = np.asarray(names.pop(EVENT))
         paid = np.zeros(drawn.shape)
-        if self.rate is not None:
-            paid = paid + call_if_function(self.rate, names)
-        for name, given in self.events.items():
+        if self.reward_rate is not None:
+            paid = paid + call_if_function(self.reward_rate, names)
+        for name, given in self.event_rewards.items():
             happens = drawn == name
             if happens.any():
                 lump = np.broadcast_to(call_if_function(given, names), drawn.shape)

@@ -1,6 +1,6 @@
 """Stages on an accelerator: sums over slices in tiles, as one kernel.
 
-    E[w](x) = r(x) + sum_k p_k(x) w(pad(x + offset_k)).
+    E[w](x) = r(x) + sum_k p_k(x) w(pad_index(x + offset_k)).
 
 The grid is cut into rows (all axes but the last) and columns (the last); a program works on a few
 rows of ``columns`` neighbouring columns. What depends on rows alone is a number to it, what depends
@@ -11,9 +11,9 @@ registers: for each k it reads one row and p_k, and does ``rows`` products. Term
 weigh nothing are left out, tile by tile: together less than a 64th of one rounding of what is added
 up. ``interpret`` runs the same kernels without an accelerator, slowly.
 
-``tiled_operation`` puts the kernels into the backend of ``staged``, where a model is compiled in
-tiles (``choose_tiles``). All other operations, and the maximum over actions, are what the compiler
-makes of them, which is as fast. A kernel has no transpose, so that of the plain form replaces it.
+``build_tiled_operation`` puts the kernels into the backend of ``staged``, where a model is compiled
+in tiles (``choose_tiles``). All other operations, and the maximum over actions, are left to the
+compiler, which is as fast. A kernel has no transpose; that of the plain form is used instead.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ShiftTerms(NamedTuple):
     axis: int
     step_sign: int | None  # 1 or -1 where offsets follow one another, so that a window slides
     low: int | None  # the position that is padded as the first, where those past the ends stop
-    pad: Any
+    pad_index: Any
     offsets: Any  # (K,)
     probs: Any  # (K, *broadcast)
 
@@ -152,19 +152,19 @@ class TileGrid:
 def expected_value(tiles: TileSizes, w: Any, steps: ShiftTerms, reward: Any = None) -> Any:
     """(grid) the sum over ``steps`` of ``w``, plus ``reward`` (*broadcast)."""
     grid = TileGrid(w, tiles)
-    inputs = [w, steps.pad, steps.offsets, steps.probs]
+    inputs = [w, steps.pad_index, steps.offsets, steps.probs]
     inputs += [] if reward is None else [reward]
     if steps.axis == w.ndim - 1:
         kernel, programs = _column_kernel(grid, steps, reward)
     elif steps.step_sign is None:
         kernel, programs = _row_kernel(grid, steps, reward)
     else:
-        inputs.append(significant_terms(steps.probs, grid, tiles.unrolled_terms))
+        inputs.append(find_significant_terms(steps.probs, grid, tiles.unrolled_terms))
         kernel, programs = _sliding_window_kernel(grid, steps, reward)
     return grid.run(kernel, programs, inputs).reshape(w.shape)
 
 
-def significant_terms(probs: Any, grid: TileGrid, written: int) -> Any:
+def find_significant_terms(probs: Any, grid: TileGrid, written: int) -> Any:
     """(column tiles, 2) the first term that weighs anything, and rounds of ``written`` terms."""
     count = probs.shape[0]
     weighs = probs > jnp.finfo(probs.dtype).eps / (NEGLIGIBLE_WEIGHT_DIVISOR * count)
@@ -189,7 +189,7 @@ def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     axis_tiles = pl.cdiv(length, height)
     others = grid.n_rows // length
 
-    def kernel(w, pad, offsets, probs, *refs):
+    def kernel(w, pad_index, offsets, probs, *refs):
         *paid, terms, out = refs
         tile, rest = _split(pl.program_id(0), axis_tiles)
         around, column_tile = _split(rest, others)
@@ -204,7 +204,7 @@ def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
         rounds = terms[2 * column_tile + 1]
         begun = first + offsets[0] + jnp.int32(steps.step_sign or 1) * k0
         probs = StridedArray(probs, steps.probs.shape)
-        window = _SlidingWindow(grid, steps, columns, places, w, pad, probs, k0, begun)
+        window = _SlidingWindow(grid, steps, columns, places, w, pad_index, probs, k0, begun)
         totals = tuple(_initial_total(grid, paid, reward, place, columns) for place in places)
         rows = tuple(window.load_row(begun + r) for r in range(height))
         totals, _ = lax.fori_loop(jnp.int32(0), rounds, window.add_terms, (totals, rows))
@@ -222,14 +222,14 @@ class _SlidingWindow(NamedTuple):
     columns: TileColumns
     places: list[list[Any]]  # of the rows that it adds up
     w: Any
-    pad: Any
+    pad_index: Any
     probs: StridedArray
     first_term: Any
     begun: Any  # the padded position of its first row, at the first term
 
     def load_row(self, padded: Any) -> Any:
         axis = self.steps.axis
-        to = _unpad(self.steps, self.pad, padded, self.grid.lengths[axis])
+        to = _unpad(self.steps, self.pad_index, padded, self.grid.lengths[axis])
         place = _with_coordinate(self.places[0], axis, to)
         return self.columns.load(self.w, self.grid.row_offset(place) + self.columns.index)
 
@@ -265,8 +265,8 @@ def _row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     """The kernel of a sum along an axis of rows, of any offsets."""
     length = grid.lengths[steps.axis]
 
-    def value(w, pad, offset, place, columns):
-        to = _unpad(steps, pad, place[steps.axis] + offset, length)
+    def value(w, pad_index, offset, place, columns):
+        to = _unpad(steps, pad_index, place[steps.axis] + offset, length)
         return columns.load(
             w, grid.row_offset(_with_coordinate(place, steps.axis, to)) + columns.index
         )
@@ -277,9 +277,9 @@ def _row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
 def _column_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     """The kernel of a sum along the last axis."""
 
-    def value(w, pad, offset, place, columns):
+    def value(w, pad_index, offset, place, columns):
         if steps.low is None:
-            to = columns.load(pad, columns.index + offset)
+            to = columns.load(pad_index, columns.index + offset)
         else:
             to = _clip_position(columns.index + (offset + jnp.int32(steps.low)), grid.n_columns)
         return columns.load(w, grid.row_offset(place) + to)
@@ -292,7 +292,7 @@ def _multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value: Cal
     count = steps.probs.shape[0]
     row_tiles = pl.cdiv(grid.n_rows, ROWS_PER_PROGRAM)
 
-    def kernel(w, pad, offsets, probs, *refs):
+    def kernel(w, pad_index, offsets, probs, *refs):
         *paid, out = refs
         probs = StridedArray(probs, steps.probs.shape)
         tile, column_tile = _split(pl.program_id(0), row_tiles)
@@ -306,7 +306,7 @@ def _multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value: Cal
         def add(k, totals):
             offset = offsets[k]
             return tuple(
-                total + probs.at(k, place, columns) * value(w, pad, offset, place, columns)
+                total + probs.at(k, place, columns) * value(w, pad_index, offset, place, columns)
                 for total, place in zip(totals, places, strict=True)
             )
 
@@ -333,10 +333,10 @@ def _with_coordinate(place: Sequence[Any], axis: int, to: Any) -> list[Any]:
     return [to if a == axis else index for a, index in enumerate(place)]
 
 
-def _unpad(steps: ShiftTerms, pad: Any, padded: Any, length: int) -> Any:
+def _unpad(steps: ShiftTerms, pad_index: Any, padded: Any, length: int) -> Any:
     """The position along the axis of a padded one."""
     if steps.low is None:
-        return pad[_clip_position(padded, steps.pad.shape[0])]
+        return pad_index[_clip_position(padded, steps.pad_index.shape[0])]
     return _clip_position(padded + jnp.int32(steps.low), length)
 
 
@@ -354,24 +354,24 @@ def _initial_total(
     return jnp.broadcast_to(amount, grid.width)
 
 
-def tiled_operation(
-    operation: Operation, acts: bool, tiles: TileSizes, for_any_block: bool = False
+def build_tiled_operation(
+    operation: Operation, depends_on_action: bool, tiles: TileSizes, for_any_block: bool = False
 ) -> CompiledOperation:
     """The compiled form of an operation, in tiles where it has one.
 
     Blocks of one model stop at different ends; ``for_any_block`` makes a form that serves them all.
     """
     if isinstance(operation, AxisMap):
-        return TiledAxisMap(AxisMap, operation.axes, acts)
+        return TiledAxisMap(AxisMap, operation.axes, depends_on_action)
     if type(operation) is not AxisShift:
-        return operation.compile(acts)
-    along = _constant_step(operation.offsets)
+        return operation.compile(depends_on_action)
+    step_sign = _constant_step(operation.offsets)
     low = (
         None
         if for_any_block
-        else _first_padded_position(operation.pad, operation.shape[operation.axis])
+        else _first_padded_position(operation.pad_index, operation.shape[operation.axis])
     )
-    return TiledAxisShift(AxisShift, operation.axes, acts, along, low, tiles)
+    return TiledAxisShift(AxisShift, operation.axes, depends_on_action, step_sign, low, tiles)
 
 
 def _constant_step(offsets: NDArray) -> int | None:
@@ -380,10 +380,10 @@ def _constant_step(offsets: NDArray) -> int | None:
     return int(steps[0]) if len(steps) == 1 and steps[0] in (1, -1) else None
 
 
-def _first_padded_position(pad: NDArray, length: int) -> int | None:
+def _first_padded_position(pad_index: NDArray, length: int) -> int | None:
     """The position padded as the first, where padding stops at the ends of the axis; else None."""
-    for low in range(0, length - len(pad) - 1, -1):
-        if np.array_equal(pad, np.clip(np.arange(low, low + len(pad)), 0, length - 1)):
+    for low in range(0, length - len(pad_index) - 1, -1):
+        if np.array_equal(pad_index, np.clip(np.arange(low, low + len(pad_index)), 0, length - 1)):
             return low
     return None
 
@@ -407,7 +407,7 @@ class TiledAxisShift(CompiledOperation):
     def apply(self, arrays: Any, w: Any, action: Any) -> Any:
         if not self._is_supported(arrays, w, action):
             return super().apply(arrays, w, action)
-        numbers = {name: arrays[name] for name in ("pad", "offsets", "probs")}
+        numbers = {name: arrays[name] for name in ("pad_index", "offsets", "probs")}
         taken = 0 if np.ndim(action) else action
 
         def forward(held, w):
@@ -415,7 +415,7 @@ class TiledAxisShift(CompiledOperation):
 
         def backward(held, w):
             def plain(v):
-                return AxisShift.apply(self.settings, held[0], v, held[1])
+                return AxisShift.apply(self.static_args, held[0], v, held[1])
 
             return jax.linear_transpose(plain, w)(w)[0]
 
@@ -438,5 +438,5 @@ class TiledAxisShift(CompiledOperation):
     def _terms(self, arrays: Any, action: Any) -> ShiftTerms:
         offsets = compiled_action_slice(arrays["offsets"], action)
         probs = compiled_action_slice(arrays["probs"], action)
-        (axis,) = cast(tuple[int, ...], self.settings)
-        return ShiftTerms(axis, self.step_sign, self.low, arrays["pad"], offsets, probs)
+        (axis,) = cast(tuple[int, ...], self.static_args)
+        return ShiftTerms(axis, self.step_sign, self.low, arrays["pad_index"], offsets, probs)

@@ -61,10 +61,10 @@ def find_neighbours(
     noise: NoiseTable | None = None,
 ) -> Neighbours:
     """The cut points on both sides of each value of an open mesh."""
-    cuts = _sorted_cut_points(space, axis, subject)
+    cuts = _require_sorted_points(space, axis, subject)
     name = space.grid.axes[axis]
 
-    x = checks.mesh_numbers(space, values, f"{subject}: {name}", noise)
+    x = checks.as_number_mesh(space, values, f"{subject}: {name}", noise)
     near = space.grid.locate(axis, x)  # within rounding of a cut point is on it
     low = cuts.min()
     high = cuts.max()
@@ -79,10 +79,10 @@ def find_neighbours(
         "cases",
     )
     x = np.clip(np.where(np.isnan(x), low, x), low, high)
-    return _neighbour_weights(cuts, x, near)
+    return _weigh_neighbours(cuts, x, near)
 
 
-def _sorted_cut_points(space: StateActionSpace, axis: int, subject: str) -> NDArray[np.float64]:
+def _require_sorted_points(space: StateActionSpace, axis: int, subject: str) -> NDArray[np.float64]:
     """The cut points of an axis, which must rise or fall."""
     name = space.grid.axes[axis]
     values = space.grid.values[axis]
@@ -105,9 +105,7 @@ def _sorted_cut_points(space: StateActionSpace, axis: int, subject: str) -> NDAr
     return cuts
 
 
-def _neighbour_weights(
-    cuts: NDArray[np.float64], x: NDArray, near: NDArray[np.int64]
-) -> Neighbours:
+def _weigh_neighbours(cuts: NDArray[np.float64], x: NDArray, near: NDArray[np.int64]) -> Neighbours:
     """Positions and weights below and above; one side where every x is on a cut point."""
     on = near >= 0
     if on.all() or len(cuts) == 1:
@@ -123,7 +121,7 @@ def _neighbour_weights(
     return list(zip(sides, weights, strict=True))
 
 
-def interpolated_scatter(
+def build_interpolated_scatter(
     space: StateActionSpace,
     neighbours_by_axis: dict[int, Neighbours],
     probs: NDArray[np.float64],

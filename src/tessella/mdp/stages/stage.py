@@ -32,11 +32,11 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError, format_value, require_whole
 from tessella.grid import StateGrid, refuse_unordered, to_plain_values
 from tessella.mdp import checks
-from tessella.mdp.checks import SUM_TOLERANCE
+from tessella.mdp.checks import ROW_SUM_TOLERANCE
 from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
 from tessella.mdp.state_action_space import (
-    NamedValues,
     NoiseTable,
+    NoiseVariable,
     StateActionSpace,
     call_by_name,
     call_if_function,
@@ -88,10 +88,10 @@ class ExpectedReward:
     def bound(self) -> float:
         """No sum is larger than this: probabilities sum to 1, up to rounding."""
         most = float(np.abs(self.reward).max())
-        return most * (1 + SUM_TOLERANCE) * (1 + EPS * (2 + self.reward.shape[-1]))
+        return most * (1 + ROW_SUM_TOLERANCE) * (1 + EPS * (2 + self.reward.shape[-1]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
-        return expectation(self.probs, self.reward).astype(dtype or float, copy=False)
+        return compute_expectation(self.probs, self.reward).astype(dtype or float, copy=False)
 
     def block(self, axis: int, first: int, count: int) -> ExpectedReward:
         """On ``count`` places of one axis, from ``first`` on; off its ends the nearest place."""
@@ -103,15 +103,13 @@ class ExpectedReward:
         """The array of the sums, made on the device."""
         from tessella.mdp.compilation import einsum_on_device
 
-        return einsum_on_device(*expectation_subscripts(self.probs, self.reward)).reshape(
-            self.shape
-        )
+        return einsum_on_device(*einsum_subscripts(self.probs, self.reward)).reshape(self.shape)
 
 
 Reward = NDArray[np.float64] | ExpectedReward
 
 
-def reward_bound(reward: Reward) -> float:
+def bound_reward(reward: Reward) -> float:
     """The largest size of a reward, or a bound on it."""
     return reward.bound if isinstance(reward, ExpectedReward) else float(np.abs(reward).max())
 
@@ -123,14 +121,14 @@ def factor_reward(probs: NDArray, reward: NDArray) -> ExpectedReward | None:
     return factors if math.prod(factors.shape) > many else None
 
 
-def expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
+def compute_expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
     """``sum_k probs[..., k] reward[..., k]`` over open meshes, as a matrix product if it can be."""
     out = np.broadcast_shapes(probs.shape[:-1], reward.shape[:-1])
-    subscripts, *factors = expectation_subscripts(probs, reward)
+    subscripts, *factors = einsum_subscripts(probs, reward)
     return np.einsum(subscripts, *factors, optimize=True).reshape(out)
 
 
-def expectation_subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, NDArray]:
+def einsum_subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, NDArray]:
     """How ``einsum`` reads the sum, and its factors without axes of length one."""
     rank = probs.ndim - 1
     letters = [chr(ord("a") + i) for i in range(rank)]
@@ -176,7 +174,7 @@ class CompiledStage:
     operation: Operation
     reward: Reward | None  # (A | 1, *broadcast) expected over the stage's noise
     pays: Function | None  # the stage's own reward function, for simulation
-    noise: NamedValues | None  # its name and (K,) values
+    noise: NoiseVariable | None
     reward_error: float = 0.0  # bound on what rounding did to the expected reward
 
     @property
@@ -240,7 +238,7 @@ def _takes_keywords(part: object) -> bool:
     return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(part).parameters.values())
 
 
-def stage_reward(
+def compute_stage_reward(
     space: StateActionSpace, pays: Function | None, subject: str
 ) -> NDArray[np.float64] | None:
     """(A | 1, *broadcast) reward of a stage that pays on no noise."""
@@ -287,14 +285,15 @@ def tabulate_noise(space: StateActionSpace, noise: Noise, subject: str) -> Noise
     values = to_plain_values(noise.values, f"{subject}: its values")
     if not values.size:
         raise ModelError(f"{subject}: a noise needs at least one value")
-    space.mesh((noise.name, values))
+    variable = NoiseVariable(noise.name, values)
+    space.mesh(variable)  # refuses a name that is taken
     many = len(values)
-    result = call_if_function(noise.probabilities, space.mesh(), subject, each=many)
+    result = call_if_function(noise.probabilities, space.mesh(), subject, values_per_point=many)
     probs = checks.check_probabilities(space, result, many, f"the probabilities of {subject}")
-    return NoiseTable((noise.name, values), probs)
+    return NoiseTable(variable, probs)
 
 
-def expected_stage_reward(
+def compute_expected_stage_reward(
     space: StateActionSpace, pays: Function | None, subject: str, noise_table: NoiseTable
 ) -> tuple[Reward | None, float]:
     """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
@@ -307,11 +306,11 @@ def expected_stage_reward(
     factors = factor_reward(noise_table.probs, reward)
     if factors is not None:
         return factors, bound_expectation_error(reward.shape[-1], factors.bound)
-    expected = expectation(noise_table.probs, reward)
+    expected = compute_expectation(noise_table.probs, reward)
     if (reward >= 0).all() or (reward <= 0).all():  # sizes without a second array over states
         sizes = max(expected.max(), -expected.min())
     else:
-        sizes = expectation(noise_table.probs, np.abs(reward))
+        sizes = compute_expectation(noise_table.probs, np.abs(reward))
     return expected, bound_expectation_error(reward.shape[-1], sizes)
 
 
@@ -351,7 +350,7 @@ class Pay(Stage):
             raise ModelError("a Pay stage needs what it pays, or what it costs")
 
     def compile(self, space: StateActionSpace) -> CompiledStage:
-        paid = stage_reward(space, self.net_reward, "the reward of a Pay stage")
+        paid = compute_stage_reward(space, self.net_reward, "the reward of a Pay stage")
         return CompiledStage(Reshape(space.grid.shape, ()), paid, self.net_reward, None)
 
 

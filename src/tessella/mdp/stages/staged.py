@@ -44,12 +44,12 @@ from tessella.mdp.stages.stage import (
     Pay,
     Stage,
     add_scratch_axes,
+    bound_reward,
     require_list,
     restrict_scratch_axes,
-    reward_bound,
 )
 from tessella.mdp.state_action_space import TIME, StateActionSpace, call_by_name
-from tessella.mdp.tabular.rows import unique_rows
+from tessella.mdp.tabular.rows import find_unique_rows
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
 
@@ -139,7 +139,7 @@ class Staged(Dynamics):
         rng = np.random.default_rng(0)
         states = rng.choice(n, min(n_states, n), replace=False)
         actions = rng.choice(self.n_actions, min(n_actions, self.n_actions), replace=False)
-        counts = [rows_of_states(self._operations, a, states).nnz for a in actions]
+        counts = [compute_rows_of_states(self._operations, a, states).nnz for a in actions]
         return math.ceil(sum(counts) / (len(states) * len(actions)) * n * self.n_actions)
 
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
@@ -171,11 +171,11 @@ class Staged(Dynamics):
             row_of = np.arange(n * n_actions)
         else:  # few distinct moves, each followed by the same rest of the period
             moves = [
-                stage_product(operations[:1], a) for a in range(n_actions if first_shared else 1)
+                multiply_stages(operations[:1], a) for a in range(n_actions if first_shared else 1)
             ]
-            rows, row_of = unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
+            rows, row_of = find_unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
             later = operations[1:]
-            rows = sp.csr_array(rows @ stage_product(later, 0) if later else rows)
+            rows = sp.csr_array(rows @ multiply_stages(later, 0) if later else rows)
             if rows.nnz > max_entries:
                 return None
         row_of = np.resize(row_of, n * n_actions).reshape(n_actions, n).T
@@ -217,7 +217,7 @@ class Staged(Dynamics):
     @cached_property
     def reward_scale(self) -> float:  # type: ignore[override]
         paid = (stage.reward for stage in self.stages if stage.reward is not None)
-        return float(sum(map(reward_bound, paid)))
+        return float(sum(map(bound_reward, paid)))
 
     def compile(self) -> BackendModel:
         return self.compile_with(CompileOptions())
@@ -264,9 +264,9 @@ class Staged(Dynamics):
         """(S, S) the rows of one action after the other."""
         first_shared = self._first_shared_move
         later = self._operations[first_shared:]
-        end = stage_product(later, 0) if first_shared < len(self.stages) else None
+        end = multiply_stages(later, 0) if first_shared < len(self.stages) else None
         for action in range(self.n_actions):
-            yield stage_product(self._operations[:first_shared], action, end)
+            yield multiply_stages(self._operations[:first_shared], action, end)
 
     @property
     def _operations(self) -> list[Operation]:
@@ -284,7 +284,7 @@ class Staged(Dynamics):
         w: NDArray | None = None  # nothing is paid after the last stage
         for stage in reversed(self.stages):
             if w is not None:
-                w = _expectation(stage.operation, w, action)
+                w = _compute_expectation(stage.operation, w, action)
             if stage.reward is not None:
                 start = np.zeros(stage.operation.shape) if w is None else w
                 w = action_slice(np.asarray(stage.reward), action) + start
@@ -308,7 +308,7 @@ class Staged(Dynamics):
         if self.space.time is not None:
             names[TIME] = np.int64(self.space.time)
         if stage.noise is not None:
-            names[stage.noise[0]] = stage.noise[1][k]
+            names[stage.noise.name] = stage.noise.values[k]
         assert stage.pays is not None
         paid = np.asarray(call_by_name(stage.pays, names, "a reward"), dtype=float)
         if paid.shape not in ((), actions.shape):
@@ -342,7 +342,7 @@ class StageBackend(Backend):
         shape = w.shape
         for i in reversed(indices):
             operation = self.operations[i]
-            if jnp.ndim(action) or not operation.kind.accepts_broadcast_input:
+            if jnp.ndim(action) or not operation.operation_type.accepts_broadcast_input:
                 w = jnp.broadcast_to(w, shape)
             chosen = _match_rank(action, w)
             if with_reward and "reward" in arrays[i]:
@@ -365,7 +365,7 @@ class StageBackend(Backend):
         *before, last = range(self.first_shared) or (None,)
         if last is None:
             return True
-        still = all(self.operations[i].kind.keeps_state for i in before)
+        still = all(self.operations[i].operation_type.keeps_state for i in before)
         return still and self.operations[last].supports_policy_arrays(arrays[last])
 
     def finish_policy_backup(self, arrays, w, policy, with_reward):
@@ -382,12 +382,15 @@ def build_stage_backend(
     operations = [(stage.operation, stage.depends_on_action) for stage in stages]
     if tiles is None:
         return StageBackend(
-            tuple(operation.compile(acts) for operation, acts in operations), n_actions
+            tuple(
+                operation.compile(depends_on_action) for operation, depends_on_action in operations
+            ),
+            n_actions,
         )
-    from tessella.mdp.stages.gpu_kernels import tiled_operation
+    from tessella.mdp.stages.gpu_kernels import build_tiled_operation
 
     return StageBackend(
-        tuple(tiled_operation(*one, tiles, for_any_block) for one in operations), n_actions
+        tuple(build_tiled_operation(*one, tiles, for_any_block) for one in operations), n_actions
     )
 
 
@@ -416,7 +419,7 @@ def _match_rank(action, w):
     return jnp.broadcast_to(action[(..., *(None,) * extra)], w.shape)
 
 
-def _expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
+def _compute_expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
     flat = w.ravel()
     total = np.zeros(operation.shape)
     for to, p in operation.outcomes(action):
@@ -424,7 +427,7 @@ def _expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.fl
     return total
 
 
-def stage_product(operations: Sequence[Operation], action: int, later=None):
+def multiply_stages(operations: Sequence[Operation], action: int, later=None):
     """Sparse matrix of some stages under an action, and of what comes later."""
     if not operations:
         assert later is not None
@@ -432,23 +435,25 @@ def stage_product(operations: Sequence[Operation], action: int, later=None):
     matrices = []
     reachable = None
     for operation in operations[:-1]:
-        matrix, reachable = _drop_empty_columns(_stage_matrix(operation, action, reachable))
+        matrix, reachable = _drop_empty_columns(_build_stage_matrix(operation, action, reachable))
         matrices.append(matrix)
-    last = _stage_matrix(operations[-1], action, reachable)
+    last = _build_stage_matrix(operations[-1], action, reachable)
     rows = last if later is None else last @ later
     for matrix in reversed(matrices):
         rows = matrix @ rows
     return rows
 
 
-def rows_of_states(operations: Sequence[Operation], action: int, states: NDArray[np.integer]):
+def compute_rows_of_states(
+    operations: Sequence[Operation], action: int, states: NDArray[np.integer]
+):
     """Sparse rows of some states under an action, one stage after the other."""
     import scipy.sparse as sp
 
     rows = sp.csr_array(sp.eye_array(len(states)))
     live = states
     for operation in operations:
-        matrix, live = _drop_empty_columns(_stage_matrix(operation, action, live))
+        matrix, live = _drop_empty_columns(_build_stage_matrix(operation, action, live))
         rows = sp.csr_array(rows @ matrix)
     return rows
 
@@ -465,7 +470,7 @@ def _drop_empty_columns(matrix):
     return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
 
 
-def _stage_matrix(operation: Operation, action: int, live: NDArray | None):
+def _build_stage_matrix(operation: Operation, action: int, live: NDArray | None):
     """Sparse matrix of one stage, from the ``live`` states before it (or all) to those after it."""
     import scipy.sparse as sp
 
