@@ -60,8 +60,8 @@ class EntropicRisk(ts.FiniteHorizon):
         # In costs a final value is a cost, and so is the opposite of a utility.
         utility = np.exp(final) if minimise else -np.exp(-final)
         # A factor is off by the rounding of its exponent, and by the error of its reward there.
-        given = parts.dynamics.rounding.as_saved
-        row_error = given.rows + 2 * self.risk_aversion * given.reward
+        given = parts.dynamics.rounding.in_file
+        row_error = given.row_error + 2 * self.risk_aversion * given.reward_error
         rounding = ModelRounding(
             row_error + 4 * EPS * (2 + float(exponent.max())),
             float((4 * EPS * (1 + np.abs(final)) * np.abs(utility)).max()),

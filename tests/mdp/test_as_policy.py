@@ -190,7 +190,7 @@ def more(lines, name):
     ("change", "reason"),
     [
         (lambda lines: lines[:-1], "each state once; stock=32, regime=24 is missing"),
-        (lambda lines: [*lines, lines[1]], "stock=0, regime=0 stands more than once"),
+        (lambda lines: [*lines, lines[1]], "stock=0, regime=0 occurs more than once"),
         (lambda lines: ["stock,order", *lines[1:]], "must have a column 'regime'"),
         (lambda lines: [lines[0], "0.5,0.0,8", *lines[2:]], "line 2 has stock=0.5"),
         (lambda lines: [lines[0], "0.0,0.0,9", *lines[2:]], "stock=0, regime=0 gets 9"),

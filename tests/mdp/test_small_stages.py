@@ -65,8 +65,8 @@ def test_the_table_is_that_of_the_stages(seed):
         np.testing.assert_array_equal(table.reward[:, a], dynamics.action_reward(a))
     plan = make_plan(mdp)
     assert plan.dynamics is table
-    assert table.rounding.as_given == dynamics.rounding.as_saved
-    assert table.rounding.as_given.rows >= dynamics.rounding.as_given.rows + EPS
+    assert table.rounding.in_memory == dynamics.rounding.in_file
+    assert table.rounding.in_memory.row_error >= dynamics.rounding.in_memory.row_error + EPS
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -146,7 +146,7 @@ def test_rows_of_what_is_reached_are_those_of_all_states_of_the_stages():
     assert isinstance(dynamics, staged.Staged)
     for action, rows in enumerate(dynamics.to_sparse()):
         expected = whole(dynamics, action)
-        unit = EPS * dynamics.rounding.terms  # of sums of products, none of them negative
+        unit = EPS * dynamics.rounding.backup_terms  # of sums of products, none of them negative
         np.testing.assert_allclose(rows.toarray(), expected, rtol=2 * unit, atol=0)
 
 
@@ -262,7 +262,7 @@ def test_periods_too_many_for_tables_make_none():
     plan = make_plan(mdp)
     assert plan.representation == "stages"
     assert plan.dynamics is mdp.dynamics
-    assert mdp.dynamics.rounding.terms > 0
+    assert mdp.dynamics.rounding.backup_terms > 0
     assert mdp.dynamics.adjoint_rounding_terms > 0
     assert not any("_rows" in period.__dict__ for period in mdp.dynamics.periods)
 

@@ -242,5 +242,7 @@ def _bound_reward(mdp: MDP) -> float:
         if mdp.feasible is not None:
             reward = reward[mdp.feasible[:, action]]
         largest = max(largest, float(reward.max(initial=0.0)))
-    rounding = EPS * mdp.dynamics.rounding.terms * mdp.dynamics.reward_scale
-    return next_up((largest + rounding + 2 * mdp.dynamics.rounding.as_saved.reward) * (1 + 4 * EPS))
+    rounding = EPS * mdp.dynamics.rounding.backup_terms * mdp.dynamics.reward_scale
+    return next_up(
+        (largest + rounding + 2 * mdp.dynamics.rounding.in_file.reward_error) * (1 + 4 * EPS)
+    )

@@ -141,8 +141,8 @@ def _describe_model(mdp: MDP) -> dict[str, Any]:
         "axes": [{"name": name, "values": values.tolist()} for name, values in axes],
         "action_name": mdp.action_name,
         "actions": [str(action) for action in mdp.actions],
-        "criterion": str(mdp.criterion).replace("reward", mdp.sense.unit),
-        "stated_in": mdp.sense.units,
+        "criterion": str(mdp.criterion).replace("reward", mdp.sense.reward),
+        "stated_in": mdp.sense.rewards,
         "noise": mdp.observation_noise,
     }
 
@@ -170,7 +170,7 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
     )
     is_average = after_model.solution.gain is not None
     comparison = {
-        "stated_in": mdp.sense.units,
+        "stated_in": mdp.sense.rewards,
         "unit": average_unit(mdp.clock)[1] if is_average else "from the start",
         "before": _describe_side(before_model.solution, old),
         "after": _describe_side(after_model.solution, new),

@@ -1,4 +1,4 @@
-"""What the actions of a model are: numbers, names, or combinations of named components.
+"""The actions of a model: numbers, names, or combinations of named components.
 
 ``actions={"fast": range(11), "slow": range(11)}`` means 121 actions, one for each combination, the
 last component varying fastest. A combination is a tuple of values that knows their names; arrays of

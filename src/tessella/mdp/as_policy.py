@@ -1,4 +1,4 @@
-"""Conversion to policies: anything that decides, as a policy of a model.
+"""Conversion to policies: tables, rules, functions, estimators, agents and files.
 
     a rule, a function, an estimator, an agent      stays a rule, evaluated at points (n, d)
     a table, by state or by component; a CSV file   becomes a table of action indices
@@ -168,7 +168,7 @@ def _order_components(answers: NDArray, names: tuple[str, ...]) -> NDArray:
 
 @dataclass(frozen=True, eq=False)
 class ExternalRule(ABC):
-    """A rule that others wrote: its answers, read as action indices."""
+    """A rule of another library or of the user; its answers are read as action indices."""
 
     source: Any
     grid: StateGrid

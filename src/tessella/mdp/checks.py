@@ -1,7 +1,7 @@
-"""Checks of input: what a model's functions and arrays must be.
+"""Checks of the results of a model's functions and of its arrays.
 
-A function may return any number where nothing reads it: for infeasible pairs (state, action), and
-for outcomes of probability 0. What is wrong there is replaced, what is wrong elsewhere refused.
+A function may return anything for infeasible pairs (state, action) and for outcomes of probability
+0. Invalid numbers there are replaced, those elsewhere are refused.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def raise_for_first(
 def drop_unused_entries(
     space: StateActionSpace, bad: NDArray[np.bool_], noise: NoiseTable | None = None
 ) -> NDArray[np.bool_]:
-    """``bad`` less the places that nothing reads; all are open meshes."""
+    """``bad`` without infeasible pairs and outcomes of probability 0; all are open meshes."""
     if not bad.any():
         return bad
     read = np.ones((1,) * space.rank, dtype=bool) if space.feasible is None else space.feasible
@@ -123,7 +123,7 @@ def drop_unused_entries(
 def as_number_mesh(
     space: StateActionSpace, result: Any, subject: str, noise: NoiseTable | None = None
 ) -> NDArray[np.float64]:
-    """An open mesh of numbers, whose places have names."""
+    """``result`` as an open mesh of numbers; messages name its places."""
 
     def describe(place: tuple, shape: tuple) -> str:
         return space.describe(place, shape, noise)

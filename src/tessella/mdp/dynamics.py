@@ -1,12 +1,12 @@
-"""What happens in one period, behind one small interface.
+"""The dynamics of one period: the interface of all representations of a model.
 
 For an array ``w`` over next states, and every state ``s`` and action ``a``,
 
     backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
 
-It comes in two halves: what no action touches is done once (``shared_backup``), the rest once per
-action (``action_backup``), so that a maximum over actions never stores states x actions. Solvers,
-evaluation and occupancies need no more; simulation, files and bounds use the rest of ``Dynamics``.
+It has two halves: the part that depends on no action is computed once (``shared_backup``), the rest
+once per action (``action_backup``), so that a maximum over actions never stores states x actions.
+Solvers, evaluation and occupancies use these; simulation, files and bounds use ``Dynamics``.
 
 A simulation draws the outcomes of many walkers at once, by inversion:
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError
 from tessella.mdp.state_action_space import StateActionSpace
 from tessella.numerics import array_namespace
-from tessella.rounding import Rounding, RowSumBounds
+from tessella.rounding import RoundingBounds, RowSumBounds
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -95,7 +95,7 @@ class Backend(ABC):
         return fold_actions(self, step, xp.zeros_like(w_S))
 
     def policy_adjoint(self, arrays: Any, policy: Any, template: Any) -> Callable[[Any], Any]:
-        """x -> P_pi' x for arrays like ``template``: where shares of walkers are a period later."""
+        """x -> P_pi' x for arrays like ``template``: a distribution, one period later."""
         import jax
 
         forward = jax.linear_transpose(
@@ -104,11 +104,11 @@ class Backend(ABC):
         return lambda x: forward(x)[0]
 
     def sweeps_are_cheap(self, arrays: Any) -> bool:
-        """Whether a pass over all actions takes hardly longer than the calls that it is made of."""
+        """Whether a pass over all actions costs little more than its function calls."""
         return False
 
     def all_action_values(self, arrays: Any, w_S: Any) -> Any:
-        """(A, grid) the whole pass for all actions at once; None where that would hold too much."""
+        """(A, grid) the whole pass for all actions; None where that takes too much memory."""
         return None
 
     def iterate_policy(
@@ -138,7 +138,7 @@ class Backend(ABC):
 class CompileOptions:
     """How JAX runs a model; an execution plan chooses it."""
 
-    tiles: TileSizes | None = None  # kernels of an accelerator cut the grid so; None: plain forms
+    tiles: TileSizes | None = None  # of the kernels of an accelerator; None for plain forms
     one_period_at_a_time: bool = False  # of a horizon, to save memory
 
 
@@ -200,7 +200,7 @@ class Dynamics(ABC):
         return 0
 
     def count_row_entries(self) -> int:
-        """Probabilities of the largest table of a period, which is made for this if not given."""
+        """Probabilities of the largest table of a period, which is built if necessary."""
         rows = self.as_rows()
         return 0 if rows is None else rows.count_row_entries()
 
@@ -218,12 +218,12 @@ class Dynamics(ABC):
 
     @property
     def is_interpolated(self) -> bool:
-        """Whether a coordinate may land between cut points, and goes to the neighbours."""
+        """Whether a coordinate may land between grid points, and goes to the neighbours."""
         return False
 
     @property
     @abstractmethod
-    def rounding(self) -> Rounding:
+    def rounding(self) -> RoundingBounds:
         """What rounding may do to its numbers and to a backup."""
 
     @property
@@ -234,7 +234,7 @@ class Dynamics(ABC):
     @property
     @abstractmethod
     def adjoint_rounding_terms(self) -> int:
-        """``rounding.terms`` of the adjoint, where all that reaches one state is added up."""
+        """``rounding.backup_terms`` of the adjoint, which adds up all flow into a state."""
 
     @property
     @abstractmethod
@@ -336,7 +336,7 @@ class Dynamics(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ModelParts:
-    """What a builder makes: all of a model but its discount and its name."""
+    """The result of a builder: all parts of a model but its criterion and its name."""
 
     space: StateActionSpace
     dynamics: Dynamics
@@ -346,7 +346,7 @@ class ModelParts:
 
 @dataclass(frozen=True)
 class SourceModel:
-    """The model that was saved, of whose tables a loaded model consists.
+    """The saved model whose tables a loaded model consists of.
 
     Its numbers are those of the tables up to the rounding that the file states, and bounds of
     either hold for it, so a loaded model has its fingerprint as long as the tables are unchanged.
@@ -385,6 +385,6 @@ def invert_cumulative(cumulative: NDArray, rng: np.random.Generator) -> NDArray[
 
 
 def gather_walker_entries(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
-    """Entries of ``array`` (A | 1, *broadcast, ...) at ``where`` walkers are and what they do."""
+    """Entries of ``array`` (A | 1, *broadcast, ...) at the walkers' actions and coordinates."""
     index = [w if n > 1 else 0 for w, n in zip(where, array.shape[1:], strict=False)]
     return array[(actions if len(array) > 1 else np.zeros_like(actions), *index)]

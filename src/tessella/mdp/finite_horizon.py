@@ -45,7 +45,7 @@ from tessella.mdp.state_action_space import (
     multiply_entry_counts,
 )
 from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
-from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
+from tessella.rounding import EPS, ModelRounding, RoundingBounds, RowSumBounds
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
 
@@ -58,13 +58,13 @@ class FiniteHorizonDynamics(Dynamics):
         space: with time as the first axis.
         periods: (T) dynamics of each period, one object where they are the same.
         final: (states of a period) what the end pays, as of the last period: discounted by one.
-        saved_rounding: ``rounding.as_saved``, as the file states it that this was read from.
+        file_rounding: ``rounding.in_file``, as the file states it that this was read from.
     """
 
     space: StateActionSpace
     periods: tuple[Dynamics, ...]
     final: NDArray[np.float64]
-    saved_rounding: ModelRounding | None = None
+    file_rounding: ModelRounding | None = None
 
     offers_rows = True
 
@@ -100,7 +100,7 @@ class FiniteHorizonDynamics(Dynamics):
         """Of one period."""
         return self.final.size
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """What enters the fingerprint of a model: every distinct period once."""
         index = {id(period): i for i, period in enumerate(self.distinct_periods)}
         return self.space, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
@@ -115,26 +115,26 @@ class FiniteHorizonDynamics(Dynamics):
         return any(period.is_interpolated for period in self.distinct_periods)
 
     @cached_property
-    def rounding(self) -> Rounding:  # type: ignore[override]
+    def rounding(self) -> RoundingBounds:  # type: ignore[override]
         each = [period.rounding for period in self.distinct_periods]
-        terms = max(rounding.terms for rounding in each)
-        return Rounding(
-            self._worst_rounding([rounding.as_given for rounding in each]),
-            self.saved_rounding or self._bound_saved_rounding(each, terms),
+        terms = max(rounding.backup_terms for rounding in each)
+        return RoundingBounds(
+            self._worst_rounding([rounding.in_memory for rounding in each]),
+            self.file_rounding or self._bound_saved_rounding(each, terms),
             terms,
         )
 
-    def _bound_saved_rounding(self, each: Sequence[Rounding], terms: int) -> ModelRounding:
+    def _bound_saved_rounding(self, each: Sequence[RoundingBounds], terms: int) -> ModelRounding:
         """What is final is paid in expectation, over a row that a file holds rounded."""
-        worst = self._worst_rounding([rounding.as_saved for rounding in each])
+        worst = self._worst_rounding([rounding.in_file for rounding in each])
         terms = max(terms, self.longest_row) + 2
-        return replace(worst, reward=worst.reward + EPS * terms * self._final_scale)
+        return replace(worst, reward_error=worst.reward_error + EPS * terms * self._final_scale)
 
     def _worst_rounding(self, each: Sequence[ModelRounding]) -> ModelRounding:
-        rows = max(rounding.rows for rounding in each)
+        rows = max(rounding.row_error for rounding in each)
         # Discounting what is final has rounded it once.
         final = (rows + EPS) * self._final_scale
-        return ModelRounding(rows, max(rounding.reward for rounding in each) + final)
+        return ModelRounding(rows, max(rounding.reward_error for rounding in each) + final)
 
     @property
     def _final_scale(self) -> float:

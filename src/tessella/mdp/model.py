@@ -69,14 +69,14 @@ class MDP:
         feasible: (S, A) mask, or None when every action is feasible everywhere.
         action_name: what an action is called: ``order``.
         name: what the model is called.
-        parameters: the numbers it was made from, kept with saved results.
+        parameters: the numbers it was built from, kept with saved results.
         start: (S,) distribution of the first state, or None when all states are as likely.
         observation_noise: standard deviation of observed coordinates, in grid steps, where a
             sample is drawn without another; it is no part of the model's numbers. One number, or
             one for each axis.
-        clock: how periods stand to time, for a model made from rates; else None.
-        minimise: whether it was given in costs. Rewards and values are those less a sign, whatever
-            is printed speaks of costs, and ``cost`` of a solution has them.
+        clock: the relation of periods to time, for a model built from rates; else None.
+        minimise: whether it was given in costs. Rewards and values are negated costs; what is
+            printed is in costs, and so is ``cost`` of a solution.
         source: the model of which these are the tables, where a file says so.
     """
 
@@ -333,7 +333,7 @@ class MDP:
         return self.feasible
 
     def policy(self, source: Any, name: str = "", labels: Labels | None = None) -> Policy:
-        """Whatever decides, as a feasible policy of this model: see ``tessella.as_policy``.
+        """Convert ``source`` to a feasible policy of this model: see ``tessella.as_policy``.
 
         A policy is taken as it is, with its own name unless another is given; one of another grid
         or of other actions is refused.
@@ -384,10 +384,10 @@ class MDP:
     def with_criterion(self, criterion: float | Criterion) -> MDP:
         """The same model with another criterion: a number is a discount."""
         if self.clock is not None:  # its rewards are those of its interest rate, or per period
-            raise ModelError("a model made from rates is made again for another interest rate")
+            raise ModelError("another interest rate needs a new model from rates")
         if self.criterion.rewrites_model:  # time is one of its axes, say
             kind = "finite horizon" if self.criterion.has_horizon else str(self.criterion)
-            raise ModelError(f"a model with a {kind} is made again for another criterion")
+            raise ModelError(f"a model with a {kind} must be built anew for another criterion")
         new_criterion = as_criterion(criterion)
         if not new_criterion.rewrites_model:
             return replace(self, criterion=new_criterion)
@@ -413,7 +413,9 @@ class MDP:
         """A hash of all that decides the model's numbers; see ``SourceModel`` for one of a file."""
         digest = hashlib.sha256()
         update_digest(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
-        update_digest(digest, self.criterion.identity(), self.feasible, self.start, self.dynamics)
+        update_digest(
+            digest, self.criterion.fingerprint_key(), self.feasible, self.start, self.dynamics
+        )
         own = digest.hexdigest()
         if self.source is not None and self.source.table_fingerprint == own:
             return self.source.fingerprint
@@ -468,7 +470,7 @@ class MDP:
 
 
 def _minimises_cost(parts: Sequence[Stage] | Sequence[Event]) -> bool:
-    """Whether something costs and nothing pays."""
+    """Whether costs are given and no rewards."""
     some = any(part.costs is not None for part in parts)
     return some and all(part.pays is None for part in parts)
 
@@ -522,7 +524,7 @@ def update_digest(digest, *values: Any) -> None:
         elif dataclasses.is_dataclass(value):
             name = type(value).__name__
             digest.update(getattr(value, "hashed_name", HASHED_NAMES.get(name, name)).encode())
-            update_digest(digest, *_identity(value))
+            update_digest(digest, *_fingerprint_parts(value))
         elif isinstance(value, Mapping):
             update_digest(digest, list(value), list(value.values()))
         elif isinstance(value, list | tuple):
@@ -533,9 +535,9 @@ def update_digest(digest, *values: Any) -> None:
         digest.update(b";")
 
 
-def _identity(value: Any) -> tuple:
-    """What a dataclass adds to the digest: its own ``identity``, or all its fields."""
-    own = getattr(value, "identity", None)
+def _fingerprint_parts(value: Any) -> tuple:
+    """What a dataclass adds to the digest: its own ``fingerprint_key``, or all its fields."""
+    own = getattr(value, "fingerprint_key", None)
     if own is not None:
         return own()
     return tuple(getattr(value, field.name) for field in dataclasses.fields(value))

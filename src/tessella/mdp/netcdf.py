@@ -69,7 +69,7 @@ from tessella.mdp.state_action_space import StateActionSpace, make_state_action_
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import ModelRounding
-from tessella.support.json_values import to_plain
+from tessella.support.json_values import json_default
 from tessella.support.sense import COSTS
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 FORMAT = "tessella model"
 VERSION = 2  # of the file format
 FILE_SUBJECT = "a saved model"
+OLD_COST_ATTRIBUTE = "told"  # of files before ``stated_in``
 MODEL_GROUP = "model"  # the group of a model in another file
 SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is written out
 TEXT_ATTRIBUTES = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
@@ -277,10 +278,10 @@ def _make_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     if isinstance(mdp.dynamics, FiniteHorizonDynamics):
         last = _build_last_period(mdp, mdp.dynamics)
         final = mdp.dynamics.final
-        roundings = [period.rounding.as_saved for period in mdp.dynamics.distinct_periods]
+        roundings = [period.rounding.in_file for period in mdp.dynamics.distinct_periods]
         worst = ModelRounding(
-            max(rounding.rows for rounding in roundings),
-            max(rounding.reward for rounding in roundings),
+            max(rounding.row_error for rounding in roundings),
+            max(rounding.reward_error for rounding in roundings),
         )
         attributes |= _rounding_attributes("period_", worst)
         variables |= table_to_arrays(last, END_GROUP) | {
@@ -340,7 +341,7 @@ def load(path: str | Path) -> tuple[dict[str, Any], str | None]:
         if attributes.get("format") != FORMAT or attributes.get("version") != VERSION:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {VERSION}", value=kind)
-        if "told" in attributes:  # it would be read as a model of rewards
+        if OLD_COST_ATTRIBUTE in attributes:  # it would be read as a model of rewards
             requirement = "a model stated in costs has the attribute 'stated_in'"
             raise FileError(requirement, value="this file is of an earlier version; save it again")
         arrays = read_variables(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
@@ -391,7 +392,7 @@ def _read_fields(
         "parameters": parameters,
         "start": parts.start,
         "observation_noise": json.loads(attributes.get("observation_noise", "0.0")),
-        "minimise": attributes.get("stated_in") == COSTS.units,
+        "minimise": attributes.get("stated_in") == COSTS.rewards,
         "source": source,
     }
     if "clock" in attributes:
@@ -427,14 +428,14 @@ def _read_components(
     mask, dynamics = _read_tables(attributes, arrays, space, criterion)
     max_error = REWARD_ERROR_LIMIT * max(1.0, float(np.abs(arrays["reward"]).max()))
     for prefix in _rounding_prefixes(criterion):
-        if _read_rounding(attributes, prefix).reward > max_error:
+        if _read_rounding(attributes, prefix).reward_error > max_error:
             requirement = f"{prefix}reward_error must be at most {max_error:g}, by the rewards"
             raise FileError(requirement, value=f"got {attributes[f'{prefix}reward_error']:g}")
-    given = dynamics.rounding.as_given
-    saved = dynamics.rounding.as_saved
-    if saved.rows < given.rows or saved.reward < given.reward:
+    given = dynamics.rounding.in_memory
+    saved = dynamics.rounding.in_file
+    if saved.row_error < given.row_error or saved.reward_error < given.reward_error:
         requirement = "row_error and reward_error must be no less than those of a period give"
-        raise FileError(requirement, value=f"got {saved.rows:g} and {saved.reward:g}")
+        raise FileError(requirement, value=f"got {saved.row_error:g} and {saved.reward_error:g}")
     return ModelParts(space, dynamics, mask, arrays.get("start"))
 
 
@@ -451,7 +452,7 @@ def _read_tables(
     if not isinstance(criterion, FiniteHorizon):
         return mask, reader.table(mask)
     dynamics = reader.periods(mask, criterion)
-    return mask, replace(dynamics, saved_rounding=_read_rounding(attributes, prefixes[0]))
+    return mask, replace(dynamics, file_rounding=_read_rounding(attributes, prefixes[0]))
 
 
 def _rounding_prefixes(criterion: Criterion) -> list[str]:
@@ -464,17 +465,22 @@ def _read_rounding(attributes: dict[str, Any], prefix: str) -> ModelRounding:
     rounding = ModelRounding(
         float(attributes[f"{prefix}row_error"]), float(attributes[f"{prefix}reward_error"])
     )
-    if not (0 <= rounding.rows < ROW_ERROR_LIMIT and 0 <= rounding.reward < np.inf):
+    if not (0 <= rounding.row_error < ROW_ERROR_LIMIT and 0 <= rounding.reward_error < np.inf):
         requirement = (
             f"{prefix}row_error must lie in [0, {ROW_ERROR_LIMIT:g}), "
             f"{prefix}reward_error be finite"
         )
-        raise FileError(requirement, value=f"got {rounding.rows:g} and {rounding.reward:g}")
+        raise FileError(
+            requirement, value=f"got {rounding.row_error:g} and {rounding.reward_error:g}"
+        )
     return rounding
 
 
 def _rounding_attributes(prefix: str, rounding: ModelRounding) -> dict[str, float]:
-    return {f"{prefix}row_error": rounding.rows, f"{prefix}reward_error": rounding.reward}
+    return {
+        f"{prefix}row_error": rounding.row_error,
+        f"{prefix}reward_error": rounding.reward_error,
+    }
 
 
 def as_tabular(space: StateActionSpace, dynamics: Dynamics, mask: NDArray[np.bool_]) -> Tabular:
@@ -488,7 +494,7 @@ def as_tabular(space: StateActionSpace, dynamics: Dynamics, mask: NDArray[np.boo
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
     pairs = Pairs(space, states, choices, rows)
     reward = dynamics.expected_reward()[mask]
-    table = build_tabular(pairs, reward, None, dynamics.rounding.as_saved).dynamics
+    table = build_tabular(pairs, reward, None, dynamics.rounding.in_file).dynamics
     assert isinstance(table, Tabular)
     return table
 
@@ -500,11 +506,11 @@ def _make_attributes(mdp: MDP) -> dict[str, Any]:
     noise = np.asarray(mdp.observation_noise, dtype=float)
     optional = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
     if not mdp.criterion.is_discounted:
-        optional["criterion"] = json.dumps(mdp.criterion.identity())
+        optional["criterion"] = json.dumps(mdp.criterion.fingerprint_key())
     if mdp.clock is not None:
         optional["clock"] = json.dumps(asdict(mdp.clock))
     if mdp.minimise:
-        optional["stated_in"] = mdp.sense.units
+        optional["stated_in"] = mdp.sense.rewards
     if mdp.grid.downward_axis:
         optional["downward_axis"] = mdp.grid.downward_axis
     return optional | {
@@ -514,11 +520,11 @@ def _make_attributes(mdp: MDP) -> dict[str, Any]:
         "axes": json.dumps(mdp.grid.axes),
         "action_name": mdp.action_name,
         "actions": json.dumps(actions_to_json(mdp.actions)),
-        "parameters": json.dumps(dict(mdp.parameters), default=to_plain),
+        "parameters": json.dumps(dict(mdp.parameters), default=json_default),
         "discount": mdp.discount,
         "kind": _describe_kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
-        **_rounding_attributes("", mdp.dynamics.rounding.as_saved),
+        **_rounding_attributes("", mdp.dynamics.rounding.in_file),
     }
 
 

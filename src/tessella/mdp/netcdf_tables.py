@@ -187,7 +187,7 @@ def _extract_period(
         row_of,
         all_periods.reward[states],
         outcomes,
-        all_periods.given_rounding,
+        all_periods.build_rounding,
     )
 
 

@@ -1,4 +1,4 @@
-"""A policy: something that decides.
+"""A policy: a function from states to actions.
 
     pi: points -> actions
 
@@ -6,7 +6,7 @@ A policy is a *rule* first: it is evaluated at points, in the axes' own values. 
 grid is computed on demand, a chunk of states at a time, so that a rule for a billion states holds
 no more than its own numbers. ``size`` says how much it stores, as it counts that itself:
 weights, entries of a table, observations, trees; of what others wrote, its file in numbers of eight
-bytes. Whatever a rule says is checked: it must be the index of an action.
+bytes. The result of a rule is checked: it must be the index of an action.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Policy:
     def _evaluate_rule(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
         """(n,) what the rule says, checked."""
         actions = np.asarray(
-            require_unmasked(self.rule(points), "what a rule says", error=PolicyError)
+            require_unmasked(self.rule(points), "the actions of a rule", error=PolicyError)
         )
         if actions.shape != (len(points),):
             requirement = f"a rule must name one action for each of {len(points):,} points"

@@ -61,7 +61,7 @@ class PolicyTable:
             places.append(at)
         states = np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
         times = np.bincount(states, minlength=mdp.n_states)
-        for bad, fault in ((times > 1, "stands more than once"), (times == 0, "is missing")):
+        for bad, fault in ((times > 1, "occurs more than once"), (times == 0, "is missing")):
             raise_for_first(
                 f"{self.file} must hold each state once",
                 bad,
@@ -87,8 +87,8 @@ class PolicyTable:
 def read_table(mdp: MDP, path: Path) -> NDArray:
     """(grid) the action of each state according to the table, rows in any order.
 
-    The action stands in the column named as the model names it ("order"), or "action"; components
-    in columns of their own names. Other columns are passed over; a name that stands twice, or a row
+    The action is in the column named as the model names it ("order"), or "action"; components
+    in columns of their own names. Other columns are ignored; a name that occurs twice, or a row
     with cells that have no column, is refused.
     """
     subject = "a policy table"
@@ -112,7 +112,7 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
 
 
 def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
-    """The columns of the action; every axis has a column as well, and no name stands twice."""
+    """The columns of the action; every axis has a column as well, and no name occurs twice."""
     for name in filter(None, header):
         if header.count(name) > 1:
             value = f"it has {name!r} {header.count(name)} times"

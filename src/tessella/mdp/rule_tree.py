@@ -63,7 +63,7 @@ class LabelSplit:
 
 @dataclass(frozen=True)
 class Exceptions:
-    """Some states by name, and what all others do."""
+    """Some states by name, and the rule of all others."""
 
     places: tuple[tuple[Any, ...], ...]  # values of all axes, in the grid's order
     actions: tuple[int, ...]  # one for each place
@@ -395,6 +395,6 @@ def find_short_number(low: float, high: float) -> float:
 def make_split(
     weights: tuple[tuple[str, float], ...], cuts: tuple[float, ...], branches: tuple[Node, ...]
 ) -> Node:
-    """A split, or the one thing that all its branches say."""
+    """A split, or its first branch where all branches are equal."""
     same = all(branch == branches[0] for branch in branches)
     return branches[0] if same else Split(weights, cuts, branches)

@@ -1,4 +1,4 @@
-"""Conversion to starts: where a process begins.
+"""Conversion to start distributions: where a process begins.
 
 None            the model's own start, or all states as likely
 an integer      that state
@@ -6,7 +6,7 @@ integers        a list of states, each entry as likely
 a mapping       coordinates by name: ``{"stock": 3}`` is every state with that stock, as likely;
                 with a finite horizon at time 0, unless it names another
 floats          the probabilities of all states, flat or in the grid's shape
-"stationary"    the long-run distribution under the policy in question: what will be seen
+"stationary"    the long-run distribution under the policy
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def start_distribution(
     policy: Policy | None = None,
     plan: HasBackendModel | None = None,
 ) -> NDArray[np.float64]:
-    """(S,) probabilities of the first state; ``policy`` is the one in question, if there is one.
+    """(S,) probabilities of the first state; a stationary start is that of ``policy``.
 
-    A long run is computed by the backend of ``plan``; without one, of the dynamics as given.
+    It is computed by the backend of ``plan``; without one, of the dynamics as given.
     """
     if start is None:
         return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
@@ -82,7 +82,7 @@ def _check_distribution(mdp: MDP, start: Start) -> NDArray[np.float64]:
         raise ArgumentError(
             "start probabilities must sum to 1", value=f"they sum to {format_value(total)}"
         )
-    # Rounding is left alone, so that a start comes back as it was given.
+    # Rounding is not corrected, so that a start is returned as it was given.
     return weights if abs(total - 1) <= 1e-14 else weights / total
 
 
@@ -109,7 +109,7 @@ def _compute_stationary_start(
     if start != STATIONARY:
         raise ArgumentError(START_REQUIREMENT, value=f"got the text {start!r}")
     if policy is None:
-        raise ArgumentError("a stationary start needs a policy, and there is none in question")
+        raise ArgumentError("a stationary start needs a policy, and none is given")
     from tessella.mdp.long_run import long_run_distribution  # loads JAX
 
     return long_run_distribution(mdp, policy, plan)

@@ -114,7 +114,7 @@ class StateActionSpace:
     feasible: NDArray[np.bool_] | None = None  # (A, *grid, 1); None where every pair is feasible
     time: int | None = None  # of the period that is built, with a finite horizon
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """What enters the fingerprint of a model; the time of a period is in its numbers."""
         return self.grid, self.actions, self.action_name, self.feasible
 

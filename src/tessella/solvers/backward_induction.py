@@ -129,7 +129,7 @@ def _not_reached(prepared: PreparedModel, t: int) -> PeriodResult:
     numbers = prepared.data.accuracy
     states = mdp.grid.shape[1:]
     most = np.asarray(
-        prepared.data.criterion.value_bound(numbers.reward_scale + numbers.reward_error)
+        prepared.data.criterion.bound_value(numbers.reward_scale + numbers.reward_error)
     )
     first = mdp.feasible_mask.reshape(*mdp.grid.shape, -1)[t].argmax(axis=-1).astype(np.int32)
     return PeriodResult(np.zeros(states), first, np.zeros(states), most, 2 * most)

@@ -64,7 +64,9 @@ class Operators:
 
     def for_shift(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return Operators(self.backend, self.data, self.criterion.gain(shift), self.evaluates_policy)
+        return Operators(
+            self.backend, self.data, self.criterion.reward_shift(shift), self.evaluates_policy
+        )
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
@@ -103,7 +105,7 @@ class Operators:
         """T^count v; what is discounted goes from sweep to sweep, with no pass of its own."""
         discount = self.criterion.discount
         w = discount * value
-        w = array_namespace(value).repeat(
+        w = array_namespace(value).iterate(
             count - 1, lambda w: discount * self._maximise_value(w), w
         )
         return self._maximise_value(w)
@@ -115,7 +117,7 @@ class Operators:
         def add_term(w):
             return first + self.backend.policy_backup(self.data.arrays, w, policy, False)
 
-        w = array_namespace(first).repeat(
+        w = array_namespace(first).iterate(
             count - 1, lambda w: discount * add_term(w), discount * first
         )
         next_sum = add_term(w)
@@ -219,7 +221,7 @@ class Operators:
 
     def policy_step(self, policy: Any, value: Any) -> Any:
         """The next point of plain sweeps of a policy."""
-        return self.criterion.step(value, self.policy_bellman(policy, value))
+        return self.criterion.next_iterate(value, self.policy_bellman(policy, value))
 
     def rounding(self, value: Any, shift: Any, backup: Any = None) -> Any:
         """eta: how far computed action values at ``value``, and at shift + value, may be off.
@@ -245,7 +247,7 @@ class Operators:
             accuracy.reward_error
             + accuracy.row_error * self.criterion.contraction_factor * max_value
         )
-        return sums + self.criterion.row_sum_error(shift, max_value) + model_error
+        return sums + self.criterion.bound_row_sum_error(shift, max_value) + model_error
 
 
 def max_abs(x: Any) -> Any:
@@ -260,13 +262,13 @@ def compute_rounding_floor(data: ModelData, floor):
     """
     n = data.accuracy
     criterion = data.criterion
-    value_bound = criterion.value_bound(n.reward_scale)
+    value_bound = criterion.bound_value(n.reward_scale)
     # All of it may be in the shift, and then the gain is as large as a reward.
     sums = n.relative_rounding * (
-        n.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
+        n.reward_scale + criterion.reward_shift(value_bound) + criterion.discount * value_bound
     )
     model_error = n.reward_error + n.row_error * criterion.contraction_factor * value_bound
-    eta = sums + model_error + criterion.row_sum_error(value_bound, value_bound)
+    eta = sums + model_error + criterion.bound_row_sum_error(value_bound, value_bound)
     return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
 
 

@@ -117,7 +117,7 @@ def evaluate_safeguarded(
 
     A loop of one round or two, so that the evaluation is compiled once.
     """
-    plain_step = operators.criterion.step(state.value, state.backup)
+    plain_step = operators.criterion.next_iterate(state.value, state.backup)
 
     def should_retry(carry):
         n_tries, _, new = carry

@@ -20,7 +20,7 @@ from tessella.mdp.policy import Policy, TableRule
 from tessella.numerics import with_host_arrays
 from tessella.rounding import round_up
 from tessella.solvers.result import History, Precision, Result, write_average
-from tessella.support.json_values import to_plain
+from tessella.support.json_values import json_default
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -280,7 +280,7 @@ class Solution(Result):
             "format": SOLUTION_FORMAT,
             "model": self.mdp.name,
             "fingerprint": self.mdp.fingerprint,
-            "parameters": json.dumps(dict(self.mdp.parameters), default=to_plain),
+            "parameters": json.dumps(dict(self.mdp.parameters), default=json_default),
             "discount": self.mdp.discount,
             "error_bound": self.error_bound,
             "value_error": self.value_error,

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.criterion import Criterion, X
+from tessella.criteria.criterion import Criterion, NumberOrArray
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number
 from tessella.grid import index_type
@@ -44,7 +44,7 @@ from tessella.mdp.state_action_space import (
 )
 from tessella.rounding import EPS, bound_expectation_error
 
-# What messages and simulations call the noise of a tick.
+# The name of the noise of a tick in messages and simulations, and its value without an event.
 EVENT = "event"
 NOTHING = "nothing"
 
@@ -76,7 +76,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Clock:
-    """How periods of a model stand to time.
+    """The relation of periods of a model to time.
 
     Attributes:
         rate: ticks per unit of time, the constant of uniformisation.
@@ -86,7 +86,7 @@ class Clock:
     rate: float
     interest: float = 0.0
 
-    def per_time(self, reward: X) -> X:
+    def per_time(self, reward: NumberOrArray) -> NumberOrArray:
         """A reward per period, such as an average, as a reward per unit of time."""
         return (self.rate + self.interest) * reward  # type: ignore[operator]
 
@@ -116,7 +116,7 @@ def uniformise(
     rates = [_read_rate(masked, event) for event in events]
     total = sum(rates[1:], start=rates[0])
     clock = Clock(_choose_clock_rate(masked, total, clock_rate), _read_interest_rate(interest))
-    # Infeasible pairs may say any rates; so many that they exceed the clock's count for none.
+    # Infeasible pairs may have any rates; those that exceed the clock's are set to 0.
     exceeds_clock = total > clock.rate
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
     dynamics = Staged(space, (_compile_tick(masked, events, rates, pays_rate, clock),))
@@ -163,8 +163,8 @@ def _make_discount(clock: Clock) -> Discounted:
     discount = clock.rate / (clock.rate + clock.interest)
     if discount == 1.0:
         raise ModelError(
-            "an interest rate must not vanish beside the clock",
-            value=f"{format_value(clock.interest)} beside {clock}",
+            "an interest rate must not be negligible against the rate of the clock",
+            value=f"{format_value(clock.interest)} against {clock}",
         )
     return Discounted(discount)
 

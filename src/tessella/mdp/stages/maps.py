@@ -58,7 +58,7 @@ from tessella.mdp.state_action_space import (
 class Decide(Stage):
     """The coordinate along ``axis`` becomes ``to(...)``, which must lie on the grid.
 
-    With ``between="interpolate"`` it may lie between cut points, see ``interpolation``; with
+    With ``between="interpolate"`` it may lie between grid points, see ``interpolation``; with
     ``edge="clip"`` what lies past the ends of the axis stops there.
     """
 
@@ -106,7 +106,7 @@ class AxisMap(Operation):
     def hashed_name(self) -> str:
         return "Gather"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         lengths = with_length(self.target.shape, self.axis + 1, self.shape[self.axis])
         return self.shape, self.axis, np.broadcast_to(self.target, lengths)
 
@@ -134,7 +134,7 @@ class AxisMap(Operation):
 class Jump(Stage):
     """One noise moves several coordinates at once: ``to(...)`` maps axis names to new values.
 
-    With ``between="interpolate"`` they may lie between cut points, see ``interpolation``; with
+    With ``between="interpolate"`` they may lie between grid points, see ``interpolation``; with
     ``edge="clip"`` what lies past the ends of an axis stops there.
     """
 
@@ -193,7 +193,7 @@ def _build_interpolation(
     subject: str,
     edge: str,
 ) -> RandomOperation:
-    """Landings between cut points, along one axis or on the corners of a cell."""
+    """Landings between grid points, along one axis or on the corners of a cell."""
 
     def find_cut_points(axis: int) -> Neighbours:
         text = space.grid.values[axis].dtype.kind == "U"

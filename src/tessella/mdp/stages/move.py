@@ -101,7 +101,7 @@ class AxisMatrix(RandomOperation):
     def hashed_name(self) -> str:
         return "Matrix"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         return self.shape, self.axis, self.matrix
 
     @property

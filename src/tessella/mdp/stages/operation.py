@@ -100,7 +100,7 @@ class Operation(ABC):
         """The name by which it enters the fingerprint of a model: saved files keep it."""
 
     @abstractmethod
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """The numbers that enter the fingerprint of a model."""
 
     def arrays(self) -> dict[str, NDArray]:
@@ -183,7 +183,7 @@ class Operation(ABC):
     def noise_positions(self, axis: int) -> NDArray:
         """(A | 1, K, *broadcast) where the values of the noise lead along an axis.
 
-        A value that lands between cut points leads to its neighbours: their mean.
+        A value that lands between grid points leads to its neighbours: their mean.
         """
         return self.positions(axis)
 
@@ -195,7 +195,7 @@ class Operation(ABC):
     def relative_rounding(self) -> float:
         """How far a stored probability may be off the one that was meant, as a share of it.
 
-        Above 0 where it lands between cut points, and goes to the neighbours.
+        Above 0 where it lands between grid points, and goes to the neighbours.
         """
         return 0.0
 
@@ -228,7 +228,7 @@ class RandomOperation(Operation):
 
     @property
     def targets_per_value(self) -> int:
-        """Outcomes, side by side, of one value of the noise: several land between cut points."""
+        """Outcomes, side by side, of one value of the noise: several land between grid points."""
         return 1
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
@@ -298,7 +298,7 @@ class Reshape(Operation):
             return "Stay"
         return "Forget" if self._dropped else "Open"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         return (self.shape,) if self.grid is None else (self.shape, self.grid)
 
     @property

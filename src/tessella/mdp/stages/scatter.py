@@ -55,7 +55,7 @@ class Scatter(RandomOperation):
 
     Compiled, ``sum_k p_k w[target_k(s)]``, along one axis or over whole states. With ``n_corners``,
     each value of the noise leads to so many neighbours side by side, with the weights of a landing
-    between cut points (``interpolation``).
+    between grid points (``interpolation``).
     """
 
     target: NDArray[np.integer]  # (A | 1, K, *broadcast)
@@ -81,7 +81,7 @@ class Scatter(RandomOperation):
             return "Blend"
         return "Corners" if self.n_corners else "Scatter"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         if self.is_along_axis:
             return self.shape, self.axis, self.target, self.probs, self.n_corners
         numbers = self.shape, self.target, self.probs
@@ -214,11 +214,11 @@ class JointMatrix(Scatter):
 
     accepts_broadcast_input = True
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """That of a scatter over whole states, unless these are too many."""
         if math.prod(self.shape) * math.prod(self.target.shape[:2]) > FINGERPRINT_MAX_TARGETS:
             return self.shape, self.axes, self.target, self.probs
-        return self.over_whole_states().identity()
+        return self.over_whole_states().fingerprint_key()
 
     def over_whole_states(self) -> Scatter:
         """The same with whole states as targets."""

@@ -54,7 +54,7 @@ class Shift(Stage):
     ``edge`` says what happens past the ends: ``clip`` stops there, ``reflect`` turns back,
     ``wrap`` goes on at the other end (weekdays, angles), ``error`` refuses a model that could get
     there. ``pays`` and ``costs`` may depend on the noise; they see the coordinate before the move.
-    With ``between="interpolate"`` it may move by any amount, along cut points of any spacing, and
+    With ``between="interpolate"`` it may move by any amount, along grid points of any spacing, and
     land between them: see ``interpolation``.
     """
 
@@ -239,7 +239,7 @@ class AxisShift(RandomOperation):
     def hashed_name(self) -> str:
         return "Slices"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         return self.shape, self.axis, self.pad_index, self.offsets, self.probs
 
     def arrays(self) -> dict[str, NDArray]:

@@ -51,7 +51,7 @@ from tessella.mdp.stages.stage import (
 from tessella.mdp.state_action_space import TIME, StateActionSpace, call_by_name
 from tessella.mdp.tabular.rows import find_unique_rows
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
+from tessella.rounding import EPS, ModelRounding, RoundingBounds, RowSumBounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,11 +184,11 @@ class Staged(Dynamics):
             sp.csr_array(rows),
             row_of,
             self.expected_reward(),
-            given_rounding=self.rounding.as_saved,
+            build_rounding=self.rounding.in_file,
         )
 
     @cached_property
-    def rounding(self) -> Rounding:  # type: ignore[override]
+    def rounding(self) -> RoundingBounds:  # type: ignore[override]
         # Two more for each stage: the products, and the reward that is added.
         terms = sum(operation.rounding_terms + 2 for operation in self._operations)
         rows = sum(operation.relative_rounding for operation in self._operations)
@@ -198,8 +198,8 @@ class Staged(Dynamics):
         reward = (reward + rows * self.reward_scale) * (1 + rows)
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
         sums = EPS / 2 * (terms + 2)
-        as_saved = ModelRounding(rows + sums, reward + sums * self.reward_scale)
-        return Rounding(ModelRounding(rows, reward), as_saved, terms)
+        in_file = ModelRounding(rows + sums, reward + sums * self.reward_scale)
+        return RoundingBounds(ModelRounding(rows, reward), in_file, terms)
 
     @cached_property
     def adjoint_rounding_terms(self) -> int:  # type: ignore[override]

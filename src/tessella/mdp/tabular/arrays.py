@@ -75,13 +75,13 @@ def from_arrays(
     if isinstance(given, list):
         outcomes = _make_outcomes(pairs, given)
         expected = outcomes.expected_reward[pairs.pair_indices]
-        paid = outcomes.rounding(factors=merged).reward + _bound_merging_error(reward)
+        paid = outcomes.rounding(factors=merged).reward_error + _bound_merging_error(reward)
     else:
         outcomes = None
         paid = 0.0
         expected = check_rewards(pairs, given[states, choices])
-    given_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
-    return build_tabular(pairs, expected, outcomes, given_rounding)
+    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
+    return build_tabular(pairs, expected, outcomes, build_rounding)
 
 
 def from_pairs(
@@ -122,8 +122,8 @@ def from_pairs(
     check_rows(pairs)
     check_rewards(pairs, expected)
     merged = _count_max_repeats([transition])
-    given_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0)
-    return build_tabular(pairs, expected, None, given_rounding)
+    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0)
+    return build_tabular(pairs, expected, None, build_rounding)
 
 
 def negate_costs(costs: Any) -> Any:

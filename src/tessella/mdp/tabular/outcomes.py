@@ -98,8 +98,8 @@ def from_step(
     pairs = Pairs(space, states, choices, rows)
     outcomes = Outcomes.from_list(pairs.pair_indices[pair], n * n_actions, state, p, reward)
     expected = outcomes.expected_reward[pairs.pair_indices]
-    given_rounding = outcomes.rounding(factors=max(len(noise_tables), 1))
-    return build_tabular(pairs, expected, outcomes, given_rounding)
+    build_rounding = outcomes.rounding(factors=max(len(noise_tables), 1))
+    return build_tabular(pairs, expected, outcomes, build_rounding)
 
 
 def _require_memory(space: StateActionSpace, outcomes: int) -> None:

@@ -1,4 +1,4 @@
-"""State-action pairs and their rows, the form that every table of transitions comes down to.
+"""State-action pairs and their rows, the common form of all tables of transitions.
 
 For each of L feasible pairs (s, a) there is one row ``P(. | s, a)`` over the S states. A pair that
 is not listed is infeasible. Any model is written out as such rows, in the layouts that
@@ -177,15 +177,15 @@ def build_tabular(
     pairs: Pairs,
     expected: NDArray[np.float64],
     outcomes: Outcomes | None = None,
-    given_rounding: ModelRounding = NO_ROUNDING,
+    build_rounding: ModelRounding = NO_ROUNDING,
 ) -> ModelParts:
-    """A model's parts from pairs that pay ``expected`` (L,), off by ``given_rounding``."""
+    """A model's parts from pairs that pay ``expected`` (L,), off by ``build_rounding``."""
     shape = (pairs.space.grid.size, len(pairs.space.actions))
     row_of = np.full(shape, -1, dtype=np.int64)
     row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))
     reward = np.zeros(shape)
     reward[pairs.states, pairs.choices] = expected
-    dynamics = Tabular.build(pairs.space, pairs.rows, row_of, reward, outcomes, given_rounding)
+    dynamics = Tabular.build(pairs.space, pairs.rows, row_of, reward, outcomes, build_rounding)
     return ModelParts(pairs.space, dynamics, row_of >= 0)
 
 

@@ -1,4 +1,4 @@
-"""Rows of probabilities: stored once each, drawn from, and multiplied, compiled or by NumPy.
+"""Rows of probabilities: each stored once, sampled, and multiplied, compiled or by NumPy.
 
 Compiled code cuts sparse rows into chunks of equal width, and multiplies rows that are nearly full
 as a dense matrix. Their number is rounded up, so that models of nearly one size share compiled
@@ -80,7 +80,7 @@ def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64
     first = first[order]
     index = rank[index]
     distinct = rows[first]
-    if not _rows_equal(rows, distinct, index):  # two rows met in one product: keep all
+    if not _rows_equal(rows, distinct, index):  # two different rows have one product: keep all
         return rows, identity
     return distinct, index
 

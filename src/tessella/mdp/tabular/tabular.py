@@ -43,7 +43,7 @@ from tessella.rounding import (
     EPS,
     NO_ROUNDING,
     ModelRounding,
-    Rounding,
+    RoundingBounds,
     RowSumBounds,
     bound_expectation_error,
     bound_row_sums,
@@ -124,7 +124,7 @@ class Tabular(Dynamics):
     row_of: NDArray[np.integer]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
-    given_rounding: ModelRounding = NO_ROUNDING  # what building it cost
+    build_rounding: ModelRounding = NO_ROUNDING  # what building it cost
 
     offers_rows = True
 
@@ -135,7 +135,7 @@ class Tabular(Dynamics):
         row_of: NDArray,
         reward: NDArray,
         outcomes: Outcomes | None = None,
-        given_rounding: ModelRounding = NO_ROUNDING,
+        build_rounding: ModelRounding = NO_ROUNDING,
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible.
 
@@ -151,14 +151,14 @@ class Tabular(Dynamics):
             distinct = distinct[order]
             index = place[index]
         shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
-        return Tabular(space, distinct, shared, reward, outcomes, given_rounding)
+        return Tabular(space, distinct, shared, reward, outcomes, build_rounding)
 
     def compute_row_sums(self) -> RowSumBounds:
         return bound_row_sums(self.rows)
 
     @property
-    def rounding(self) -> Rounding:
-        return Rounding(self.given_rounding, self.given_rounding, self.longest_row + 2)
+    def rounding(self) -> RoundingBounds:
+        return RoundingBounds(self.build_rounding, self.build_rounding, self.longest_row + 2)
 
     @cached_property
     def longest_row(self) -> int:  # type: ignore[override]
