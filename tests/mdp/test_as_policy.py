@@ -364,7 +364,7 @@ def test_a_rule_for_a_billion_states_is_played_and_estimated():
         reward_scale = 1.0
 
         def step(self, states, actions, rng):
-            return SimpleNamespace(states=states, rewards=1.0 * actions, ended=states < 0)
+            return SimpleNamespace(next_states=states, rewards=1.0 * actions, ended=states < 0)
 
     mdp = ts.MDP(stock, (0, 1), 0.5, Still())  # type: ignore[arg-type]
     policy = mdp.policy(lambda stock, transit: 1 * (stock + transit >= 0))

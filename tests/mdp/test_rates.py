@@ -266,9 +266,9 @@ def test_the_clock_is_shown_and_kept_in_files(tmp_path):
     )
     mdp.save(tmp_path / "queue.nc")
     assert ts.MDP.load(tmp_path / "queue.nc").clock == ts.Clock(5.0, 0.5)
-    with pytest.raises(ts.ModelError, match="made again for another interest rate"):
+    with pytest.raises(ts.ModelError, match="another interest rate needs a new model"):
         mdp.with_discount(0.5)
-    with pytest.raises(ts.ModelError, match="made again for another interest rate"):
+    with pytest.raises(ts.ModelError, match="another interest rate needs a new model"):
         mdp.with_criterion(ts.Average())
 
 

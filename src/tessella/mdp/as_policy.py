@@ -67,7 +67,7 @@ def as_policy(
     policy = own if isinstance(own, Policy) else _convert(mdp, source, labels, chunk_states)
     require_same_model(policy, mdp.grid, mdp.actions)
     if policy is not own:
-        next(policy.iter_chunks())  # refuses what is no action, before anybody relies on it
+        next(policy.iter_chunks())  # refuses invalid actions early
     mdp.check_feasible(policy)
     return policy
 

@@ -6,7 +6,7 @@ has been used, the next call waits for ever. Such a child is recognised by its p
 A compiled function belongs to one Python function, its static arguments and one set of shapes. It
 holds from fifty to a thousand memory maps, and a process may have 65,530. So all compiled functions
 are in one cache: above ``CACHE_MAX_FUNCTIONS`` functions or ``CACHE_MAX_MEMORY_MAPS`` maps, the
-least recently used is dropped. JAX holds it by weak references only, so its memory is freed at once.
+least recently used is dropped. JAX holds it by weak references, so its memory is freed at once.
 The traces that JAX caches of its own functions have no bound, and only clearing all caches frees
 them; that happens once in ``JAX_CACHE_RESET_COMPILATIONS`` compilations.
 """
@@ -116,7 +116,7 @@ def einsum_on_device(subscripts: str, *factors: np.ndarray) -> jax.Array:
 
 
 def to_backend(backend: Any, tree: Any) -> Any:
-    """NumPy arrays as those that ``backend`` works on: copies, which nobody else changes."""
+    """NumPy arrays as those that ``backend`` works on: private copies."""
     if backend.is_compiled:
         return to_device(tree)
     return jax.tree.map(np.array, tree)

@@ -177,13 +177,13 @@ class _EventDescription:
         """By which of axes, time and action the (A | 1, *broadcast, ...) numbers differ."""
         names = (self.action, *self.axes)
         first = numbers(self.stages[0])
-        found = set()
+        inputs = set()
         for own in map(numbers, self.stages):
-            found |= {
+            inputs |= {
                 name for array in own for k, name in enumerate(names) if _varies_along(array, k)
             }
-            found |= set() if _same_numbers(own, first) else {self.time}
-        return [name for name in (*self.axes, self.time, self.action) if name in found]
+            inputs |= set() if _same_numbers(own, first) else {self.time}
+        return [name for name in (*self.axes, self.time, self.action) if name in inputs]
 
 
 def _is_random_along(operation: Operation, axis: int) -> bool:
@@ -235,10 +235,10 @@ def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def model_bytes(dynamics: Dynamics) -> int:
+def count_model_bytes(dynamics: Dynamics) -> int:
     """Bytes of the arrays that tell what happens."""
     if isinstance(dynamics, FiniteHorizonDynamics):
-        return dynamics.final.nbytes + sum(map(model_bytes, dynamics.distinct_periods))
+        return dynamics.final.nbytes + sum(map(count_model_bytes, dynamics.distinct_periods))
     if isinstance(dynamics, Staged):
         arrays = [array for stage in dynamics.stages for array in stage.arrays().values()]
     elif isinstance(dynamics, Tabular):
@@ -249,10 +249,12 @@ def model_bytes(dynamics: Dynamics) -> int:
     return sum(array.nbytes for array in arrays)
 
 
-def largest_intermediate(dynamics: Dynamics) -> int:
+def count_largest_intermediate(dynamics: Dynamics) -> int:
     """Numbers of the largest array that a period goes through, scratch axes included."""
     if isinstance(dynamics, FiniteHorizonDynamics):
-        return len(dynamics.periods) * max(map(largest_intermediate, dynamics.distinct_periods))
+        return len(dynamics.periods) * max(
+            map(count_largest_intermediate, dynamics.distinct_periods)
+        )
     return (
         dynamics.largest_intermediate if isinstance(dynamics, Staged) else math.prod(dynamics.shape)
     )

@@ -247,7 +247,7 @@ class CompiledPeriodBackend(Backend):
     period_backend: Backend
     n_periods: int
     varies_with_time: tuple[bool, ...]
-    one_period_at_a_time: bool  # swept one period at a time
+    one_period_at_a_time: bool
 
     @property
     def n_actions(self) -> int:  # type: ignore[override]

@@ -52,8 +52,8 @@ def long_run_distribution(
 def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
     if not d.sum() > 0.5:
         raise ArgumentError("a process that ends has no long run; give another start")
-    found = np.maximum(d, 0.0)
-    return found / found.sum()
+    shares = np.maximum(d, 0.0)
+    return shares / shares.sum()
 
 
 @compile_per_shape("backend")

@@ -152,7 +152,7 @@ class MDP:
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
     ) -> MDP:
-        """A model in continuous time, made one of periods; see ``tessella.mdp.stages.events``.
+        """A model in continuous time, converted to periods; see ``tessella.mdp.stages.events``.
 
         Args:
             events: what happens at which rate: ``Event("arrival", 2.0, to=...)``.

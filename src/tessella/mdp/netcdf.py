@@ -448,10 +448,10 @@ def _read_tables(
     """The mask of feasible pairs and the dynamics that a file holds."""
     prefixes = _rounding_prefixes(criterion)
     reader = TableReader(space, arrays, _read_rounding(attributes, prefixes[-1]))
-    mask = reader.mask()
+    mask = reader.read_mask()
     if not isinstance(criterion, FiniteHorizon):
-        return mask, reader.table(mask)
-    dynamics = reader.periods(mask, criterion)
+        return mask, reader.read_table(mask)
+    dynamics = reader.read_periods(mask, criterion)
     return mask, replace(dynamics, file_rounding=_read_rounding(attributes, prefixes[0]))
 
 

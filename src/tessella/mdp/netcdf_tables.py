@@ -51,17 +51,19 @@ class TableReader:
     rounding: ModelRounding
     checked_tables: dict[bytes, Tabular] = field(default_factory=dict)  # by content
 
-    def mask(self) -> Mask:
-        entries = self._array("feasible", "i", self._pairs(self.space))
+    def read_mask(self) -> Mask:
+        entries = self._read_array("feasible", "i", self._pair_shape(self.space))
         if not np.isin(entries, (0, 1)).all():
             raise FileError("'feasible' must hold 0 and 1")
         return entries.astype(bool)
 
-    def table(self, mask: Mask) -> Tabular:
+    def read_table(self, mask: Mask) -> Tabular:
         """Of a model without a horizon."""
-        return self._check_once(self._table(self.space, "", mask, self._outcomes(self.space)), mask)
+        return self._check_once(
+            self._assemble_table(self.space, "", mask, self._read_outcomes(self.space)), mask
+        )
 
-    def periods(self, mask: Mask, horizon: FiniteHorizon) -> FiniteHorizonDynamics:
+    def read_periods(self, mask: Mask, horizon: FiniteHorizon) -> FiniteHorizonDynamics:
         """Of a model with a horizon; one object where periods are the same."""
         grid = self.space.grid
         if grid.axes[0] != TIME or not np.array_equal(grid.values[0], range(horizon.periods)):
@@ -73,36 +75,36 @@ class TableReader:
         period_space = make_state_action_space(
             StateGrid(axes), self.space.actions, self.space.action_name
         )
-        all_periods = self._table(self.space, "", mask, None)
-        outcomes = self._outcomes(period_space)
+        all_periods = self._assemble_table(self.space, "", mask, None)
+        outcomes = self._read_outcomes(period_space)
         n = period_space.grid.size
         periods = []
         for time in range(horizon.periods - 1):
             period_mask = mask[time * n : (time + 1) * n]
             period = _extract_period(all_periods, period_space, period_mask, time, outcomes)
             periods.append(self._check_once(period, period_mask))
-        last = self._table(period_space, END_GROUP, mask[-n:], outcomes)
+        last = self._assemble_table(period_space, END_GROUP, mask[-n:], outcomes)
         periods.append(self._check_once(last, mask[-n:]))
         if outcomes is not None and len(self.checked_tables) > 1:
             raise FileError("a model with outcomes must have periods that are all alike")
-        final = self._array(f"{END_GROUP}final", "f", (n,))
+        final = self._read_array(f"{END_GROUP}final", "f", (n,))
         _check_end(all_periods, last, mask[-n:], final)
         return FiniteHorizonDynamics(
             self.space, tuple(periods), final.reshape(period_space.grid.shape)
         )
 
-    def _table(
+    def _assemble_table(
         self, space: StateActionSpace, group: str, mask: Mask, outcomes: Outcomes | None
     ) -> Tabular:
         """Arrays that fit one another, of which nothing else is known."""
-        pairs = self._pairs(space)
+        pairs = self._pair_shape(space)
         n = space.grid.size
-        starts = self._starts(f"{group}indptr")
+        starts = self._read_starts(f"{group}indptr")
         length = (int(starts[-1]),)
-        columns = self._array(f"{group}indices", "i", length)
-        data = self._array(f"{group}data", "f", length)
-        row_of = self._array(f"{group}row_of", "i", pairs)
-        reward = self._array(f"{group}reward", "f", pairs)
+        columns = self._read_array(f"{group}indices", "i", length)
+        data = self._read_array(f"{group}data", "f", length)
+        row_of = self._read_array(f"{group}row_of", "i", pairs)
+        reward = self._read_array(f"{group}reward", "f", pairs)
         _refuse_outside(columns, n, f"{group}indices")
         _refuse_outside(row_of, len(starts) - 1, f"{group}row_of")
         rows = sp.csr_array((data, columns, starts), shape=(len(starts) - 1, n))
@@ -112,16 +114,16 @@ class TableReader:
             raise FileError("an infeasible action must have row 0 and reward 0")
         return Tabular(space, rows, row_of, reward, outcomes, self.rounding)
 
-    def _outcomes(self, space: StateActionSpace) -> Outcomes | None:
+    def _read_outcomes(self, space: StateActionSpace) -> Outcomes | None:
         if "outcomes/start" not in self.arrays:
             return None
-        n, n_actions = self._pairs(space)
-        start = self._starts("outcomes/start")
+        n, n_actions = self._pair_shape(space)
+        start = self._read_starts("outcomes/start")
         if len(start) != n * n_actions + 1:
             raise FileError(f"'outcomes/start' must have {n * n_actions + 1:,} entries")
         kinds = {"state": "i", "probability": "f", "reward": "f", "ended": "i"}
         length = (int(start[-1]),)
-        parts = {name: self._array(f"outcomes/{name}", k, length) for name, k in kinds.items()}
+        parts = {name: self._read_array(f"outcomes/{name}", k, length) for name, k in kinds.items()}
         _refuse_outside(parts["state"], n, "outcomes/state")
         _refuse_outside(parts["ended"], 2, "outcomes/ended")
         if not np.isfinite(parts["reward"]).all():
@@ -136,7 +138,7 @@ class TableReader:
             self.checked_tables[key] = table
         return self.checked_tables[key]
 
-    def _array(self, name: str, kind: str, shape: tuple[int, ...]) -> NDArray:
+    def _read_array(self, name: str, kind: str, shape: tuple[int, ...]) -> NDArray:
         if name not in self.arrays:
             raise FileError(f"the array {name!r} is needed", value="it is missing")
         array = self.arrays[name]
@@ -146,16 +148,16 @@ class TableReader:
             raise FileError(f"{name!r} must hold {subject} of shape {shape}", value=value)
         return array
 
-    def _starts(self, name: str) -> NDArray:
+    def _read_starts(self, name: str) -> NDArray:
         """Where rows begin, and where the last one ends."""
         length = len(self.arrays[name]) if name in self.arrays else 0
-        starts = self._array(name, "i", (length,))
+        starts = self._read_array(name, "i", (length,))
         if length < 2 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
             raise FileError(f"{name!r} must ascend from 0")
         return starts
 
     @staticmethod
-    def _pairs(space: StateActionSpace) -> tuple[int, int]:
+    def _pair_shape(space: StateActionSpace) -> tuple[int, int]:
         return space.grid.size, len(space.actions)
 
 

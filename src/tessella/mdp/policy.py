@@ -214,9 +214,9 @@ class Policy:
 
     @staticmethod
     def load(path: str | Path) -> Policy:
-        """A policy that ``save`` wrote: its table, under the name and size of what made it.
+        """A policy that ``save`` wrote: its table, with the name and size of the original.
 
-        Of a rule that ``compress`` made, its tree; ``Rule.load`` reads all that is known of it.
+        Of a rule of ``compress``, its tree; ``Rule.load`` reads the whole rule.
         """
         content = read_json(path, FILE_SUBJECT)
         with read_errors(path, FILE_SUBJECT):

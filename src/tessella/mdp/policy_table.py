@@ -34,7 +34,7 @@ class PolicyTable:
     columns: dict[str, list[str]]
     lines: list[int]
 
-    def column(self, name: str, known: NDArray) -> NDArray:
+    def read_column(self, name: str, known: NDArray) -> NDArray:
         """(rows,) numbers, or text where the ``known`` values are."""
         if known.dtype.kind == "U":
             labels = set(known.tolist())
@@ -47,11 +47,11 @@ class PolicyTable:
         )
         return np.array(text, dtype=float)
 
-    def states(self, mdp: MDP) -> NDArray[np.int64]:
+    def read_states(self, mdp: MDP) -> NDArray[np.int64]:
         """(rows,) flat state index of each row; every state has one row."""
         places = []
         for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
-            given = self.column(name, values)
+            given = self.read_column(name, values)
             at = mdp.grid.locate(axis, given)
             self.refuse_rows(
                 f"{self.file} must hold states of the grid",
@@ -100,12 +100,14 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
         rows = [(reader.line_num, cells) for cells in reader if cells]
     action_columns = _find_columns(mdp, path.name, header)
     table = _make_table(path.name, header, rows)
-    states = table.states(mdp)
+    states = table.read_states(mdp)
     if component_names(mdp.actions):
         known = actions_to_array(mdp.actions)
-        answers = as_records({name: table.column(name, known[name]) for name in action_columns})
+        answers = as_records(
+            {name: table.read_column(name, known[name]) for name in action_columns}
+        )
     else:
-        answers = table.column(action_columns[0], np.asarray(mdp.actions))
+        answers = table.read_column(action_columns[0], np.asarray(mdp.actions))
     by_state = np.empty(mdp.n_states, dtype=answers.dtype)
     by_state[states] = answers
     return by_state.reshape(mdp.grid.shape)

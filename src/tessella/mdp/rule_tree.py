@@ -132,9 +132,9 @@ class RuleTree:
             order = np.argsort(named)
             states = self.grid.nearest(points[rows])
             at = order[np.minimum(np.searchsorted(named[order], states), len(named) - 1)]
-            found = named[at] == states
-            actions[rows[found]] = np.asarray(node.actions)[at[found]]
-            return np.where(found, -1, 0)
+            is_named = named[at] == states
+            actions[rows[is_named]] = np.asarray(node.actions)[at[is_named]]
+            return np.where(is_named, -1, 0)
         if isinstance(node, Lookup):
             at = np.searchsorted(
                 node.starts, self._lookup_positions(node.axes, points[rows]), side="right"

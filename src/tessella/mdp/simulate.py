@@ -1,4 +1,4 @@
-"""Playing a model forward: n independent paths under a policy, from a seeded generator."""
+"""Simulation: n independent paths under a policy, from a seeded generator."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Paths:
 def simulate(
     mdp: MDP, policy: Any, periods: int, rng: Rng, *, paths: int = 1, start: Start = None
 ) -> Paths:
-    """Play ``policy`` for ``periods``, on ``paths`` independent paths.
+    """Simulate ``paths`` independent paths of ``policy`` for ``periods``.
 
     Args:
-        policy: whatever decides: see ``tessella.as_policy``.
+        policy: anything that ``tessella.as_policy`` converts.
         rng: a generator or an integer seed.
         start: any start (see ``tessella.mdp.start``); a list of state indices is one for each path.
     """
@@ -69,18 +69,18 @@ def simulate(
     actions = np.full((paths, periods), -1, dtype=np.int64)
     rewards = np.zeros((paths, periods))
     states[:, 0] = _start_states(mdp, start, policy_used, paths, rng)
-    alive = np.ones(paths, dtype=bool)
+    is_active = np.ones(paths, dtype=bool)
     for t in range(periods):
-        on = np.flatnonzero(alive)
-        if not on.size:
+        active = np.flatnonzero(is_active)
+        if not active.size:
             states[:, t + 1 :] = states[:, t : t + 1]
             break
         states[:, t + 1] = states[:, t]
-        actions[on, t] = policy_used.at(states[on, t])
-        steps = mdp.dynamics.step(states[on, t], actions[on, t], rng)
-        states[on, t + 1] = steps.next_states
-        rewards[on, t] = steps.rewards
-        alive[on] = ~steps.ended
+        actions[active, t] = policy_used.at(states[active, t])
+        steps = mdp.dynamics.step(states[active, t], actions[active, t], rng)
+        states[active, t + 1] = steps.next_states
+        rewards[active, t] = steps.rewards
+        is_active[active] = ~steps.ended
     return Paths(mdp, states, actions, rewards)
 
 

@@ -30,7 +30,7 @@ from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, PolicyError, require_type
 from tessella.mdp.actions import component_names
-from tessella.mdp.as_policy import Function, as_policy
+from tessella.mdp.as_policy import FunctionRule, as_policy
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.evaluator import PolicyEvaluator
@@ -127,7 +127,7 @@ def _list_settings(ranges: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(ranges, values, strict=True)) for values in itertools.product(*lists)]
 
 
-class Form(Function):
+class Form(FunctionRule):
     """A form with values of its parameters, as a function of axes."""
 
     kind = "a form"

@@ -144,7 +144,7 @@ def _solve_period(
     (discount * value, what is found of this one).
     """
     period_data = data._replace(arrays=backend.period_arrays(data.arrays, t), feasible=feasible)
-    operators = Operators(backend.period, period_data)
+    operators = Operators(backend.period_backend, period_data)
     q_of = operators.q_of_discounted(w)
     if backend.n_actions * w.size <= PERIOD_MAX_ACTION_VALUES:
         xp = array_namespace(w)
@@ -173,7 +173,9 @@ def _evaluate_policy(backend: AnyPeriodBackend, data: ModelData, policy):
 
     def back_up_period(w, item):
         t, actions = item
-        value = backend.period.policy_backup(backend.period_arrays(arrays, t), w, actions, True)
+        value = backend.period_backend.policy_backup(
+            backend.period_arrays(arrays, t), w, actions, True
+        )
         return discount * value, value
 
     return array_namespace(policy).scan_backward(back_up_period, backend.final(arrays), policy)

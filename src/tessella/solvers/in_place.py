@@ -30,7 +30,7 @@ from tessella.mdp.compilation import compile_per_shape, in_caller_precision, in_
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import with_length
 from tessella.mdp.stages.partition import Block, Partition, partition_by_size
-from tessella.mdp.stages.stage import expectation_subscripts
+from tessella.mdp.stages.stage import einsum_subscripts
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import PartitionedModel
@@ -191,7 +191,7 @@ def _sum_expected_rewards(data: ModelData) -> ModelData:
         if not isinstance(reward, tuple):
             return stage
         shape = np.broadcast_shapes(*(factor.shape[:-1] for factor in reward))
-        return stage | {"reward": jnp.einsum(*expectation_subscripts(*reward)).reshape(shape)}
+        return stage | {"reward": jnp.einsum(*einsum_subscripts(*reward)).reshape(shape)}
 
     return data._replace(arrays=[sum_reward(stage) for stage in data.arrays])
 

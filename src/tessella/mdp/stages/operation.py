@@ -355,7 +355,7 @@ class Reshape(Operation):
 
 @dataclass(frozen=True)
 class CompiledOperation:
-    """An operation without its numbers: what compiled code is made for; they come in as arrays."""
+    """An operation without its numbers, which compiled code gets as arrays."""
 
     operation_type: type[Operation]
     static_args: Hashable

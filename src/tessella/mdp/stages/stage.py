@@ -169,7 +169,7 @@ class Stage(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CompiledStage:
-    """A stage made of numbers: what happens to the state, and what it pays."""
+    """A stage as arrays: its operation on the state and its reward."""
 
     operation: Operation
     reward: Reward | None  # (A | 1, *broadcast) expected over the stage's noise

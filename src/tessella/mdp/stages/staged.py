@@ -297,12 +297,14 @@ class Staged(Dynamics):
             now = states
             states, k = stage.operation.sample(now, actions, rng)
             if stage.pays is not None:
-                paid = paid + self._payment(stage, grid.coordinates(now), actions, k)
+                paid = paid + self._compute_payment(stage, grid.coordinates(now), actions, k)
             if isinstance(stage.operation, Reshape):
                 grid = stage.operation.grid or grid
         return StepResult(states, paid, np.zeros(len(states), dtype=bool))
 
-    def _payment(self, stage: CompiledStage, names: dict, actions, k) -> NDArray[np.float64]:
+    def _compute_payment(
+        self, stage: CompiledStage, names: dict, actions, k
+    ) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
         names |= {n: values[actions] for n, values in self.space.action_values.items()}
         if self.space.time is not None:
@@ -335,7 +337,7 @@ class StageBackend(Backend):
         """Operations from here to the end depend on no action."""
         return _count_to_last([operation.depends_on_action for operation in self.operations])
 
-    def _backward(self, arrays, w, action, with_reward, indices):
+    def _run_backward(self, arrays, w, action, with_reward, indices):
         """Through some operations; in between w is an open mesh where that is enough."""
         import jax.numpy as jnp
 
@@ -353,12 +355,12 @@ class StageBackend(Backend):
         return jnp.broadcast_to(w, shape)
 
     def shared_backup(self, arrays, w_S, with_reward):
-        return self._backward(
+        return self._run_backward(
             arrays, w_S, 0, with_reward, range(self.first_shared, len(self.operations))
         )
 
     def action_backup(self, arrays, w, action, with_reward):
-        return self._backward(arrays, w, action, with_reward, range(self.first_shared))
+        return self._run_backward(arrays, w, action, with_reward, range(self.first_shared))
 
     def supports_policy_arrays(self, arrays) -> bool:
         # A policy speaks of the state at the start, which the first move leaves behind.

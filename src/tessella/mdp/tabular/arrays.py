@@ -351,8 +351,8 @@ def _take_entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray)
     stored = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
     wanted = row * n + column
     at = np.searchsorted(stored, wanted)
-    found = np.append(stored, -1)[at] == wanted
-    return np.where(found, np.append(matrix.data, 0.0)[at], 0.0)
+    is_stored = np.append(stored, -1)[at] == wanted
+    return np.where(is_stored, np.append(matrix.data, 0.0)[at], 0.0)
 
 
 def _read_indices(array: ArrayLike, subject: str) -> NDArray:
