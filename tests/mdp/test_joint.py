@@ -53,7 +53,7 @@ def _law(weight, count: int) -> np.ndarray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-@pytest.fixture(space="module")
+@pytest.fixture(scope="module")
 def pair():
     """The same model, once with jumps over whole states."""
     before = maps.build_joint_matrix
