@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 import tessella as ts
-from tessella.mdp.dynamics import ModelComponents
-from tessella.mdp.tabular.pairs import build_tabular, pairs_of
+from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.tabular.pairs import build_tabular, pairs_from_outcomes
 from tessella.mdp.tabular.tabular import Outcomes
 from tessella.rounding import EPS, ModelRounding
 
@@ -45,23 +45,23 @@ class EntropicRisk(ts.FiniteHorizon):
     def __str__(self) -> str:
         return f"entropic risk {self.risk_aversion:g} over {self.periods} periods"
 
-    def transform(
-        self, parts: ModelComponents, minimise: bool
-    ) -> tuple[ModelComponents, EntropicRisk]:
-        if "time" in parts.context.grid.axes or callable(self.final):
+    def transform(self, parts: ModelParts, minimise: bool) -> tuple[ModelParts, EntropicRisk]:
+        if "time" in parts.space.grid.axes or callable(self.final):
             raise ts.ModelError("entropic risk needs equal periods and a final value in numbers")
         reward = parts.dynamics.expected_reward()  # (S, A)
         feasible = np.ones(reward.shape, bool) if parts.feasible is None else parts.feasible
         smallest = float(reward[feasible].min())
         exponent = np.where(feasible, self.risk_aversion * (reward - smallest), 0.0)
         outcomes = _shorten_rows(parts.dynamics.to_sparse(), np.exp(-exponent), feasible)
-        pairs = pairs_of(parts.context, outcomes, np.where(outcomes.ended, 0, outcomes.probability))
+        pairs = pairs_from_outcomes(
+            parts.space, outcomes, np.where(outcomes.ended, 0, outcomes.probability)
+        )
         final = self.risk_aversion * np.asarray(self.final, dtype=float)
         # In costs a final value is a cost, and so is the opposite of a utility.
         utility = np.exp(final) if minimise else -np.exp(-final)
         # A factor is off by the rounding of its exponent, and by the error of its reward there.
-        given = parts.dynamics.rounding.as_saved
-        row_error = given.rows + 2 * self.risk_aversion * given.reward
+        given = parts.dynamics.rounding.in_file
+        row_error = given.row_error + 2 * self.risk_aversion * given.reward_error
         rounding = ModelRounding(
             row_error + 4 * EPS * (2 + float(exponent.max())),
             float((4 * EPS * (1 + np.abs(final)) * np.abs(utility)).max()),

@@ -45,7 +45,7 @@ def test_a_walk_on_such_a_grid_stays_where_it_is(held):
     fall = ts.Decide("y", to=lambda y, a: np.maximum(y - a, 0))
     mdp = ts.MDP.staged(GRID, (0, 1), 0.9, [fall, shift], action_name="a")
     states, actions = np.repeat(FAR, 50), np.tile([0, 1], 100)
-    reached = mdp.dynamics.step(states, actions, np.random.default_rng(0)).states
+    reached = mdp.dynamics.step(states, actions, np.random.default_rng(0)).next_states
     x, y = np.divmod(states, SIDE)
     np.testing.assert_array_equal(reached % SIDE, np.maximum(y - actions, 0))
     fallen = x - reached // SIDE

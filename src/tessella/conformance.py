@@ -131,9 +131,9 @@ def _check_backend(
     arrays = backend_model.arrays
     w = rng.normal(size=dynamics.shape)
     largest = np.abs(w).max()
-    rounding = EPS * (dynamics.rounding.terms + 8) * (dynamics.reward_scale + largest)
-    saved = dynamics.rounding.as_saved
-    tolerance = rounding + saved.reward + saved.rows * largest
+    rounding = EPS * (dynamics.rounding.backup_terms + 8) * (dynamics.reward_scale + largest)
+    saved = dynamics.rounding.in_file
+    tolerance = rounding + saved.reward_error + saved.row_error * largest
     expected = reward + np.einsum("ast,t->sa", rows, w.ravel())
     w_S = to_backend(backend, w)
     shared = backend.shared_backup(arrays, w_S, True)
@@ -151,7 +151,7 @@ def _check_backend(
     _assert_near(expectation, (expected - reward)[chosen], 2 * tolerance, subject)
     flow = backend.policy_adjoint(arrays, policy, w_S)(w_S)
     expected_flow = np.einsum("st,s->t", rows[chosen[::-1]], w.ravel())
-    relative_tolerance = EPS * (dynamics.adjoint_rounding_terms + 8) + saved.rows
+    relative_tolerance = EPS * (dynamics.adjoint_rounding_terms + 8) + saved.row_error
     tolerance = relative_tolerance * float(np.abs(w).sum())
     _assert_near(flow, expected_flow, tolerance, "what the backend moves forward under a policy")
 
@@ -173,9 +173,9 @@ def _check_samples(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
         outcomes = dynamics.step(states, actions, rng)
         row = rows[action, state]
         location = f"samples from state {state} under action {action}"
-        reached = outcomes.states[~outcomes.ended]
+        reached = outcomes.next_states[~outcomes.ended]
         assert (row[reached] > 0).all(), f"{location} reach states that have probability 0"
-        features_seen = np.where(outcomes.ended, 0.0, feature[outcomes.states])
+        features_seen = np.where(outcomes.ended, 0.0, feature[outcomes.next_states])
         _assert_mean(features_seen, float(row @ feature), f"{location}, next states")
         _assert_mean(outcomes.rewards, float(reward[state, action]), f"{location}, rewards")
 

@@ -98,7 +98,7 @@ class StateGrid:
         """Axes in the order of pictures: the first runs to the right, the second up or down."""
         return sorted(axes, key=lambda name: name == self.downward_axis)
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """What enters the fingerprint of a model."""
         return self.axes, self.values
 

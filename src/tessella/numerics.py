@@ -1,12 +1,11 @@
-"""Arrays of NumPy, which computes at once, and of JAX, which compiles first.
+"""One interface to NumPy, which computes at once, and to JAX, which compiles first.
 
-A loop of the solvers is written once. It asks ``array_namespace(x)`` for the functions that go with
-the arrays it was given: those of an array library (``where``, ``maximum``, ...), and what the two
-ways have in common beyond them: loops, branches, a linear solver. Tables on a processor, and the
-small staged models that are converted to tables, go through NumPy and SciPy, whose sparse products
-are quicker than anything compiled for them, and need no compiling; everything else is compiled.
+A loop of the solvers is written once. ``array_namespace(x)`` gives it the functions for its arrays:
+those of the array library (``where``, ``maximum``, ...), and loops, branches and a linear solver.
+Tables on a CPU, and small staged models that are converted to tables, use NumPy and SciPy, whose
+sparse products are faster than compiled ones; everything else is compiled by JAX.
 
-Results may stay on a device: ``with_host_arrays`` reads them as read-only arrays of NumPy.
+Results may stay on a device: ``with_host_arrays`` reads them as read-only NumPy arrays.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from numpy.typing import NDArray
 Record = TypeVar("Record")
 
 
-class Numerics(ABC):
-    """Functions of one kind of arrays; those not named here are the array library's own."""
+class ArrayNamespace(ABC):
+    """Functions for the arrays of one library; those not defined here are the library's own."""
 
     library: Any
 
@@ -38,7 +37,7 @@ class Numerics(ABC):
         """``carry = body(carry)`` while ``condition(carry)``."""
 
     @abstractmethod
-    def repeat(self, count: Any, body: Callable, carry: Any) -> Any:
+    def iterate(self, count: Any, body: Callable, carry: Any) -> Any:
         """``carry = body(carry)``, ``count`` times."""
 
     @abstractmethod
@@ -47,7 +46,7 @@ class Numerics(ABC):
 
     @abstractmethod
     def map_items(self, function: Callable, items: Any) -> Any:
-        """What ``function`` makes of each item, one after the other, stacked."""
+        """The results of ``function`` for each item, one after the other, stacked."""
 
     @abstractmethod
     def fold(self, count: int, step: Callable, carry: Any) -> Any:
@@ -71,10 +70,10 @@ class Numerics(ABC):
         maxiter: int,
         preconditioner: Callable | None = None,
     ) -> Any:
-        """About the solution of ``system(x) = rhs``; ``preconditioner`` is roughly its inverse."""
+        """An approximate solution of ``system(x) = rhs``; ``preconditioner`` is a rough inverse."""
 
 
-class NumpyNumerics(Numerics):
+class NumpyNamespace(ArrayNamespace):
     """NumPy and SciPy."""
 
     library = np
@@ -84,7 +83,7 @@ class NumpyNumerics(Numerics):
             carry = body(carry)
         return carry
 
-    def repeat(self, count, body, carry):
+    def iterate(self, count, body, carry):
         for _ in range(int(count)):
             carry = body(carry)
         return carry
@@ -134,7 +133,7 @@ class NumpyNumerics(Numerics):
         return solution.reshape(rhs.shape)
 
 
-class JaxNumerics(Numerics):
+class JaxNamespace(ArrayNamespace):
     """JAX, within a function that is being compiled."""
 
     MAX_UNROLLED_STEPS = 8  # more steps than this are looped over, to keep compilation short
@@ -154,7 +153,7 @@ class JaxNumerics(Numerics):
     def while_loop(self, condition, body, carry):
         return self.lax.while_loop(condition, body, carry)
 
-    def repeat(self, count, body, carry):
+    def iterate(self, count, body, carry):
         return self.lax.fori_loop(0, count, lambda _, carry: body(carry), carry)
 
     def branch(self, condition, if_true, if_false):
@@ -182,13 +181,13 @@ class JaxNumerics(Numerics):
         return bicgstab(system, rhs, tol=tol, maxiter=maxiter, M=preconditioner)[0]
 
 
-NUMPY = NumpyNumerics()
-JAX = JaxNumerics()
-HOST_TYPES = np.ndarray, np.generic, float  # surely not JAX's
+NUMPY = NumpyNamespace()
+JAX = JaxNamespace()
+HOST_TYPES = np.ndarray, np.generic, float  # never JAX's
 
 
-def array_namespace(*arrays: Any) -> Numerics:
-    """The functions that go with ``arrays``: JAX's where one of them is JAX's."""
+def array_namespace(*arrays: Any) -> ArrayNamespace:
+    """The namespace of ``arrays``: JAX's if one of them is a JAX array."""
     if len(arrays) == 1 and isinstance(arrays[0], HOST_TYPES):
         return NUMPY
     jax = sys.modules.get("jax")
@@ -209,9 +208,9 @@ def with_host_arrays(*names: str) -> Callable[[type[Record]], type[Record]]:
 
 
 class HostArrayField:
-    """A field that is read as NumPy's array, wherever it is stored; the first reading copies it.
+    """A field that is read as a NumPy array; an array on a device is copied when first read.
 
-    ``vars(record)[name]`` holds whichever there is.
+    ``vars(record)[name]`` holds the array as it is stored.
     """
 
     def __init__(self, name: str) -> None:
@@ -226,18 +225,18 @@ class HostArrayField:
         return stored
 
     def __set__(self, record: Any, array: Any) -> None:
-        record.__dict__[self.name] = read_only(array) if isinstance(array, np.ndarray) else array
+        record.__dict__[self.name] = as_read_only(array) if isinstance(array, np.ndarray) else array
 
 
-def read_only(array: NDArray) -> NDArray:
-    """The same numbers, which whoever gets them cannot change."""
-    seen = array.view()
-    seen.flags.writeable = False
-    return seen
+def as_read_only(array: NDArray) -> NDArray:
+    """A view of the array that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def host_fields(record: Any) -> dict[str, Any]:
-    """What a record holds, with NumPy's arrays alone: for pickles, read in any precision."""
+    """The fields of a record, all arrays as NumPy arrays: for pickles."""
     kind = type(record)
     return {
         name: getattr(record, name)

@@ -1,9 +1,9 @@
-"""Rounding, kept account of: sums that are right to the last digit, what building a model cost, and
-bounds as text that is never tighter than they are.
+"""Rounding errors: compensated sums, error bounds of a model's numbers, and directed rounding of
+bounds to text.
 
-A float sum x + y = s + t without error, where s is the rounded sum and t what rounding cut off.
-Adding up all t as well makes a sum of K terms right to a few units of its own last digit, up
-to (K eps)^2 of the sum of sizes (Ogita, Rump and Oishi 2005).
+A float sum is x + y = s + t without error, where s is the rounded sum and t its rounding error.
+Adding up all t as well makes a sum of K terms accurate to a few units in its last place, up to
+(K eps)^2 of the sum of absolute values (Ogita, Rump and Oishi 2005).
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 EPS = float(np.finfo(float).eps)
 OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
-DEKKER_SPLIT_FACTOR = 2.0**27 + 1  # cuts the 53 digits of a float in two
-PLAIN_EXPONENTS = range(-4, 15)  # powers of ten of numbers that are written without an exponent
-WRITTEN_MIN_SHARE = 1e-5  # a share is written in digits from this on
+DEKKER_SPLIT_FACTOR = 2.0**27 + 1  # splits the 53 bits of a float in two halves
+FIXED_POINT_EXPONENTS = range(
+    -4, 15
+)  # powers of ten of numbers that are written without an exponent
+PERCENT_MIN_SHARE = 1e-5  # a share is written in digits from this on
 
 
 @dataclass(frozen=True)
 class RowSumBounds:
-    """Bounds on the probability of going on: ``1 - deficit <= sum_s' P(s'|s,a) <= 1 + excess``.
+    """Bounds on the probability to continue: ``1 - deficit <= sum_s' P(s'|s,a) <= 1 + excess``.
 
     Both are of the order of rounding, except that a model that can end has a large ``deficit``.
     They are kept as distances from 1, where floats are fine, not as sums, where they are coarse.
@@ -69,33 +71,33 @@ class RowSumBounds:
 
 @dataclass(frozen=True)
 class ModelRounding:
-    """How far a model's stored numbers may be off those that it was built from.
+    """Bounds on the error of a model's stored numbers.
 
     Attributes:
-        rows: bound on |P - exact P| / exact P, for each stored probability.
-        reward: bound on |r - exact r|, for each stored expected reward.
+        row_error: bound on |P - exact P| / exact P, for each stored probability.
+        reward_error: bound on |r - exact r|, for each stored expected reward.
     """
 
-    rows: float = 0.0
-    reward: float = 0.0
+    row_error: float = 0.0
+    reward_error: float = 0.0
 
 
 NO_ROUNDING = ModelRounding()
 
 
 @dataclass(frozen=True)
-class Rounding:
-    """What rounding may do to a representation of a model: rows, stages, or periods of these.
+class RoundingBounds:
+    """Bounds on the rounding of one representation of a model: rows, stages, or periods of these.
 
     Attributes:
-        as_given: how far the stored numbers may be off the given ones.
-        as_saved: the same for the rows and rewards that a file of this model holds.
-        terms: most floating-point additions and products behind one number of a backup.
+        in_memory: error of the stored numbers, against those that the model was built from.
+        in_file: error of the rows and rewards that a file of this model holds.
+        backup_terms: most floating-point additions and products behind one number of a backup.
     """
 
-    as_given: ModelRounding
-    as_saved: ModelRounding
-    terms: int
+    in_memory: ModelRounding
+    in_file: ModelRounding
+    backup_terms: int
 
 
 def bound_expectation_error(terms: int, sizes: NDArray | float) -> float:
@@ -127,20 +129,20 @@ def bound_row_sums(rows: sp.csr_array) -> RowSumBounds:
 def row_sums(
     indptr: NDArray, data: NDArray, first: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """(sums of ``first`` and the entries of each row, what rounding cut off, most entries)."""
+    """(sums of ``first`` and the entries of each row, their rounding errors, longest row)."""
     lengths = np.diff(indptr)
     order = np.argsort(-lengths, kind="stable")
     start = indptr[:-1][order]
     lengths = lengths[order]
     sums = np.full(len(order), first)
-    rest = np.zeros(len(order))
+    correction = np.zeros(len(order))
     longest = int(lengths.max(initial=0))
     for k in range(longest):
         active = slice(0, int(np.searchsorted(-lengths, -k)))  # rows with more than k entries
-        sums[active], cut = two_sum(sums[active], data[start[active] + k])
-        rest[active] += cut
-    back = np.argsort(order)
-    return sums[back], rest[back], longest
+        sums[active], lost = two_sum(sums[active], data[start[active] + k])
+        correction[active] += lost
+    original_order = np.argsort(order)
+    return sums[original_order], correction[original_order], longest
 
 
 def two_sum(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
@@ -190,31 +192,31 @@ def round_down(bound: float | Decimal, digits: int = 3) -> str:
 
 def round_up_percent(share: float, digits: int = 3) -> str:
     """``at most 0.64%``, of a share that is no larger; ``less than 0.001%`` of a tiny one."""
-    if 0 < share < WRITTEN_MIN_SHARE:
-        return f"less than {100 * WRITTEN_MIN_SHARE:g}%"
-    return f"at most {round_up(100 * _exact(share), digits)}%"
+    if 0 < share < PERCENT_MIN_SHARE:
+        return f"less than {100 * PERCENT_MIN_SHARE:g}%"
+    return f"at most {round_up(100 * _to_decimal(share), digits)}%"
 
 
 def write_enclosed(value: float, bound: float, digits: int = 12) -> tuple[str, str]:
-    """A number as text, and how far that text is off at most if the number is off by ``bound``."""
+    """A number as text, and a bound on the error of that text if the number is off by ``bound``."""
     text = f"{value:,.{digits}g}"
     if not math.isfinite(value) or not math.isfinite(bound):
         return text, str(bound)
-    cut = abs(Decimal(text.replace(",", "")) - _exact(value))
-    return text, round_up(cut + _exact(bound), 2)
+    cut = abs(Decimal(text.replace(",", "")) - _to_decimal(value))
+    return text, round_up(cut + _to_decimal(bound), 2)
 
 
-def _exact(number: float | Decimal) -> Decimal:
+def _to_decimal(number: float | Decimal) -> Decimal:
     return number if isinstance(number, Decimal) else Decimal(repr(float(number)))
 
 
-def _write_rounded(bound: float | Decimal, digits: int, way: str) -> str:
-    exact = _exact(bound)
+def _write_rounded(bound: float | Decimal, digits: int, rounding_mode: str) -> str:
+    exact = _to_decimal(bound)
     if not exact or not exact.is_finite():
         return "0" if exact == 0 else str(float(bound))
     size = exact.adjusted()
     last = size - digits + 1
-    if size not in PLAIN_EXPONENTS:
-        return f"{exact.quantize(Decimal(1).scaleb(last), way).normalize():e}"
-    text = f"{exact.quantize(Decimal(1).scaleb(min(last, 0)), way):,f}"
+    if size not in FIXED_POINT_EXPONENTS:
+        return f"{exact.quantize(Decimal(1).scaleb(last), rounding_mode).normalize():e}"
+    text = f"{exact.quantize(Decimal(1).scaleb(min(last, 0)), rounding_mode):,f}"
     return text.rstrip("0").rstrip(".") if last < 0 else text

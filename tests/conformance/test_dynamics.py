@@ -67,7 +67,7 @@ def forgetful(self):
 
 def hasty(self, states, actions, rng):
     steps = tabular().step(states, actions, rng)
-    return replace(steps, states=np.minimum(steps.states, 3))
+    return replace(steps, next_states=np.minimum(steps.next_states, 3))
 
 
 def generous(self, states, actions, rng):

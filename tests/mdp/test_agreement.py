@@ -146,7 +146,7 @@ def frequencies(mdp, world, repeats, rng):
     actions = np.repeat([a for _, a in pairs], repeats)
     steps = mdp.dynamics.step(states, actions, np.random.default_rng(rng))
     assert not steps.ended.any()
-    drawn = zip(steps.states.tolist(), np.round(steps.rewards, 6).tolist(), strict=True)
+    drawn = zip(steps.next_states.tolist(), np.round(steps.rewards, 6).tolist(), strict=True)
     counts = {pair: {} for pair in pairs}
     for i, outcome in enumerate(drawn):
         of = counts[pairs[i // repeats]]

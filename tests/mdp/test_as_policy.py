@@ -190,7 +190,7 @@ def more(lines, name):
     ("change", "reason"),
     [
         (lambda lines: lines[:-1], "each state once; stock=32, regime=24 is missing"),
-        (lambda lines: [*lines, lines[1]], "stock=0, regime=0 stands more than once"),
+        (lambda lines: [*lines, lines[1]], "stock=0, regime=0 occurs more than once"),
         (lambda lines: ["stock,order", *lines[1:]], "must have a column 'regime'"),
         (lambda lines: [lines[0], "0.5,0.0,8", *lines[2:]], "line 2 has stock=0.5"),
         (lambda lines: [lines[0], "0.0,0.0,9", *lines[2:]], "stock=0, regime=0 gets 9"),
@@ -364,7 +364,7 @@ def test_a_rule_for_a_billion_states_is_played_and_estimated():
         reward_scale = 1.0
 
         def step(self, states, actions, rng):
-            return SimpleNamespace(states=states, rewards=1.0 * actions, ended=states < 0)
+            return SimpleNamespace(next_states=states, rewards=1.0 * actions, ended=states < 0)
 
     mdp = ts.MDP(stock, (0, 1), 0.5, Still())  # type: ignore[arg-type]
     policy = mdp.policy(lambda stock, transit: 1 * (stock + transit >= 0))

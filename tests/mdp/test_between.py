@@ -109,9 +109,9 @@ def test_walkers_go_where_the_rows_lead_and_are_paid_on_the_noise_they_drew(kind
     states = np.repeat(np.arange(mdp.n_states), 300)
     steps = mdp.dynamics.step(states, np.ones_like(states), np.random.default_rng(1))
     P = mdp.to_arrays().transition[1]
-    assert (P[states, steps.states] > 0).all()
+    assert (P[states, steps.next_states] > 0).all()
     share = np.zeros_like(P)
-    np.add.at(share, (states, steps.states), 1 / 300)
+    np.add.at(share, (states, steps.next_states), 1 / 300)
     assert np.abs(share - P).max() < 0.16  # more than five standard deviations
     if kind != "Decide":
         assert np.isin(steps.rewards, [-13.0, 0.0, 4.5]).all()
@@ -194,11 +194,11 @@ def test_stored_probabilities_are_off_by_no_more_than_is_said(axes):
         stored = [Fraction(float(p[i, 0, j])) for p in outcomes]
         assert len(stored) == len(exact)
         for found, meant in zip(stored, exact, strict=True):
-            assert abs(found - meant) <= Fraction(mdp.dynamics.rounding.as_given.rows) * meant
+            assert abs(found - meant) <= Fraction(mdp.dynamics.rounding.in_memory.row_error) * meant
             worst = max(worst, abs(found - meant))
-    assert 0 < mdp.dynamics.rounding.as_given.rows < 1e-14
+    assert 0 < mdp.dynamics.rounding.in_memory.row_error < 1e-14
     assert worst > 0
-    assert mdp.dynamics.rounding.as_saved.rows > mdp.dynamics.rounding.as_given.rows
+    assert mdp.dynamics.rounding.in_file.row_error > mdp.dynamics.rounding.in_memory.row_error
 
 
 def test_landing_on_cut_points_is_the_plain_stage():
@@ -249,7 +249,8 @@ ONE = ts.Noise("w", [0.3], [1.0])
         (
             {"x": [0.0, 2.0, 0.5]},
             ts.Decide("x", lambda x: x, between="interpolate"),
-            r"deciding x: cut points must stand in order; x=0.5 stands after 2 \(1 of 2 steps\)",
+            r"deciding x: grid points must be in ascending or descending order; "
+            r"x=0.5 follows 2 \(1 of 2 steps\)",
         ),
         (
             CUTS,

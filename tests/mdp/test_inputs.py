@@ -252,7 +252,7 @@ MASKED = {
         1,
     ),
     "a policy": (lambda: MDP.from_arrays(P, R, 0.9).policy(hide([0, 1, 0], 1)), "entry 1", 3),
-    "what a rule says": (lambda: policy().act([[0], [1]]), "entry 1", 2),
+    "the actions of a rule": (lambda: policy().act([[0], [1]]), "entry 1", 2),
     "points": (lambda: policy().grid.nearest(hide([[0.0], [1.0]], 1, 0)), "entry (1, 0)", 2),
     "values to look up": (lambda: policy().grid.locate(0, hide([0, 1], 1)), "entry 1", 2),
 }
@@ -567,9 +567,9 @@ def test_entries_at_one_place_of_a_sparse_matrix_are_added_as_float64(dtype):
     mdp = MDP.from_arrays([sp.csr_array([[1.0]])], [reward], 0.5)
     exact = sum(Fraction(float(x)) for x in given)
     assert abs(Fraction(float(mdp.reward[0, 0])) - exact) <= Fraction(
-        mdp.dynamics.rounding.as_given.reward
+        mdp.dynamics.rounding.in_memory.reward_error
     )
-    assert mdp.dynamics.rounding.as_given.reward <= 1e-14 * max(abs(float(exact)), 1.0)
+    assert mdp.dynamics.rounding.in_memory.reward_error <= 1e-14 * max(abs(float(exact)), 1.0)
     solution = solve(mdp)
     assert abs(Fraction(float(solution.value[0])) - 2 * exact) <= Fraction(solution.error_bound)
 

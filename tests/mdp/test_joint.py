@@ -11,10 +11,10 @@ from scipy import stats
 import tessella as ts
 from tessella.grid import StateGrid
 from tessella.mdp.compilation import in_float64
-from tessella.mdp.context import make_context
 from tessella.mdp.stages import maps
 from tessella.mdp.stages.maps import AxisMap
 from tessella.mdp.stages.scatter import JointMatrix, Scatter
+from tessella.mdp.state_action_space import make_state_action_space
 
 AXES = {"x": range(4), "y": range(5), "z": range(6), "last": range(12)}
 
@@ -56,12 +56,12 @@ def _law(weight, count: int) -> np.ndarray:
 @pytest.fixture(scope="module")
 def pair():
     """The same model, once with jumps over whole states."""
-    before = maps.joint_operation
-    maps.joint_operation = lambda *_: None
+    before = maps.build_joint_matrix
+    maps.build_joint_matrix = lambda *_: None
     try:
         whole = told()
     finally:
-        maps.joint_operation = before
+        maps.build_joint_matrix = before
     return told(), whole
 
 
@@ -119,11 +119,13 @@ def test_a_narrower_grid_and_windows_have_the_same_matrix(pair):
 
 def test_targets_may_be_more_than_32_bits_count():
     """50,000 x 50,000 states, all of which lead to the last; nothing is made over the grid."""
-    scope = make_context(StateGrid({"x": range(50_000), "y": range(50_000)}), (0,), "action")
+    space = make_state_action_space(
+        StateGrid({"x": range(50_000), "y": range(50_000)}), (0,), "action"
+    )
     to_the_last = ts.Jump(
         ts.Noise("k", (0,), (1.0,)), to=lambda k: {"x": k + 49_999, "y": k + 49_999}
     )
-    operation = to_the_last.compile(scope).operation
+    operation = to_the_last.compile(space).operation
     assert isinstance(operation, JointMatrix)
     assert operation.target.ravel().tolist() == [50_000**2 - 1]
 
@@ -133,7 +135,7 @@ def test_walkers_go_where_rows_say(pair):
     mdp, n = pair[0], 20_000
     start, row = 101, pair[1].dynamics.to_sparse()[2][[101]].toarray().ravel()
     states, actions = np.full(n, start), np.full(n, 2)
-    reached = mdp.dynamics.step(states, actions, np.random.default_rng(5)).states
+    reached = mdp.dynamics.step(states, actions, np.random.default_rng(5)).next_states
     seen = np.bincount(reached, minlength=mdp.n_states)
     assert not seen[row == 0].any()
     assert stats.chisquare(seen[row > 0], n * row[row > 0]).pvalue > 1e-6

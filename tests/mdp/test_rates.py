@@ -266,9 +266,9 @@ def test_the_clock_is_shown_and_kept_in_files(tmp_path):
     )
     mdp.save(tmp_path / "queue.nc")
     assert ts.MDP.load(tmp_path / "queue.nc").clock == ts.Clock(5.0, 0.5)
-    with pytest.raises(ts.ModelError, match="made again for another interest rate"):
+    with pytest.raises(ts.ModelError, match="another interest rate needs a new model"):
         mdp.with_discount(0.5)
-    with pytest.raises(ts.ModelError, match="made again for another interest rate"):
+    with pytest.raises(ts.ModelError, match="another interest rate needs a new model"):
         mdp.with_criterion(ts.Average())
 
 
@@ -344,7 +344,11 @@ UP, DOWN = (lambda queue: {"queue": queue + 1}), (lambda queue: {"queue": queue 
         ([ts.Event("up", 1.0)], {"interest": -0.1}, "an interest rate must be .*; got -0.1"),
         ([ts.Event("up", 1.0)], {"interest": np.inf}, "an interest rate must be .*; got inf"),
         ([ts.Event("up", 1.0)], {"interest": "low"}, "an interest rate must be .*; got low"),
-        ([ts.Event("up", 1.0)], {"interest": 1e-20}, "must not vanish beside the clock; 1e-20"),
+        (
+            [ts.Event("up", 1.0)],
+            {"interest": 1e-20},
+            "must not be negligible against the rate of the clock; 1e-20",
+        ),
         (
             [ts.Event("up", 1.0)],
             {"interest": ts.Discounted(0.9)},

@@ -180,7 +180,11 @@ def test_a_jump_between_cut_points_is_the_same_beside_a_scratch_axis():
     scratch = ts.MDP.staged(axes, range(3), 0.9, [jump, opened, decide], scratch={"u": range(3)})
     plain = ts.MDP.staged(axes, range(3), 0.9, [jump, direct])
     assert scratch.dynamics.is_interpolated
-    assert scratch.dynamics.rounding.as_given.rows >= plain.dynamics.rounding.as_given.rows > 0
+    assert (
+        scratch.dynamics.rounding.in_memory.row_error
+        >= plain.dynamics.rounding.in_memory.row_error
+        > 0
+    )
     policy = np.ones(24, dtype=int)
     paths = [simulate(mdp, policy, 30, 1, paths=20) for mdp in (scratch, plain)]
     np.testing.assert_array_equal(paths[0].states, paths[1].states)

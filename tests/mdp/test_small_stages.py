@@ -65,8 +65,8 @@ def test_the_table_is_that_of_the_stages(seed):
         np.testing.assert_array_equal(table.reward[:, a], dynamics.action_reward(a))
     plan = make_plan(mdp)
     assert plan.dynamics is table
-    assert table.rounding.as_given == dynamics.rounding.as_saved
-    assert table.rounding.as_given.rows >= dynamics.rounding.as_given.rows + EPS
+    assert table.rounding.in_memory == dynamics.rounding.in_file
+    assert table.rounding.in_memory.row_error >= dynamics.rounding.in_memory.row_error + EPS
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -128,7 +128,7 @@ def test_values_of_a_scratch_axis_that_nothing_reaches_do_not_keep_a_model_from_
 
 def whole(dynamics: staged.Staged, action: int) -> np.ndarray:
     """(S, S) the product of all stages, over all states that each knows of, as dense matrices."""
-    product = np.eye(dynamics.context.grid.size)
+    product = np.eye(dynamics.space.grid.size)
     for stage in dynamics.stages:
         before, after = stage.operation.shape, stage.operation.output_shape
         matrix = np.zeros((math.prod(before), math.prod(after)))
@@ -146,7 +146,7 @@ def test_rows_of_what_is_reached_are_those_of_all_states_of_the_stages():
     assert isinstance(dynamics, staged.Staged)
     for action, rows in enumerate(dynamics.to_sparse()):
         expected = whole(dynamics, action)
-        unit = EPS * dynamics.rounding.terms  # of sums of products, none of them negative
+        unit = EPS * dynamics.rounding.backup_terms  # of sums of products, none of them negative
         np.testing.assert_allclose(rows.toarray(), expected, rtol=2 * unit, atol=0)
 
 
@@ -218,7 +218,7 @@ def test_rows_are_not_looked_for_where_that_alone_would_take_long(monkeypatch, l
     each = dynamics.stage_outcomes
     held = {"sum": sum(each) * dynamics.n_actions, "max": max(each)}[of]
     assert choose(mdp, **limits | {limit: held}) == "rows"
-    monkeypatch.setattr(staged, "rows_of_states", None)  # which would fail when called
+    monkeypatch.setattr(staged, "compute_rows_of_states", None)  # which would fail when called
     assert choose(mdp, **limits | {limit: held - 1}) == "stages"
 
 
@@ -262,7 +262,7 @@ def test_periods_too_many_for_tables_make_none():
     plan = make_plan(mdp)
     assert plan.representation == "stages"
     assert plan.dynamics is mdp.dynamics
-    assert mdp.dynamics.rounding.terms > 0
+    assert mdp.dynamics.rounding.backup_terms > 0
     assert mdp.dynamics.adjoint_rounding_terms > 0
     assert not any("_rows" in period.__dict__ for period in mdp.dynamics.periods)
 

@@ -13,11 +13,11 @@ from tessella.mdp.dynamics import TileSizes
 from tessella.mdp.stages.gpu_kernels import (
     TiledAxisShift,
     TileGrid,
-    significant_terms,
-    tiled_operation,
+    build_tiled_operation,
+    find_significant_terms,
 )
-from tessella.mdp.stages.move import AxisMatrix, chain_operation
-from tessella.mdp.stages.shift import shift_operation
+from tessella.mdp.stages.move import AxisMatrix, build_chain
+from tessella.mdp.stages.shift import build_shift
 from tessella.rounding import EPS
 from tessella.solvers.execution_plan import Thresholds, choose_tiles, make_plan
 
@@ -41,7 +41,7 @@ def operations():
 
     def shifted(axis, steps, edge, *broadcast):
         steps = np.asarray(steps)
-        return shift_operation(SHAPE, axis, steps, law(rng, 1, steps.shape[1], *broadcast), edge)
+        return build_shift(SHAPE, axis, steps, law(rng, 1, steps.shape[1], *broadcast), edge)
 
     down = [[0, -1, -2, -3, -4]]
     yield "a window slides down", shifted(1, down, "clip", 1, 1, 70)
@@ -51,7 +51,7 @@ def operations():
     yield "along columns", shifted(2, [[0, -1, 5]], "clip", 3, 1, 1)
     yield "along columns, reflected", shifted(2, [list(range(9))], "reflect", 1, 1, 70)
     probs = walk(11, 0.2).transpose(0, 2, 1)[:, :, None, :, None]
-    yield "a banded chain", chain_operation(AxisMatrix(SHAPE, (1,), probs))
+    yield "a banded chain", build_chain(AxisMatrix(SHAPE, (1,), probs))
 
 
 OPERATIONS = dict(operations())
@@ -63,7 +63,7 @@ def both(operation, w, action=0, reward=None):
     arrays = {name: jnp.asarray(array) for name, array in operation.arrays().items()}
     if w.dtype == np.float32:
         arrays["probs"] = arrays["probs"].astype(jnp.float32)
-    kernel = tiled_operation(operation, True, TILES)
+    kernel = build_tiled_operation(operation, True, TILES)
     assert isinstance(kernel, TiledAxisShift)
     plain = operation.compile(True).apply(arrays, jnp.asarray(w), action)
     if reward is None:
@@ -94,7 +94,7 @@ def test_single_precision_is_kept():
 
 def test_each_action_has_its_own_offsets_and_probabilities():
     rng = np.random.default_rng(3)
-    operation = shift_operation(
+    operation = build_shift(
         SHAPE, 1, np.array([[0, -1], [-2, -3]]), law(rng, 2, 2, 1, 1, 1), "clip"
     )
     w = rng.normal(size=SHAPE)
@@ -108,7 +108,7 @@ def test_the_adjoint_of_a_kernel_is_that_of_the_plain_form():
     operation = OPERATIONS["a window slides down"]
     arrays = {name: jnp.asarray(array) for name, array in operation.arrays().items()}
     w = jnp.asarray(np.random.default_rng(4).normal(size=SHAPE))
-    forms = tiled_operation(operation, False, TILES), operation.compile(False)
+    forms = build_tiled_operation(operation, False, TILES), operation.compile(False)
     kernel, plain = (
         jax.linear_transpose(lambda v, form=form: form.apply(arrays, v, 0), w)(w)[0]
         for form in forms
@@ -123,17 +123,17 @@ def test_terms_are_left_out_only_where_they_weigh_less_than_rounding():
     probs[2, 0, 0] = probs[3, 0, 63] = 0.5
     probs[7, 0, 69] = 1.0
     grid = TileGrid(jax.ShapeDtypeStruct((5, 70), np.dtype(float)), TILES)
-    first, rounds = np.asarray(significant_terms(jnp.asarray(probs), grid, 2)).T
+    first, rounds = np.asarray(find_significant_terms(jnp.asarray(probs), grid, 2)).T
     assert list(zip(first, rounds, strict=True)) == [(2, 1), (6, 1)]
     probs[5, 0, 10] = EPS  # beside what rounding does to a sum of eight, this counts
-    assert significant_terms(jnp.asarray(probs), grid, 2)[0].tolist() == [2, 2]
+    assert find_significant_terms(jnp.asarray(probs), grid, 2)[0].tolist() == [2, 2]
 
 
 def test_what_tails_leave_out_is_below_rounding():
     means = np.linspace(1.0, 12.0, 70)[:, None]
     probs = np.moveaxis(ts.truncated_poisson(means, 40), -1, 0)[None, :, None, None, :]
     shape = 1, 90, 70
-    operation = shift_operation(shape, 1, -np.arange(41)[None], probs, "clip")
+    operation = build_shift(shape, 1, -np.arange(41)[None], probs, "clip")
     w = np.random.default_rng(5).normal(size=shape)
     plain, kernel = both(operation, w)
     np.testing.assert_allclose(kernel, plain, rtol=0, atol=2 * EPS * np.abs(w).max())
@@ -174,6 +174,6 @@ def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds():
 def test_a_short_last_axis_takes_the_plain_form():
     rng = np.random.default_rng(6)
     shape = 6, 5
-    narrow = shift_operation(shape, 0, np.array([[0, 1]]), law(rng, 1, 2, 1, 1), "clip")
+    narrow = build_shift(shape, 0, np.array([[0, 1]]), law(rng, 1, 2, 1, 1), "clip")
     plain, kernel = both(narrow, rng.normal(size=shape))
     np.testing.assert_array_equal(kernel, plain)

@@ -424,7 +424,7 @@ def test_thresholds_of_averages_and_horizons():
     assert large == ts.InexactPolicyIteration(forcing=3e-2, max_products=500)
     horizon = shop(ts.FiniteHorizon(4, 0.9))
     (period,) = horizon.dynamics.distinct_periods
-    states = period.context.grid.size
+    states = period.space.grid.size
     dense = min(states**2 * 3, Thresholds().dense_rows_max_entries)
     entries = max(period.max_row_entries, dense)
 

@@ -9,7 +9,7 @@ from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
-from tessella.mdp.describe import model_bytes
+from tessella.mdp.describe import count_model_bytes
 from tessella.mdp.stages.partition import partition_by_size
 from tessella.solvers import plan as plans
 from tessella.solvers.execution_plan import make_plan
@@ -36,7 +36,7 @@ def timed(mdp: ts.MDP, *method: ts.Method, **words) -> ts.CostEstimate:
 def test_memory_is_counted_array_by_array_and_grows_with_the_states():
     small, large = (cost(ts.inventory(max_stock=n, max_regime=40)) for n in (99, 399))
     assert small.memory == sum(small.arrays.values())
-    assert small.arrays["the model's own"] == model_bytes(
+    assert small.arrays["the model's own"] == count_model_bytes(
         ts.inventory(max_stock=99, max_regime=40).dynamics
     )
     assert 3.5 < large.memory / small.memory < 4.5
@@ -81,7 +81,7 @@ def test_a_small_model_is_planned_as_the_table_that_it_is_solved_as():
     made = plan.cost
     assert made is not None
     table = plan.backend_model.arrays
-    assert made.arrays["its rows"] == model_bytes(plan.dynamics) > table.reward.nbytes
+    assert made.arrays["its rows"] == count_model_bytes(plan.dynamics) > table.reward.nbytes
     assert not made.compiled
     assert "its rows" not in cost(ts.inventory(max_stock=399)).arrays
 

@@ -31,10 +31,10 @@ from support.alterations import leaves
 from tessella.checker import check
 from tessella.errors import TessellaError
 from tessella.mdp.netcdf import (
-    attributes_of,
     create_dataset,
     open_dataset,
-    read_variable,
+    read_attributes,
+    read_variables,
     write_variables,
 )
 
@@ -58,8 +58,8 @@ class Arrays:
             variables = dict(root.variables)
             for inner in root.groups.values():
                 variables |= {f"{inner.name}/{name}": v for name, v in inner.variables.items()}
-            arrays = read_variable(variables, 1 << 30)
-            attributes = attributes_of(root)
+            arrays = read_variables(variables, 1 << 30)
+            attributes = read_attributes(root)
         del attributes["content"]
         return Arrays(attributes, arrays)
 

@@ -195,7 +195,7 @@ def _take_step(
         else position.greedy_action
     )
     outcome = mdp.dynamics.step(np.array([position.state]), np.array([action]), rng)
-    next_state = int(outcome.states[0])
+    next_state = int(outcome.next_states[0])
     ended = bool(outcome.ended[0])
     seen = Transitions(
         position.state, action, outcome.rewards[0], next_state, ended, rng.integers(2)

@@ -12,7 +12,7 @@ from tessella.baselines.training import TrainedPolicy, TrainingCurve, select_gre
 from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, is_count, require_type, require_whole
-from tessella.mdp.dynamics import generator
+from tessella.mdp.dynamics import as_generator
 from tessella.mdp.model import MDP
 
 Baseline = TabularQ | FittedQ
@@ -29,7 +29,7 @@ def train(
     _check_arguments("train", baseline, mdp)
     budget = _require_budgets([updates])[0]
     is_seed = isinstance(rng, int | np.integer)
-    seed = require_whole("a seed", rng) if is_seed else int(generator(rng).integers(2**63))
+    seed = require_whole("a seed", rng) if is_seed else int(as_generator(rng).integers(2**63))
     if isinstance(baseline, FittedQ):
         return train_forests(baseline, mdp, [budget], [seed], watch=True)[seed, budget]
     return _train_tables(baseline, mdp, _halve_budget(budget), [seed])[seed, budget]

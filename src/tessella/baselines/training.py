@@ -51,7 +51,9 @@ def _draw_block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> Tr
     states, actions = np.divmod(drawn if pairs is None else pairs[drawn], mdp.n_actions)
     outcomes = mdp.dynamics.step(states, actions, rng)
     coins = rng.integers(0, 2, TRANSITIONS_PER_BLOCK)
-    return Transitions(states, actions, outcomes.rewards, outcomes.states, outcomes.ended, coins)
+    return Transitions(
+        states, actions, outcomes.rewards, outcomes.next_states, outcomes.ended, coins
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,7 +114,7 @@ def _name_after_origin(solution: Solution, source: Any, policy: Policy) -> Polic
     origin = "another model or criterion"
     if isinstance(source, Solution) and source.mdp.criterion != solution.mdp.criterion:
         origin = str(source.mdp.criterion)
-    return policy.renamed(f"{policy.name} for {origin}")
+    return policy.with_name(f"{policy.name} for {origin}")
 
 
 def certify_values(
@@ -246,5 +246,7 @@ def _bound_reward(mdp: MDP) -> float:
         if mdp.feasible is not None:
             reward = reward[mdp.feasible[:, action]]
         largest = max(largest, float(reward.max(initial=0.0)))
-    rounding = EPS * mdp.dynamics.rounding.terms * mdp.dynamics.reward_scale
-    return next_up((largest + rounding + 2 * mdp.dynamics.rounding.as_saved.reward) * (1 + 4 * EPS))
+    rounding = EPS * mdp.dynamics.rounding.backup_terms * mdp.dynamics.reward_scale
+    return next_up(
+        (largest + rounding + 2 * mdp.dynamics.rounding.in_file.reward_error) * (1 + 4 * EPS)
+    )

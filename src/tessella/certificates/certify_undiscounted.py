@@ -112,18 +112,18 @@ def _bound_checker_error(prepared: PreparedModel, value: NDArray, largest_residu
     size = largest_residual + 4 * float(np.abs(value).max())
     second_order = (dynamics.longest_row + 64) ** 2 * EPS
     rounding = EPS * (8 * prepared.row_sum_bounds.deviation + second_order) * size
-    row_error = dynamics.rounding.as_saved.rows * float(np.ptp(value))
+    row_error = dynamics.rounding.in_file.row_error * float(np.ptp(value))
     return 2 * (
-        dynamics.rounding.as_saved.reward + row_error + rounding + 8 * EPS * largest_residual
+        dynamics.rounding.in_file.reward_error + row_error + rounding + 8 * EPS * largest_residual
     )
 
 
 def _bound_saved_model_error(prepared: PreparedModel, value: NDArray) -> float:
     """How far a residual at ``value`` may change when it is computed from the saved model."""
-    as_given = prepared.mdp.dynamics.rounding.as_given
-    as_saved = prepared.mdp.dynamics.rounding.as_saved
-    row_error = 2 * as_saved.rows * float(value.max() - value.min())
-    return (2 * (as_saved.reward - as_given.reward) + row_error) * (1 + 64 * EPS)
+    as_given = prepared.mdp.dynamics.rounding.in_memory
+    as_saved = prepared.mdp.dynamics.rounding.in_file
+    row_error = 2 * as_saved.row_error * float(value.max() - value.min())
+    return (2 * (as_saved.reward_error - as_given.reward_error) + row_error) * (1 + 64 * EPS)
 
 
 def _enclose_loss(optimal_gain: Interval, policy_gain: Interval) -> Interval:

@@ -28,11 +28,11 @@ from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, PolicyError, is_count, is_positive, require_type
 from tessella.mdp.as_policy import as_policy
-from tessella.mdp.dynamics import generator
+from tessella.mdp.dynamics import as_generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import Rng
-from tessella.mdp.start import Start, draw_starts, start_distribution
+from tessella.mdp.start import Start, draw_start_states, start_distribution
 from tessella.rounding import round_down, round_up
 from tessella.solvers.evaluate import Evaluation, evaluate, evaluate_prepared
 from tessella.solvers.execution_plan import plan_for_policies
@@ -215,7 +215,7 @@ def estimate(
     require_type("estimate", mdp, MDP)
     require_criterion("estimate", mdp.criterion, Discounted, FiniteHorizon)
     _check_sample_sizes(paths, periods, confidence)
-    draws = generator(rng)
+    draws = as_generator(rng)
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
     horizon = _choose_horizon(mdp) if periods is None else periods
     path_returns = _simulate_returns(mdp, policies, paths, horizon, start, draws)
@@ -283,7 +283,9 @@ def _simulate_returns(
         start = start_distribution(mdp, start, policies[0], plan_for_policies(mdp, None))
     columns = []
     for first in range(0, paths, PATHS_PER_BATCH):
-        states = draw_starts(mdp, start, policies[0], min(PATHS_PER_BATCH, paths - first), rng)
+        states = draw_start_states(
+            mdp, start, policies[0], min(PATHS_PER_BATCH, paths - first), rng
+        )
         seed = int(rng.integers(2**63))
         columns.append(
             [
@@ -307,7 +309,7 @@ def _simulate_paths(
     for _ in range(periods):
         transitions = mdp.dynamics.step(states, policy.at(states).astype(np.int64), rng)
         returns += np.where(is_alive, discount_factor * transitions.rewards, 0.0)
-        states = transitions.states
+        states = transitions.next_states
         is_alive = is_alive & ~transitions.ended
         discount_factor = discount_factor * mdp.discount
         if not is_alive.any():

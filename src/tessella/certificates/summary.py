@@ -87,7 +87,7 @@ def format_by_sense(c: Certificate, value: float) -> str:
 
 
 def _compare_values(c: Certificate, best: str, reached: str) -> str:
-    return f"is {best} and this policy {c.sense.earns} {reached}. "
+    return f"is {best} and this policy {c.sense.value_verb} {reached}. "
 
 
 def _describe_unproven_loss(c: Certificate) -> str:
@@ -253,7 +253,7 @@ def _describe_rate_of_time(c: AverageCertificate) -> str:
         format_by_sense(c, clock.per_time(gain)) for gain in (c.optimal_gain, c.policy_gain)
     )
     most = round_up(clock.per_time(c.mean_loss.upper) * (1 + 2 * EPS), 4)
-    verb = c.sense.earns
+    verb = c.sense.value_verb
     return (
         f" With {clock}, the best possible {c.sense.value} per unit of time is {best}, "
         f"this policy {verb} {reached}, and its {c.sense.loss} is at most {most}."

@@ -186,9 +186,9 @@ def is_saved_model(path: Path) -> bool:
     """Whether a file holds a model as ``MDP.save`` writes it."""
     if path.suffix.lower() != SAVED_SUFFIX:
         return False
-    from tessella.mdp.netcdf import FORMAT, kind_of
+    from tessella.mdp.netcdf import FORMAT, read_format
 
-    return kind_of(path) == FORMAT
+    return read_format(path) == FORMAT
 
 
 def _open_from_code(word: str, given: tuple[str, ...]) -> MDP:
@@ -305,13 +305,13 @@ def describe_model(mdp: MDP) -> dict[str, Any]:
         "action_name": mdp.action_name,
         "actions": [str(action) for action in mdp.actions],
         "criterion": describe_criterion(mdp),
-        "stated_in": mdp.sense.units,
+        "stated_in": mdp.sense.rewards,
     }
 
 
 def describe_criterion(mdp: MDP) -> str:
     """The criterion in words, of costs where the model is stated in costs."""
-    return str(mdp.criterion).replace("reward", mdp.sense.unit)
+    return str(mdp.criterion).replace("reward", mdp.sense.reward)
 
 
 def format_title(mdp: MDP) -> str:

@@ -145,7 +145,7 @@ def _tessellate(
 
 def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
     """Values of all axes but two, as given or the first."""
-    from tessella.mdp.context import TIME
+    from tessella.mdp.state_action_space import TIME
 
     free = [name for name in grid.axes if name not in fixed]
     if len(free) > 2 and free[0] == TIME:

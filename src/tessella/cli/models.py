@@ -131,9 +131,9 @@ def _format_values(values: Sequence[Any]) -> str:
 
 def _memory_bytes(mdp: MDP) -> dict[str, int]:
     """Bytes of the model's arrays, and of what a solve holds in addition."""
-    from tessella.mdp.describe import model_bytes
+    from tessella.mdp.describe import count_model_bytes
 
-    model_bytes = model_bytes(mdp.dynamics)
+    model_bytes = count_model_bytes(mdp.dynamics)
     return {"model": model_bytes, "solve": _estimate_cost(mdp).memory - model_bytes}
 
 

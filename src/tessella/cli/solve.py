@@ -234,7 +234,7 @@ def _format_first_path(simulated: Paths) -> str:
     actions = [str(mdp.actions[a]) for a in simulated.actions[0, :n_shown]]
     rewards = [f"{r:.4g}" for r in mdp.sense.display(simulated.rewards[0, :n_shown])]
     rows = list(zip(map(str, range(n_shown)), *columns, actions, rewards, strict=True))
-    heads = ["period", *mdp.grid.axes, mdp.action_name, mdp.sense.unit]
+    heads = ["period", *mdp.grid.axes, mdp.action_name, mdp.sense.reward]
     return format_table(rows, heads, alignment="r" * len(heads))
 
 
@@ -257,7 +257,7 @@ def _write_csv(simulated: Paths, out: Path) -> None:
             free_name("period"): np.tile(np.arange(periods), paths)[is_live],
             **mdp.grid.coordinates(states),
             mdp.action_name: names[simulated.actions.ravel()[is_live]],
-            free_name(mdp.sense.unit): mdp.sense.display(simulated.rewards.ravel()[is_live]),
+            free_name(mdp.sense.reward): mdp.sense.display(simulated.rewards.ravel()[is_live]),
         }
     )
     with atomic_write(out) as temporary:

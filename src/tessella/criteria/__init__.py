@@ -33,7 +33,7 @@ def as_criterion(source: float | Criterion) -> Criterion:
 def require_criterion_or_discount(
     discount: float | Criterion | None, criterion: Criterion | None
 ) -> Criterion:
-    """What a builder was given under one of the two names."""
+    """The criterion given to a builder by one of the two arguments."""
     if discount is not None and criterion is not None:
         value = f"got discount={discount!r} and criterion={criterion!r}"
         raise ModelError("a model has a discount or another criterion, not both", value=value)
@@ -49,17 +49,17 @@ def require_criterion_or_discount(
     return as_criterion(source)
 
 
-def read_criterion(identity: str | None, discount: float) -> Criterion:
-    """The criterion of a file: its ``identity`` as JSON, where it is none with a discount."""
-    if identity is None:
+def read_criterion(criterion_json: str | None, discount: float) -> Criterion:
+    """The criterion of a file: its ``fingerprint_key`` as JSON; None for a discount."""
+    if criterion_json is None:
         return Discounted(discount)
-    match json.loads(identity):
+    match json.loads(criterion_json):
         case "average":
             return Average()
         case "total":
             return Total()
-        case ["horizon", int(periods), float(of)]:
-            return FiniteHorizon(periods, of)
+        case ["horizon", int(periods), float(factor)]:
+            return FiniteHorizon(periods, factor)
         case other:
             requirement = (
                 "a model file's criterion must be a discount, 'average', 'total' or a horizon"

@@ -11,7 +11,7 @@ known up to a constant, which the linear system of a policy settles by the mean 
     h + g - P_pi h = r_pi,   g = mean h;
 
 it has one solution where the policy has one recurrent class, periodic or not. Reported values are 0
-in the first state. Plain sweeps are damped by half: a periodic chain would go round for ever.
+in the first state. Plain sweeps are damped by half: on a periodic chain they would cycle for ever.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tessella.criteria.criterion import (
     Criterion,
     CriterionKernel,
     Enclosure,
-    X,
+    NumberOrArray,
 )
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
@@ -44,51 +44,51 @@ class Average(Criterion):
     def __str__(self) -> str:
         return "average reward"
 
-    def value_of_constant_reward(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
         return reward
 
-    def equivalent_constant_reward(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: NumberOrArray) -> NumberOrArray:
         return value
 
     def contraction_gap(self, row_sums: RowSumBounds) -> float:
         return 1.0 if row_sums.deviation < ENDING_MIN_DEFICIT else 0.0
 
-    def why_unbounded(self, row_sums: RowSumBounds) -> str:
+    def explain_unbounded(self, row_sums: RowSumBounds) -> str:
         requirement = "average reward needs a process that never ends"
         return f"{requirement}; rows sum to 1 - {row_sums.deficit:.3g}"
 
-    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> AverageKernel:
+    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> AverageKernel:
         return AverageKernel(np.float64(row_sums.deviation))
 
     def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.full(start.shape, 1 / start.size)  # the start is forgotten
 
-    def identity(self) -> str:
+    def fingerprint_key(self) -> str:
         return "average"
 
 
-class AverageNumbers(NamedTuple):
-    """The numbers of an ``AverageKernel``."""
+class AverageConstants(NamedTuple):
+    """The constants of ``AverageKernel``."""
 
     deviation: Any  # largest distance of a row sum from 1
 
 
-class AverageKernel(CriterionKernel, AverageNumbers):
-    """The compiled side."""
+class AverageKernel(CriterionKernel, AverageConstants):
+    """The kernel of average reward."""
 
     __slots__ = ()
     discount = 1.0
     contraction_factor = 1.0
 
     def split_shift(self, value):
-        """Nothing but the middle of the values is taken out: it has no meaning here."""
+        """The midrange is subtracted and dropped: values are relative here."""
         return value - (value.max() + value.min()) / 2, 0.0 * value.max()
 
-    def row_sum_error(self, shift, maximum):
+    def bound_row_sum_error(self, shift, maximum):
         return self.deviation * maximum
 
-    def enclose(self, low, high, eta, max_size) -> Enclosure:
-        rounding = eta + 4 * EPS * (abs(low) + abs(high))
+    def enclose(self, low, high, backup_error, max_size) -> Enclosure:
+        rounding = backup_error + 4 * EPS * (abs(low) + abs(high))
         return Enclosure(
             (low + high) / 2,
             ((high - low) / 2 + rounding) * OUTWARD_FACTOR,
@@ -98,7 +98,7 @@ class AverageKernel(CriterionKernel, AverageNumbers):
     def bound_error(self, residual):
         return residual * OUTWARD_FACTOR
 
-    def value_bound(self, reward_scale):
+    def bound_value(self, reward_scale):
         return UNKNOWN_VALUE_BOUND + reward_scale
 
     def value_of_constant_reward(self, reward):
@@ -110,11 +110,11 @@ class AverageKernel(CriterionKernel, AverageNumbers):
     def span(self, residual):
         return residual.max() - residual.min()
 
-    def step(self, value, backup):
+    def next_iterate(self, value, backup):
         return (value + backup) / 2
 
-    def split_unknowns(self, e):
-        return e, e.mean()
+    def split_unknowns(self, unknown):
+        return unknown, unknown.mean()
 
     def report_values(self, backup, center, shift):
         return backup - backup[(0,) * backup.ndim], center

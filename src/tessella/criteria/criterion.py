@@ -1,10 +1,9 @@
-"""What every criterion is: the meaning of a value, and how far a residual pins it down.
+"""The interface of every criterion: the meaning of a value, and the error bound of a residual.
 
-A criterion is a record that the model carries. It answers in numbers for whoever reports values
+A criterion is an attribute of the model. It converts values to constant rewards for reports
 (``value_of_constant_reward``, ``equivalent_constant_reward``), and it gives the compiled loop a
-``CriterionKernel``: how values are centred, and what the residual d = T v - v of a point proves
-about the value that is sought. So all that distinguishes one criterion from another is in one file
-here.
+``CriterionKernel``: how values are centred, and what the residual d = T v - v of an iterate v
+proves about the optimal value. All that distinguishes one criterion from another is in its file.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tessella.errors import ArgumentError, ModelError, format_value
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, RowSumBounds
 
-X = TypeVar("X")  # a number, or an array of them
+NumberOrArray = TypeVar("NumberOrArray")  # a number, or an array of them
 UNKNOWN_VALUE_BOUND = 1e200  # size of a value where none is known to be smaller beforehand
 
 
@@ -34,9 +33,9 @@ class Enclosure(NamedTuple):
 class CriterionKernel:
     """The compiled side of a criterion: numbers, so that changing them compiles nothing new.
 
-    Arguments are arrays of the backend; ``eta`` is how far a computed backup may be off. A kernel
-    is a named tuple with these methods. They are written for a plain sum of rewards: nothing is
-    taken out of the values, and an error is what ``bound_error`` makes of a residual.
+    Arguments are arrays of the backend; ``backup_error`` bounds the rounding of a computed backup.
+    A kernel is a named tuple with these methods. The defaults are those of a plain sum of rewards:
+    values are not shifted, and ``bound_error`` bounds an error by a residual.
     """
 
     __slots__ = ()
@@ -45,37 +44,37 @@ class CriterionKernel:
     contraction_factor: Any  # discount times the largest row sum: what a backup keeps of an error
 
     def with_absorption_time(self, periods: Any) -> CriterionKernel:
-        """The kernel for a bound on the expected periods to the end, where it rests on that."""
+        """The kernel with a bound on the expected periods to the end, if its bounds use that."""
         return self
 
     def split_shift(self, value: Any) -> tuple[Any, Any]:
-        """(value - shift, shift): what all states share need not go through the sweeps."""
+        """(value - shift, shift): a constant that all states share is kept out of the sweeps."""
         return value, 0.0 * value.max()
 
-    def gain(self, shift: Any) -> Any:
-        """What a period's reward is lowered by, when values are lowered by ``shift``."""
+    def reward_shift(self, shift: Any) -> Any:
+        """How much lower the reward of a period must be for values lower by ``shift``."""
         return 0.0 * shift
 
-    def row_sum_error(self, shift: Any, maximum: Any) -> Any:
+    def bound_row_sum_error(self, shift: Any, maximum: Any) -> Any:
         """How far a backup is off because rows do not sum to 1; values are up to ``maximum``."""
         return 0.0 * maximum
 
-    def enclose(self, low: Any, high: Any, eta: Any, max_size: Any) -> Enclosure:
+    def enclose(self, low: Any, high: Any, backup_error: Any, max_size: Any) -> Enclosure:
         """From the ends of the residual d; ``max_size`` bounds |b| + |shift|, which are summed."""
         max_residual = array_namespace(low).maximum(abs(low), abs(high))
         carried = self.contraction_factor * max_residual * (1 + EPS)
         final_rounding = (1 + self.contraction_factor) * EPS * max_size
         return Enclosure(
             0.0 * low,
-            self.bound_error(carried + eta + final_rounding),
-            self.bound_error(eta + final_rounding),
+            self.bound_error(carried + backup_error + final_rounding),
+            self.bound_error(backup_error + final_rounding),
         )
 
     def bound_error(self, residual: Any) -> Any:
         """Bound on the error of a value whose residual is at most this, rounding included."""
         raise NotImplementedError
 
-    def value_bound(self, reward_scale: Any) -> Any:
+    def bound_value(self, reward_scale: Any) -> Any:
         """No value is larger than this, with rewards of this size."""
         return self.bound_error(reward_scale)
 
@@ -88,16 +87,16 @@ class CriterionKernel:
         return 0.0 * residual.max()
 
     def span(self, residual: Any) -> Any:
-        """How large the rest of it is."""
+        """The size of a residual without its common part: its span, or twice its maximum norm."""
         return 2 * abs(residual).max()
 
-    def step(self, value: Any, backup: Any) -> Any:
-        """The next point of plain sweeps."""
+    def next_iterate(self, value: Any, backup: Any) -> Any:
+        """The next iterate of plain value iteration."""
         return backup
 
-    def split_unknowns(self, e: Any) -> tuple[Any, Any]:
-        """(values, gain): what the unknown of a policy's linear system holds."""
-        return e, 0.0
+    def split_unknowns(self, unknown: Any) -> tuple[Any, Any]:
+        """(values, gain): the parts of the unknown of a policy's linear system."""
+        return unknown, 0.0
 
     def report_values(self, backup: Any, center: Any, shift: Any) -> tuple[Any, Any]:
         """(values to report, gain or None), from NumPy's arrays and numbers."""
@@ -111,9 +110,9 @@ class Criterion(ABC):
     """
 
     is_discounted: ClassVar[bool] = False  # values are the one fixed point of a contraction
-    has_gain: ClassVar[bool] = False  # values are relative to a reward per period
+    has_gain: ClassVar[bool] = False  # values are relative to the gain, a reward per period
     requires_absorption: ClassVar[bool] = False  # bounds rest on the expected time to the end
-    rewrites_model: ClassVar[bool] = False  # a model is built for it: see ``transform``
+    rewrites_model: ClassVar[bool] = False  # ``transform`` builds another model
 
     discount: float  # what multiplies the value of the next state
     periods: int | None = None  # after which the process ends; then time is an axis of the model
@@ -124,42 +123,42 @@ class Criterion(ABC):
         return self.periods is not None
 
     def transform(self, parts: Any, minimise: bool) -> tuple[Any, Criterion]:
-        """The ``ModelComponents`` of the model that this criterion solves, and its criterion there.
+        """The ``ModelParts`` of the model that this criterion solves, and its criterion there.
 
         ``minimise`` says that rewards and final values were given in costs.
         """
         return parts, self
 
     @abstractmethod
-    def value_of_constant_reward(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
         """The value of a reward that every period pays."""
 
     @abstractmethod
-    def equivalent_constant_reward(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: NumberOrArray) -> NumberOrArray:
         """The reward that, paid in every period, is worth ``value``."""
 
     @abstractmethod
     def contraction_gap(self, row_sums: RowSumBounds) -> float:
-        """What a residual is divided by to bound an error; not positive where it bounds nothing."""
+        """The divisor that turns a residual into an error bound; not positive where none exists."""
 
     @abstractmethod
-    def why_unbounded(self, row_sums: RowSumBounds) -> str:
-        """Why it bounds nothing, where ``contraction_gap`` is not positive."""
+    def explain_unbounded(self, row_sums: RowSumBounds) -> str:
+        """The reason why no bound exists, where ``contraction_gap`` is not positive."""
 
     @abstractmethod
-    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> CriterionKernel:
-        """The compiled side, for these ``row_sums``; ``unit`` is the rounding of a backup."""
+    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> CriterionKernel:
+        """The kernel for these ``row_sums`` and this relative rounding of a backup."""
 
     @abstractmethod
     def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         """The right side of the system whose solution is a policy's occupancy from ``start``."""
 
     def remaining_time_share(self, start: NDArray[np.float64]) -> float:
-        """How much of all time, as it is weighed, lies after ``start``: 1 unless time runs out."""
+        """The discounted share of all periods that lies after ``start``: 1 without a horizon."""
         return 1.0
 
     @abstractmethod
-    def identity(self) -> Any:
+    def fingerprint_key(self) -> Any:
         """What enters the fingerprint of a model."""
 
 

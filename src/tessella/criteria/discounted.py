@@ -14,13 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import Criterion, CriterionKernel, Enclosure, X, as_discount
+from tessella.criteria.criterion import (
+    Criterion,
+    CriterionKernel,
+    Enclosure,
+    NumberOrArray,
+    as_discount,
+)
 from tessella.errors import ModelError, format_value
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
-# Share of a backup's rounding: row sums this near to 1 pass a constant on as it is.
-EVEN_ROW_SUM_FRACTION = 1 / 4
+# As a share of a backup's rounding: row sums this close to 1 leave a constant unchanged.
+SHIFT_MAX_DEVIATION_SHARE = 1 / 4
 
 
 @dataclass(frozen=True)
@@ -45,20 +51,20 @@ class Discounted(Criterion):
     def __str__(self) -> str:
         return f"discount {self.discount:g}"
 
-    def value_of_constant_reward(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
         return reward / (1 - self.discount)  # type: ignore[operator]
 
-    def equivalent_constant_reward(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: NumberOrArray) -> NumberOrArray:
         return (1 - self.discount) * value  # type: ignore[operator]
 
     def contraction_gap(self, row_sums: RowSumBounds) -> float:
         """1 - c for the largest row sum."""
         return (1 - self.discount) - self.discount * row_sums.excess
 
-    def why_unbounded(self, row_sums: RowSumBounds) -> str:
+    def explain_unbounded(self, row_sums: RowSumBounds) -> str:
         return f"{self} is too near 1 for rows that sum to 1 + {row_sums.excess}"
 
-    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> DiscountedKernel:
+    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> DiscountedKernel:
         constants = (
             self.discount,
             self.discount * row_sums.low,
@@ -66,19 +72,19 @@ class Discounted(Criterion):
             self.contraction_gap(row_sums),
             (1 - self.discount) + self.discount * min(row_sums.deficit, 1.0),
             self.discount * row_sums.deviation,
-            row_sums.deviation <= EVEN_ROW_SUM_FRACTION * unit,
+            row_sums.deviation <= SHIFT_MAX_DEVIATION_SHARE * backup_rounding,
         )
         return DiscountedKernel(*map(np.float64, constants))
 
     def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.equivalent_constant_reward(start)
 
-    def identity(self) -> float:
+    def fingerprint_key(self) -> float:
         return self.discount
 
 
-class DiscountedNumbers(NamedTuple):
-    """The numbers of a ``DiscountedKernel``."""
+class DiscountedConstants(NamedTuple):
+    """The constants of ``DiscountedKernel``."""
 
     discount: Any
     c_low: Any  # discount times the smallest row sum ...
@@ -86,11 +92,11 @@ class DiscountedNumbers(NamedTuple):
     gap_low: Any  # 1 - c_high
     gap_high: Any  # 1 - c_low
     deviation: Any  # discount times the largest distance of a row sum from 1
-    use_shift: Any  # 1 where taking out a constant pays, else 0
+    use_shift: Any  # 1 where shifting by a constant is worthwhile, else 0
 
 
-class DiscountedKernel(CriterionKernel, DiscountedNumbers):
-    """The compiled side: T brings any two points nearer to one another by c."""
+class DiscountedKernel(CriterionKernel, DiscountedConstants):
+    """The kernel of a contraction by the factor c."""
 
     __slots__ = ()
 
@@ -99,17 +105,17 @@ class DiscountedKernel(CriterionKernel, DiscountedNumbers):
         return self.c_high
 
     def split_shift(self, value):
-        """With the middle of the values as the shift, where that pays."""
+        """With the midrange of the values as the shift, where that is worthwhile."""
         shift = self.use_shift * (value.max() + value.min()) / 2
         return value - shift, shift
 
-    def gain(self, shift):
+    def reward_shift(self, shift):
         return (1 - self.discount) * shift
 
-    def row_sum_error(self, shift, maximum):
-        return self.deviation * abs(shift) + 2 * EPS * abs(self.gain(shift))
+    def bound_row_sum_error(self, shift, maximum):
+        return self.deviation * abs(shift) + 2 * EPS * abs(self.reward_shift(shift))
 
-    def enclose(self, low, high, eta, max_size) -> Enclosure:
+    def enclose(self, low, high, backup_error, max_size) -> Enclosure:
         xp = array_namespace(low)
         rounding = EPS * xp.maximum(abs(low), abs(high))
         # c, with the row sum that makes the bound hold.
@@ -118,12 +124,12 @@ class DiscountedKernel(CriterionKernel, DiscountedNumbers):
         center = (low + high) / (self.gap_low + self.gap_high)
         above = high - center * xp.where(center > 0, self.gap_low, self.gap_high)
         below = center * xp.where(center > 0, self.gap_high, self.gap_low) - low
-        # Whoever adds the middle and the shift to the backup rounds twice more.
+        # Adding the center and the shift to the backup rounds twice more.
         final_rounding = (1 + self.c_high) * EPS * (max_size + abs(center))
         return Enclosure(
             center,
-            self.bound_error(xp.maximum(above, below) + eta + final_rounding + rounding),
-            self.bound_error(eta + final_rounding),
+            self.bound_error(xp.maximum(above, below) + backup_error + final_rounding + rounding),
+            self.bound_error(backup_error + final_rounding),
         )
 
     def bound_error(self, residual):

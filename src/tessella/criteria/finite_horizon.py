@@ -1,7 +1,7 @@
 """A finite horizon: V_t = E[ sum_{k >= t} discount^(k - t) r_k + discount^(periods - t) final ].
 
 The model has ``time`` as an axis of its own, 0 .. periods - 1, and every period moves it on by one;
-after the last the process ends and pays what is final. So a value at any time is a state's value
+after the last the process ends and pays the final value. So a value at any time is a state's value
 like any other, and an error of a backup is carried on for no more than all periods: with c the
 discount times the largest row sum, a residual of size r proves
 
@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.criterion import Criterion, CriterionKernel, X, as_discount
+from tessella.criteria.criterion import Criterion, CriterionKernel, NumberOrArray, as_discount
 from tessella.errors import ModelError, format_value, is_whole
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
-# With time as an axis, more periods would be more states than anybody has.
 HORIZON_MAX_PERIODS = 100_000  # periods
 
 
@@ -65,20 +64,20 @@ class FiniteHorizon(Criterion):
         """1 + c + ... + c^(periods - 1)."""
         return _sum_discounts(self.periods, c)
 
-    def value_of_constant_reward(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
         return reward * self.discount_sum(self.discount)  # type: ignore[operator]
 
-    def equivalent_constant_reward(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: NumberOrArray) -> NumberOrArray:
         return value / self.discount_sum(self.discount)  # type: ignore[operator]
 
     def contraction_gap(self, row_sums: RowSumBounds) -> float:
         """1 / H for the largest row sum."""
         return 1 / (self.discount_sum(self.discount * row_sums.high) * (1 + 2 * self.periods * EPS))
 
-    def why_unbounded(self, row_sums: RowSumBounds) -> str:
+    def explain_unbounded(self, row_sums: RowSumBounds) -> str:
         return f"{self}: rows that sum to 1 + {row_sums.excess} leave no bound"
 
-    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> HorizonKernel:
+    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> HorizonKernel:
         constants = self.discount, self.discount * row_sums.high, 1 / self.contraction_gap(row_sums)
         return HorizonKernel(*map(np.float64, constants))
 
@@ -93,7 +92,7 @@ class FiniteHorizon(Criterion):
         remaining = np.cumsum(powers)[::-1]
         return float(by_time @ remaining / remaining[0])
 
-    def identity(self) -> list[Any]:
+    def fingerprint_key(self) -> list[Any]:
         return ["horizon", self.periods, self.discount]
 
 
@@ -102,16 +101,16 @@ def _sum_discounts(periods: int, c: float) -> float:
     return float(np.polyval(np.ones(periods), c))
 
 
-class HorizonNumbers(NamedTuple):
-    """The numbers of a ``HorizonKernel``."""
+class HorizonConstants(NamedTuple):
+    """The constants of ``HorizonKernel``."""
 
     discount: Any
     contraction_factor: Any
     discount_sum: Any  # H
 
 
-class HorizonKernel(CriterionKernel, HorizonNumbers):
-    """The compiled side: errors add up over periods."""
+class HorizonKernel(CriterionKernel, HorizonConstants):
+    """The kernel of a finite horizon: errors add up over periods."""
 
     __slots__ = ()
 

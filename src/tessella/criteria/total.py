@@ -17,7 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import UNKNOWN_VALUE_BOUND, Criterion, CriterionKernel, X
+from tessella.criteria.criterion import (
+    UNKNOWN_VALUE_BOUND,
+    Criterion,
+    CriterionKernel,
+    NumberOrArray,
+)
 from tessella.rounding import OUTWARD_FACTOR, RowSumBounds
 
 
@@ -31,37 +36,37 @@ class Total(Criterion):
     def __str__(self) -> str:
         return "total reward"
 
-    def value_of_constant_reward(self, reward: X) -> X:
+    def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
         return reward
 
-    def equivalent_constant_reward(self, value: X) -> X:
+    def equivalent_constant_reward(self, value: NumberOrArray) -> NumberOrArray:
         return value
 
     def contraction_gap(self, row_sums: RowSumBounds) -> float:
         return 1.0
 
-    def why_unbounded(self, row_sums: RowSumBounds) -> str:
+    def explain_unbounded(self, row_sums: RowSumBounds) -> str:
         return f"{self} is bounded by the time to the end alone"
 
-    def make_kernel(self, row_sums: RowSumBounds, unit: float) -> TotalKernel:
+    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> TotalKernel:
         return TotalKernel(np.float64(max(row_sums.high, 1.0)), np.float64(np.inf))
 
     def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         return start
 
-    def identity(self) -> str:
+    def fingerprint_key(self) -> str:
         return "total"
 
 
-class TotalNumbers(NamedTuple):
-    """The numbers of a ``TotalKernel``."""
+class TotalConstants(NamedTuple):
+    """The constants of ``TotalKernel``."""
 
     contraction_factor: Any
     absorption_time: Any  # bounds the expected periods to the end
 
 
-class TotalKernel(CriterionKernel, TotalNumbers):
-    """The compiled side: errors add up over the periods to the end."""
+class TotalKernel(CriterionKernel, TotalConstants):
+    """The kernel of total reward: errors add up over the periods to the end."""
 
     __slots__ = ()
     requires_absorption = True
@@ -73,7 +78,7 @@ class TotalKernel(CriterionKernel, TotalNumbers):
     def bound_error(self, residual):
         return residual * self.absorption_time * OUTWARD_FACTOR
 
-    def value_bound(self, reward_scale):
+    def bound_value(self, reward_scale):
         return UNKNOWN_VALUE_BOUND + reward_scale
 
     def value_of_constant_reward(self, reward):

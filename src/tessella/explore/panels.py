@@ -25,12 +25,12 @@ from tessella.errors import ArgumentError
 from tessella.explore.request import Reply, RequestFields, error_reply, file_reply, json_reply
 from tessella.explore.session import Session, SolvedModel, prove_loss
 from tessella.grid import StateGrid
-from tessella.mdp.context import TIME
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages.events import average_unit
 from tessella.mdp.start import start_distribution
+from tessella.mdp.state_action_space import TIME
 from tessella.modelfiles.named_problem import write_model
 from tessella.rounding import EPS, round_down, round_up, round_up_percent
 from tessella.rules.diff import diff
@@ -141,8 +141,8 @@ def _describe_model(mdp: MDP) -> dict[str, Any]:
         "axes": [{"name": name, "values": values.tolist()} for name, values in axes],
         "action_name": mdp.action_name,
         "actions": [str(action) for action in mdp.actions],
-        "criterion": str(mdp.criterion).replace("reward", mdp.sense.unit),
-        "stated_in": mdp.sense.units,
+        "criterion": str(mdp.criterion).replace("reward", mdp.sense.reward),
+        "stated_in": mdp.sense.rewards,
         "noise": mdp.observation_noise,
     }
 
@@ -170,7 +170,7 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
     )
     is_average = after_model.solution.gain is not None
     comparison = {
-        "stated_in": mdp.sense.units,
+        "stated_in": mdp.sense.rewards,
         "unit": average_unit(mdp.clock)[1] if is_average else "from the start",
         "before": _describe_side(before_model.solution, old),
         "after": _describe_side(after_model.solution, new),

@@ -36,7 +36,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tessella.errors import ArgumentError, require_type, require_whole
 from tessella.grid import StateGrid
 from tessella.learn.sample import Sample
-from tessella.mdp.policy import Policy, storage_size
+from tessella.mdp.policy import Policy, measure_storage
 
 FEATURE_MAX_SIZE = 2.0**500  # its square is a number
 
@@ -225,7 +225,7 @@ class ExternalClassifier:
     @property
     def size(self) -> int:
         """The classifier's file, in numbers of eight bytes: it does not say how much it stores."""
-        return storage_size(self.classifier)
+        return measure_storage(self.classifier)
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         known = self.classifier.classes_

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ArgumentError, is_count, require_type
 from tessella.grid import StateGrid
 from tessella.mdp.checks import as_numbers, check_observation_noise, raise_for_first
-from tessella.mdp.dynamics import generator
+from tessella.mdp.dynamics import as_generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 
@@ -204,7 +204,7 @@ def draw(
         raise ArgumentError(requirement, value=f"got {scheme!r}")
     mdp = solution.mdp
     labels = solution.policy.table.ravel()
-    rng = generator(rng)
+    rng = as_generator(rng)
     drawn = scheme.draw_states(labels, int(n), rng)
     sigma = _noise_deviations(mdp, noise)
     exact = mdp.grid.points_of(drawn.states)

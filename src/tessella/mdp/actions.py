@@ -1,4 +1,4 @@
-"""What the actions of a model are: numbers, names, or combinations of named components.
+"""The actions of a model: numbers, names, or combinations of named components.
 
 ``actions={"fast": range(11), "slow": range(11)}`` means 121 actions, one for each combination, the
 last component varying fastest. A combination is a tuple of values that knows their names; arrays of
@@ -76,7 +76,7 @@ def as_action_list(actions: Any) -> Any:
 def normalise_actions(actions: Any, action_name: str) -> tuple:
     """``actions`` as a model keeps them, each different from the others."""
     given = as_action_list(actions)
-    names = _component_names(given)
+    names = _check_component_names(given)
     if names:
         columns = zip(*given, strict=True)
         for name, values in zip(names, columns, strict=True):
@@ -97,14 +97,14 @@ def normalise_actions(actions: Any, action_name: str) -> tuple:
     return named
 
 
-def components(actions: Sequence) -> tuple[str, ...]:
+def component_names(actions: Sequence) -> tuple[str, ...]:
     """Names of the components; none where actions are plain numbers or names."""
     return actions[0].names if isinstance(actions[0], Combination) else ()
 
 
-def values_of(actions: Sequence) -> NDArray:
+def actions_to_array(actions: Sequence) -> NDArray:
     """(A,) actions as numbers or text, or as records with a field for each component."""
-    names = components(actions)
+    names = component_names(actions)
     if not names:
         return np.asarray(actions)
     return as_records(dict(zip(names, map(np.asarray, zip(*actions, strict=True)), strict=True)))
@@ -119,16 +119,16 @@ def as_records(columns: Mapping[str, NDArray]) -> NDArray:
     return records
 
 
-def describe_action(action_name: str, action: Any, between: str = "=") -> str:
+def describe_action(action_name: str, action: Any, separator: str = "=") -> str:
     """``order=8``, or ``fast=3, slow=5``."""
     if isinstance(action, Combination):
         return str(action)
-    return f"{action_name}{between}{format_value(action)}"
+    return f"{action_name}{separator}{format_value(action)}"
 
 
 def format_action(action_name: str, action: Any) -> str:
     """``order 8``, or ``fast=3, slow=5``."""
-    return describe_action(action_name, action, between=" ")
+    return describe_action(action_name, action, separator=" ")
 
 
 def actions_to_json(actions: Sequence) -> list:
@@ -156,11 +156,11 @@ def _combinations(given: Mapping[str, Iterable]) -> tuple[Combination, ...]:
     return tuple(Combination(given, values) for values in product(*columns)) if columns else ()
 
 
-def _component_names(given: Any) -> tuple[str, ...]:
+def _check_component_names(given: Any) -> tuple[str, ...]:
     """Names of the components of all actions; an error where they do not agree."""
     if not isinstance(given, tuple) or not given:
         return ()
-    names = components(given)
+    names = component_names(given)
     for action in given:
         _check_components(action, names)
     for name in names:

@@ -1,4 +1,4 @@
-"""Conversion to policies: anything that decides, as a policy of a model.
+"""Conversion to policies: tables, rules, functions, estimators, agents and files.
 
     a rule, a function, an estimator, an agent      stays a rule, evaluated at points (n, d)
     a table, by state or by component; a CSV file   becomes a table of action indices
@@ -26,17 +26,17 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, PolicyError, TessellaError
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.actions import Combination, as_records, components
+from tessella.mdp.actions import Combination, as_records, component_names
 from tessella.mdp.checks import raise_for_first
-from tessella.mdp.context import call_by_name
 from tessella.mdp.policy import (
     CHUNK_STATES,
     DecisionFunction,
     Policy,
+    measure_storage,
     require_same_model,
-    storage_size,
 )
 from tessella.mdp.policy_table import read_table
+from tessella.mdp.state_action_space import call_by_name
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -67,7 +67,7 @@ def as_policy(
     policy = own if isinstance(own, Policy) else _convert(mdp, source, labels, chunk_states)
     require_same_model(policy, mdp.grid, mdp.actions)
     if policy is not own:
-        next(policy.iter_chunks())  # refuses what is no action, before anybody relies on it
+        next(policy.iter_chunks())  # refuses invalid actions early
     mdp.check_feasible(policy)
     return policy
 
@@ -82,7 +82,7 @@ def _convert(mdp: MDP, source: Any, labels: Labels | None, chunk_states: int) ->
         rule: Any = source
         name = str(getattr(source, "name", type(source).__name__))
     else:
-        external = _external_rule(mdp, source)
+        external = _wrap_external(mdp, source)
         if external is None:
             return _from_table(mdp, source, labels)
         labels = labels or external.default_labels or _resolve_labels(external, chunk_states)
@@ -93,7 +93,7 @@ def _convert(mdp: MDP, source: Any, labels: Labels | None, chunk_states: int) ->
 
 def _from_table(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
     """From actions of all states, or from an array of each of their components."""
-    parts = components(mdp.actions)
+    parts = component_names(mdp.actions)
     if isinstance(source, Mapping) and parts:
         answers = _broadcast_to_grid(mdp, combine_components(parts, source))
         return _from_answers(mdp, answers, "value")
@@ -117,7 +117,9 @@ def _from_answers(mdp: MDP, answers: NDArray, labels: Labels, name: str = "") ->
         def describe(state: int) -> str:
             return mdp.grid.describe(state) if answers.size == mdp.n_states else ""
 
-        indices = _action_indices(answers.ravel(), mdp.actions, mdp.action_name, describe, "states")
+        indices = _find_action_indices(
+            answers.ravel(), mdp.actions, mdp.action_name, describe, "states"
+        )
         answers = indices.reshape(answers.shape)
     return Policy.from_table(mdp.grid, mdp.actions, answers, name=name, action_name=mdp.action_name)
 
@@ -166,7 +168,7 @@ def _order_components(answers: NDArray, names: tuple[str, ...]) -> NDArray:
 
 @dataclass(frozen=True, eq=False)
 class ExternalRule(ABC):
-    """A rule that others wrote: its answers, read as action indices."""
+    """A rule of another library or of the user; its answers are read as action indices."""
 
     source: Any
     grid: StateGrid
@@ -195,7 +197,7 @@ class ExternalRule(ABC):
     def size(self) -> int:
         """In numbers of eight bytes; of what no file can hold, the entries of its table."""
         try:
-            return storage_size(self.decision_part)
+            return measure_storage(self.decision_part)
         except Exception:  # whatever an object may do when it is pickled
             return self.grid.size
 
@@ -211,11 +213,11 @@ class ExternalRule(ABC):
         def describe(row: int) -> str:
             return self.grid.describe_point(points[row])
 
-        return _action_indices(answers, self.actions, self.action_name, describe)
+        return _find_action_indices(answers, self.actions, self.action_name, describe)
 
     def answers(self, points: NDArray[np.float64]) -> NDArray:
         """(n,) action indices, values, names or records."""
-        parts = components(self.actions)
+        parts = component_names(self.actions)
         answer = self.predict(points)
         if isinstance(answer, Mapping) and parts:
             answer = np.broadcast_to(combine_components(parts, answer), (len(points),))
@@ -231,7 +233,7 @@ class ExternalRule(ABC):
         return answers
 
 
-class Estimator(ExternalRule):
+class EstimatorRule(ExternalRule):
     """scikit-learn's ``predict(points)``."""
 
     kind = "an estimator"
@@ -240,7 +242,7 @@ class Estimator(ExternalRule):
         return _call_with_points(self.source.predict, points, self.name)
 
 
-class Agent(ExternalRule):
+class AgentRule(ExternalRule):
     """Stable-Baselines3's ``predict(observations, deterministic=True)``."""
 
     kind = "an agent"
@@ -251,7 +253,7 @@ class Agent(ExternalRule):
         return getattr(self.source, "policy", self.source)
 
     def predict(self, points: NDArray[np.float64]) -> Any:
-        answer = self.source.predict(self._observations(points), deterministic=True)
+        answer = self.source.predict(self._make_observations(points), deterministic=True)
         if not (isinstance(answer, tuple) and len(answer) == 2):
             requirement = "an agent's predict must return actions and a state"
             value = f"returns {type(answer).__name__}"
@@ -259,7 +261,7 @@ class Agent(ExternalRule):
         actions = np.asarray(answer[0])
         return actions.reshape(len(points)) if actions.size == len(points) else actions
 
-    def _observations(self, points: NDArray[np.float64]) -> NDArray:
+    def _make_observations(self, points: NDArray[np.float64]) -> NDArray:
         """Flat indices of states, or coordinates, as its observation space requires."""
         axes = self.grid.ndim
         shape = getattr(getattr(self.source, "observation_space", None), "shape", (axes,))
@@ -271,7 +273,7 @@ class Agent(ExternalRule):
         raise PolicyError(requirement, location=self.name, value=f"observes shape {shape}")
 
 
-class Function(ExternalRule):
+class FunctionRule(ExternalRule):
     """A function of coordinates by name if it names axes, else of (n, d) points."""
 
     kind = "a policy function"
@@ -286,7 +288,7 @@ class Function(ExternalRule):
         """Why it was given points; empty for a function of names."""
         needed = [
             p.name
-            for p in _function_parameters(self.source).values()
+            for p in _read_parameters(self.source).values()
             if p.default is p.empty and p.kind is not p.VAR_KEYWORD
         ]
         if len(needed) != 1 or needed[0] in self.grid.axes:
@@ -308,13 +310,13 @@ class Function(ExternalRule):
         return np.broadcast_to(answer, (len(points),))
 
 
-def _external_rule(mdp: MDP, source: Any) -> ExternalRule | None:
+def _wrap_external(mdp: MDP, source: Any) -> ExternalRule | None:
     """The adapter of an estimator, an agent or a function; None for anything else."""
     predict = getattr(source, "predict", None)
     if predict is None:
-        kind = Function if callable(source) else None
+        kind = FunctionRule if callable(source) else None
     else:
-        kind = Agent if "deterministic" in _function_parameters(predict) else Estimator
+        kind = AgentRule if "deterministic" in _read_parameters(predict) else EstimatorRule
     return None if kind is None else kind(source, mdp.grid, mdp.actions, mdp.action_name)
 
 
@@ -330,7 +332,7 @@ def _call_with_points(function: Callable, points: NDArray, subject: str, hint: s
         ) from error
 
 
-def _function_parameters(function: Callable) -> dict[str, inspect.Parameter]:
+def _read_parameters(function: Callable) -> dict[str, inspect.Parameter]:
     try:
         return dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
@@ -343,14 +345,14 @@ def _resolve_labels(rule: ExternalRule, chunk_states: int) -> Labels:
         return "value"  # which are the indices, too
     # The labels it was trained on say more than those it happens to predict.
     known = getattr(rule.source, "classes_", None)
-    if isinstance(rule, Estimator) and isinstance(known, np.ndarray):
-        return _label_kind(rule.actions, np.unique(known))
+    if isinstance(rule, EstimatorRule) and isinstance(known, np.ndarray):
+        return _infer_labels(rule.actions, np.unique(known))
     chunks = rule.grid.iterate_chunks(chunk_states)
     answered = [np.unique(rule.answers(points)) for points in chunks]
-    return _label_kind(rule.actions, np.unique(np.concatenate(answered)))
+    return _infer_labels(rule.actions, np.unique(np.concatenate(answered)))
 
 
-def _label_kind(actions: tuple, answers: NDArray) -> Labels:
+def _infer_labels(actions: tuple, answers: NDArray) -> Labels:
     """Indices or values: what all ``answers`` can be."""
     whole = answers.dtype.kind in "biuf" and bool((answers == np.rint(answers)).all())
     are_indices = whole and bool(((answers >= 0) & (answers < len(actions))).all())
@@ -376,7 +378,7 @@ def _find_action(actions: tuple, answer: Any) -> int:
     return -1
 
 
-def _action_indices(
+def _find_action_indices(
     answers: NDArray,
     actions: tuple,
     action_name: str,
@@ -389,7 +391,7 @@ def _action_indices(
     indices = known[which.ravel()]
     if (indices >= 0).all():
         return indices
-    parts = components(actions)
+    parts = component_names(actions)
     names = [f"({action})" if parts else str(action) for action in actions]
     raise_for_first(
         f"{action_name} must be one of {', '.join(names)}",

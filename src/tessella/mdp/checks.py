@@ -1,7 +1,7 @@
-"""Checks of input: what a model's functions and arrays must be.
+"""Checks of the results of a model's functions and of its arrays.
 
-A function may return any number where nothing reads it: for infeasible pairs (state, action), and
-for outcomes of probability 0. What is wrong there is replaced, what is wrong elsewhere refused.
+A function may return anything for infeasible pairs (state, action) and for outcomes of probability
+0. Invalid numbers there are replaced, those elsewhere are refused.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, TessellaError, exceeds_float, format_value
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.context import EvaluationContext, NoiseTable
+from tessella.mdp.state_action_space import NoiseTable, StateActionSpace
 
-SUM_TOLERANCE = 1e-9  # a row of probabilities may miss 1 by this much; error bounds account for it
+ROW_SUM_TOLERANCE = 1e-9  # a row may miss 1 by this much; error bounds account for it
 
 
 def as_numbers(
@@ -74,7 +74,7 @@ def check_observation_noise(
     return sigma.astype(float)
 
 
-def shape_of(
+def read_shape(
     values: Any, subject: str, *, error: type[TessellaError] = ModelError
 ) -> tuple[int, ...]:
     """The shape of an array or of nested lists."""
@@ -109,68 +109,66 @@ def raise_for_first(
 
 
 def drop_unused_entries(
-    context: EvaluationContext, bad: NDArray[np.bool_], noise: NoiseTable | None = None
+    space: StateActionSpace, bad: NDArray[np.bool_], noise: NoiseTable | None = None
 ) -> NDArray[np.bool_]:
-    """``bad`` less the places that nothing reads; all are open meshes."""
+    """``bad`` without infeasible pairs and outcomes of probability 0; all are open meshes."""
     if not bad.any():
         return bad
-    read = (
-        np.ones((1,) * context.rank, dtype=bool) if context.feasible is None else context.feasible
-    )
+    read = np.ones((1,) * space.rank, dtype=bool) if space.feasible is None else space.feasible
     read = read if noise is None else read & (noise.probs > 0)
     shared = tuple(axis for axis, length in enumerate(bad.shape) if length == 1)
     return bad & read.any(axis=shared, keepdims=True)
 
 
-def mesh_numbers(
-    context: EvaluationContext, result: Any, subject: str, noise: NoiseTable | None = None
+def as_number_mesh(
+    space: StateActionSpace, result: Any, subject: str, noise: NoiseTable | None = None
 ) -> NDArray[np.float64]:
-    """An open mesh of numbers, whose places have names."""
+    """``result`` as an open mesh of numbers; messages name its places."""
 
     def describe(place: tuple, shape: tuple) -> str:
-        return context.describe(place, shape, noise)
+        return space.describe(place, shape, noise)
 
     last = 1 if noise is None else len(noise)
-    return context.as_mesh(as_numbers(result, subject, describe), subject, last)
+    return space.as_mesh(as_numbers(result, subject, describe), subject, last)
 
 
 def check_rewards(
-    context: EvaluationContext, result: ArrayLike, subject: str, noise: NoiseTable | None = None
+    space: StateActionSpace, result: ArrayLike, subject: str, noise: NoiseTable | None = None
 ) -> NDArray[np.float64]:
     """Checked open-mesh rewards of rank 1 + d + 1."""
-    array = mesh_numbers(context, result, subject, noise)
+    array = as_number_mesh(space, result, subject, noise)
     wrong = ~np.isfinite(array)
-    bad = drop_unused_entries(context, wrong, noise)
+    bad = drop_unused_entries(space, wrong, noise)
     raise_for_first(
         f"{subject} must be finite",
         bad,
-        lambda p: context.describe(p, bad.shape, noise),
+        lambda p: space.describe(p, bad.shape, noise),
         lambda p: f"pays {array[p]}",
         "rewards",
     )
     unread = wrong
-    if context.feasible is not None:  # a penalty that cannot occur would coarsen every error bound
-        unread = wrong | ~drop_unused_entries(context, np.ones(array.shape, dtype=bool))
+    if space.feasible is not None:  # a penalty that cannot occur would coarsen every error bound
+        unread = wrong | ~drop_unused_entries(space, np.ones(array.shape, dtype=bool))
     return np.where(unread, 0.0, array) if unread.any() else array
 
 
 def check_probabilities(
-    context: EvaluationContext, result: ArrayLike, count: int, subject: str
+    space: StateActionSpace, result: ArrayLike, count: int, subject: str
 ) -> NDArray[np.float64]:
     """Checked open-mesh probabilities of rank 1 + d + 1, last axis of length ``count``."""
-    numbers = as_numbers(result, subject, context.describe)
-    array = context.as_mesh(numbers, subject, count)
+    numbers = as_numbers(result, subject, space.describe)
+    array = space.as_mesh(numbers, subject, count)
     if array.shape[-1] != count:
         raise ModelError(f"{subject} must list {count} values", value=f"has {array.shape[-1]}")
     finite = np.asarray(np.isfinite(array).all(axis=-1, keepdims=True))
     positive = np.asarray((array >= 0).all(axis=-1, keepdims=True))
-    one = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= SUM_TOLERANCE
+    one = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= ROW_SUM_TOLERANCE
 
     def check(requirement: str, holds: NDArray, value: Callable[[NDArray], str]) -> None:
         raise_for_first(
             f"{subject} must {requirement}",
-            drop_unused_entries(context, ~holds),
-            lambda p: context.describe(p, holds.shape),
+            drop_unused_entries(space, ~holds),
+            lambda p: space.describe(p, holds.shape),
             lambda p: value(array[p[:-1]]),
             "rows",
         )
@@ -182,31 +180,31 @@ def check_probabilities(
     return array if fine.all() else np.where(fine, array, np.eye(1, count))
 
 
-def axis_positions(
-    context: EvaluationContext,
+def locate_on_axis(
+    space: StateActionSpace,
     axis: int,
     values: ArrayLike,
     subject: str,
     noise: NoiseTable | None = None,
 ) -> NDArray[np.int32]:
     """Index along ``axis`` of each value of an open mesh, which must be one of the axis."""
-    name = context.grid.axes[axis]
+    name = space.grid.axes[axis]
     last = 1 if noise is None else len(noise)
     moved = f"{subject}: {name}"
-    require_unmasked(values, moved, lambda place, shape: context.describe(place, shape, noise))
-    array = context.as_mesh(np.asarray(values), moved, last)
-    index = context.grid.locate(axis, array)
+    require_unmasked(values, moved, lambda place, shape: space.describe(place, shape, noise))
+    array = space.as_mesh(np.asarray(values), moved, last)
+    index = space.grid.locate(axis, array)
     off = index < 0
-    bad = drop_unused_entries(context, off, noise)
+    bad = drop_unused_entries(space, off, noise)
     raise_for_first(
         f"{subject} leaves the grid: {name} must stay on its axis",
         bad,
-        lambda p: context.describe(p, bad.shape, noise),
+        lambda p: space.describe(p, bad.shape, noise),
         lambda p: f"goes to {name}={format_value(array[p])}",
         "cases",
     )
     if off.any():
-        lengths = [1] * context.rank
+        lengths = [1] * space.rank
         lengths[axis + 1] = -1
-        index = np.where(off, np.arange(context.grid.shape[axis]).reshape(lengths), index)
+        index = np.where(off, np.arange(space.grid.shape[axis]).reshape(lengths), index)
     return index.astype(np.int32)

@@ -1,15 +1,14 @@
 """Compilation by JAX, in float64: set locally and never for the user's whole process.
 
-JAX works with threads of its own, and ``os.fork`` copies memory without threads: in a child forked
-after JAX has been used, the next call waits for ever. Such a child is known by its number.
+JAX runs its own threads, and ``os.fork`` copies memory without threads: in a child forked after JAX
+has been used, the next call waits for ever. Such a child is recognised by its process id.
 
-A compiled piece belongs to one function, one structure and one set of shapes. It holds from fifty
-to a thousand memory maps, and a process may have 65,530. So all pieces live in one table: past
-``CACHE_MAX_FUNCTIONS`` of them, or past ``CACHE_MAX_MEMORY_MAPS`` maps, the one unused for longest
-makes room for a new one. JAX knows it by weak references only, so its maps and memory are free at
-once. What JAX remembers of its own functions (how ``where`` was traced for this shape and that) has
-no bound, and only clearing all caches frees it; that happens once in
-``JAX_CACHE_RESET_COMPILATIONS`` pieces, after more than ten minutes of compiling.
+A compiled function belongs to one Python function, its static arguments and one set of shapes. It
+holds from fifty to a thousand memory maps, and a process may have 65,530. So all compiled functions
+are in one cache: above ``CACHE_MAX_FUNCTIONS`` functions or ``CACHE_MAX_MEMORY_MAPS`` maps, the
+least recently used is dropped. JAX holds it by weak references, so its memory is freed at once.
+The traces that JAX caches of its own functions have no bound, and only clearing all caches frees
+them; that happens once in ``JAX_CACHE_RESET_COMPILATIONS`` compilations.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-CACHE_MAX_FUNCTIONS = 64  # compiled pieces at most: a dozen shapes solved and certified
+CACHE_MAX_FUNCTIONS = 64  # compiled functions: a dozen shapes solved and certified
 CACHE_MAX_MEMORY_MAPS = 16_000  # maps of the whole process; past this the cache shrinks ...
-CACHE_MIN_FUNCTIONS = 12  # ... but not below so many pieces: others may hold the maps
-# After so many new pieces JAX's caches are cleared, the user's with them.
+CACHE_MIN_FUNCTIONS = 12  # ... but not below this: others may hold the maps
+# After so many compilations JAX's caches are cleared, the user's with them.
 JAX_CACHE_RESET_COMPILATIONS = 1000
 
 Params = ParamSpec("Params")
@@ -38,7 +37,7 @@ Result = TypeVar("Result")
 
 # The caller's setting, inside ``in_float64``.
 _caller_x64: ContextVar[bool | None] = ContextVar("caller", default=None)
-_first_process: int | None = None  # the one that first used JAX; a forked child inherits it
+_jax_process_id: int | None = None  # of the process that first used JAX; a forked child inherits it
 
 
 def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
@@ -47,7 +46,7 @@ def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
     @wraps(function)
     def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         require_unforked()
-        token = _caller_x64.set(_callers_setting())
+        token = _caller_x64.set(_caller_uses_x64())
         try:
             with jax.enable_x64(True):
                 return function(*args, **kwargs)
@@ -58,9 +57,9 @@ def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
 
 
 @contextmanager
-def in_callers_setting() -> Iterator[None]:
-    """The caller's own precision again, inside ``in_float64``: for calling what a user wrote."""
-    own = _callers_setting()
+def in_caller_precision() -> Iterator[None]:
+    """Restore the caller's precision inside ``in_float64``, to call a function of the user."""
+    own = _caller_uses_x64()
     token = _caller_x64.set(None)
     try:
         with jax.enable_x64(own):
@@ -69,7 +68,7 @@ def in_callers_setting() -> Iterator[None]:
         _caller_x64.reset(token)
 
 
-def _callers_setting() -> bool:
+def _caller_uses_x64() -> bool:
     """Whether 64-bit numbers are on outside of ``in_float64``."""
     own = _caller_x64.get()
     return bool(jax.config.jax_enable_x64) if own is None else own  # type: ignore[attr-defined]
@@ -77,10 +76,10 @@ def _callers_setting() -> bool:
 
 def require_unforked() -> None:
     """Refuse to work in a process that was forked after JAX had been used: it would hang."""
-    global _first_process
-    if _first_process is None:
-        _first_process = os.getpid()
-    elif _first_process != os.getpid():
+    global _jax_process_id
+    if _jax_process_id is None:
+        _jax_process_id = os.getpid()
+    elif _jax_process_id != os.getpid():
         raise RuntimeError(
             "this process was forked from one that had used JAX, whose threads a fork does not "
             "copy, and would wait for them for ever; start processes with spawn or forkserver: "
@@ -106,7 +105,7 @@ def to_device(tree):
 
 
 def results_stay_on_device() -> bool:
-    """Whether results stay on the device until they are asked for: where that is not the CPU."""
+    """Whether results stay on the device until they are read: where that is not the CPU."""
     return jax.default_backend() != "cpu"
 
 
@@ -117,14 +116,14 @@ def einsum_on_device(subscripts: str, *factors: np.ndarray) -> jax.Array:
 
 
 def to_backend(backend: Any, tree: Any) -> Any:
-    """NumPy arrays as those that ``backend`` works on: copies, which nobody else changes."""
+    """NumPy arrays as those that ``backend`` works on: private copies."""
     if backend.is_compiled:
         return to_device(tree)
     return jax.tree.map(np.array, tree)
 
 
 class CompilationCache:
-    """Compiled pieces by function, structure and shapes, the last used last."""
+    """Compiled functions by function, static arguments and shapes, in order of their last use."""
 
     def __init__(
         self,
@@ -142,19 +141,19 @@ class CompilationCache:
     def __len__(self) -> int:
         return len(self._functions)
 
-    def compiled_function(
+    def get_compiled(
         self, function: Callable, static: tuple, arrays: tuple, donate_first: bool = False
     ) -> Callable:
         """``function`` with its ``static`` arguments, compiled for the shapes of ``arrays``."""
         leaves, tree = jax.tree.flatten(arrays)
         key = (function, static, tree, *map(_leaf_key, leaves))
         with self._lock:
-            piece = self._functions.get(key)
-            if piece is None:
+            compiled = self._functions.get(key)
+            if compiled is None:
                 self._evict()
-                piece = self._functions[key] = _jit(function, static, donate_first)
+                compiled = self._functions[key] = _jit(function, static, donate_first)
             self._functions.move_to_end(key)
-        return piece
+        return compiled
 
     def _evict(self) -> None:
         self.n_compiled += 1
@@ -185,13 +184,13 @@ def _leaf_key(leaf: Any) -> Hashable:
 
 
 def _jit(function: Callable, static: tuple, donate_first: bool) -> Callable:
-    """A jitted function of its own, so that all it compiles goes when it goes."""
+    """A separate jitted function, so that all it compiled is freed with it."""
 
-    def piece(*arrays):
+    def compiled(*arrays):
         return function(*static, *arrays)
 
-    piece.__name__ = function.__name__
-    return jax.jit(piece, donate_argnums=0 if donate_first else None)
+    compiled.__name__ = function.__name__
+    return jax.jit(compiled, donate_argnums=0 if donate_first else None)
 
 
 COMPILATION_CACHE = CompilationCache()
@@ -200,12 +199,12 @@ COMPILATION_CACHE = CompilationCache()
 def compile_per_shape(
     *static: str, donate_first: bool = False
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Compile a function for each new shape; its first arguments, named ``static``, are structure.
+    """Compile a function for each new shape; its first arguments, named ``static``, are static.
 
     What is compiled is kept in ``COMPILATION_CACHE``. Arguments are given by position. With
     ``donate_first`` the memory of the first array holds the result, and the array is gone
-    afterwards. Where the first argument is a backend that NumPy runs, nothing is compiled:
-    the function runs as it stands.
+    afterwards. Where the first argument is a backend that NumPy runs, the function is
+    not compiled.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -219,7 +218,7 @@ def compile_per_shape(
                 with np.errstate(all="ignore"):  # what is not finite is found by its bound
                     return function(*args)
             require_unforked()
-            return COMPILATION_CACHE.compiled_function(function, args[:n], args[n:], donate_first)(
+            return COMPILATION_CACHE.get_compiled(function, args[:n], args[n:], donate_first)(
                 *args[n:]
             )
 

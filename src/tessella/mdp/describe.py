@@ -84,7 +84,7 @@ class _EventDescription:
     def _describe_payment(self) -> str:
         """What a stage pays in which nothing moves."""
         done = [{"pays": "paid", "costs": "charged"}[sign] for sign in self._payment_verbs()]
-        given = self._names_that_matter(_reward_factors)
+        given = self._find_dependencies(_reward_factors)
         on = _clause(" that depends on ", given)
         return f"an amount{on} is {' or '.join(done)}" if done else "nothing is paid"
 
@@ -102,8 +102,8 @@ class _EventDescription:
         """What changes, and by what: chance, the action, other coordinates."""
         moved = self._moved_axes()
         noise = self.stages[0].noise
-        if noise is not None and len(noise[1]) > 1:
-            return self._describe_noise(noise[0], len(noise[1]), moved)
+        if noise is not None and len(noise.values) > 1:
+            return self._describe_noise(noise.name, len(noise.values), moved)
         if not moved:
             return "the state stays"
         if noise is None and isinstance(self.operation, AxisMatrix | AxisShift):
@@ -146,7 +146,7 @@ class _EventDescription:
 
     def _probability_inputs(self) -> list[str]:
         """What the chances depend on."""
-        return self._names_that_matter(
+        return self._find_dependencies(
             lambda stage: [np.moveaxis(stage.operation.noise_probabilities(), 1, -1)]
         )
 
@@ -157,7 +157,7 @@ class _EventDescription:
             own = [stage.operation.noise_positions(self.axes.index(axis)) for axis in axes]
             return [np.moveaxis(along, 1, -1) for along in own]
 
-        return self._names_that_matter(places)
+        return self._find_dependencies(places)
 
     def _select_axes(self, test: Callable[[Operation, int], bool], axes: list[str]) -> list[str]:
         """Those of ``axes`` along which the test holds for a stage."""
@@ -173,17 +173,17 @@ class _EventDescription:
             if any(operation.max_displacement(k) != still for operation in own)
         ]
 
-    def _names_that_matter(self, numbers: Callable[[CompiledStage], list[NDArray]]) -> list[str]:
+    def _find_dependencies(self, numbers: Callable[[CompiledStage], list[NDArray]]) -> list[str]:
         """By which of axes, time and action the (A | 1, *broadcast, ...) numbers differ."""
         names = (self.action, *self.axes)
         first = numbers(self.stages[0])
-        found = set()
+        inputs = set()
         for own in map(numbers, self.stages):
-            found |= {
+            inputs |= {
                 name for array in own for k, name in enumerate(names) if _varies_along(array, k)
             }
-            found |= set() if _same_numbers(own, first) else {self.time}
-        return [name for name in (*self.axes, self.time, self.action) if name in found]
+            inputs |= set() if _same_numbers(own, first) else {self.time}
+        return [name for name in (*self.axes, self.time, self.action) if name in inputs]
 
 
 def _is_random_along(operation: Operation, axis: int) -> bool:
@@ -198,7 +198,7 @@ def _is_random_along(operation: Operation, axis: int) -> bool:
 
 def _can_move_along(operation: Operation, axis: int) -> bool:
     """Whether an outcome that can happen leads away from a place of an axis."""
-    moves = operation.noise_positions(axis) != operation.own_positions(axis)
+    moves = operation.noise_positions(axis) != operation.current_positions(axis)
     return bool((moves & (operation.noise_probabilities() > 0)).any())
 
 
@@ -235,10 +235,10 @@ def _join_names(names: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def model_bytes(dynamics: Dynamics) -> int:
+def count_model_bytes(dynamics: Dynamics) -> int:
     """Bytes of the arrays that tell what happens."""
     if isinstance(dynamics, FiniteHorizonDynamics):
-        return dynamics.final.nbytes + sum(map(model_bytes, dynamics.distinct_periods))
+        return dynamics.final.nbytes + sum(map(count_model_bytes, dynamics.distinct_periods))
     if isinstance(dynamics, Staged):
         arrays = [array for stage in dynamics.stages for array in stage.arrays().values()]
     elif isinstance(dynamics, Tabular):
@@ -249,10 +249,12 @@ def model_bytes(dynamics: Dynamics) -> int:
     return sum(array.nbytes for array in arrays)
 
 
-def largest_intermediate(dynamics: Dynamics) -> int:
+def count_largest_intermediate(dynamics: Dynamics) -> int:
     """Numbers of the largest array that a period goes through, scratch axes included."""
     if isinstance(dynamics, FiniteHorizonDynamics):
-        return len(dynamics.periods) * max(map(largest_intermediate, dynamics.distinct_periods))
+        return len(dynamics.periods) * max(
+            map(count_largest_intermediate, dynamics.distinct_periods)
+        )
     return (
         dynamics.largest_intermediate if isinstance(dynamics, Staged) else math.prod(dynamics.shape)
     )

@@ -1,12 +1,12 @@
-"""What happens in one period, behind one small interface.
+"""The dynamics of one period: the interface of all representations of a model.
 
 For an array ``w`` over next states, and every state ``s`` and action ``a``,
 
     backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
 
-It comes in two halves: what no action touches is done once (``shared_backup``), the rest once per
-action (``action_backup``), so that a maximum over actions never stores states x actions. Solvers,
-evaluation and occupancies need no more; simulation, files and bounds use the rest of ``Dynamics``.
+It has two halves: the part that depends on no action is computed once (``shared_backup``), the rest
+once per action (``action_backup``), so that a maximum over actions never stores states x actions.
+Solvers, evaluation and occupancies use these; simulation, files and bounds use ``Dynamics``.
 
 A simulation draws the outcomes of many walkers at once, by inversion:
 
@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
-from tessella.mdp.context import EvaluationContext
+from tessella.mdp.state_action_space import StateActionSpace
 from tessella.numerics import array_namespace
-from tessella.rounding import Rounding, RowSumBounds
+from tessella.rounding import RoundingBounds, RowSumBounds
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tessella.mdp.stages.sharded import ShardLayout
     from tessella.mdp.tabular.rows import LayoutRule
 
-Prepared = TypeVar("Prepared")
+Built = TypeVar("Built")
 TILED_MIN_LAST_AXIS = 64  # places of the last axis: a shorter one makes poor columns
 
 
@@ -95,7 +95,7 @@ class Backend(ABC):
         return fold_actions(self, step, xp.zeros_like(w_S))
 
     def policy_adjoint(self, arrays: Any, policy: Any, template: Any) -> Callable[[Any], Any]:
-        """x -> P_pi' x for arrays like ``template``: where shares of walkers are a period later."""
+        """x -> P_pi' x for arrays like ``template``: a distribution, one period later."""
         import jax
 
         forward = jax.linear_transpose(
@@ -104,11 +104,11 @@ class Backend(ABC):
         return lambda x: forward(x)[0]
 
     def sweeps_are_cheap(self, arrays: Any) -> bool:
-        """Whether a pass over all actions takes hardly longer than the calls that it is made of."""
+        """Whether a pass over all actions costs little more than its function calls."""
         return False
 
     def all_action_values(self, arrays: Any, w_S: Any) -> Any:
-        """(A, grid) the whole pass for all actions at once; None where that would hold too much."""
+        """(A, grid) the whole pass for all actions; None where that takes too much memory."""
         return None
 
     def iterate_policy(
@@ -138,7 +138,7 @@ class Backend(ABC):
 class CompileOptions:
     """How JAX runs a model; an execution plan chooses it."""
 
-    tiles: TileSizes | None = None  # kernels of an accelerator cut the grid so; None: plain forms
+    tiles: TileSizes | None = None  # of the kernels of an accelerator; None for plain forms
     one_period_at_a_time: bool = False  # of a horizon, to save memory
 
 
@@ -151,12 +151,12 @@ class BackendModel:
 
 
 @dataclass(frozen=True)
-class Transitions:
-    """One transition each of n independent walkers."""
+class StepResult:
+    """One sampled transition of each of n independent walkers."""
 
-    states: NDArray[np.int64]  # (n,) where they arrive
-    rewards: NDArray[np.float64]  # (n,) what was paid on the way
-    ended: NDArray[np.bool_]  # (n,) whether the process stopped
+    next_states: NDArray[np.int64]  # (n,)
+    rewards: NDArray[np.float64]  # (n,)
+    ended: NDArray[np.bool_]  # (n,) whether the process ended in this period
 
 
 class FactorisedSystem(Protocol):
@@ -170,7 +170,7 @@ class FactorisedSystem(Protocol):
 class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
-    context: EvaluationContext  # its states and actions
+    space: StateActionSpace
     has_stages: ClassVar[bool] = False  # a period is a list of stages, which can be cut into blocks
     offers_rows: ClassVar[bool] = False  # ``as_rows`` gives a table where it is small enough
 
@@ -200,17 +200,17 @@ class Dynamics(ABC):
         return 0
 
     def count_row_entries(self) -> int:
-        """Probabilities of the largest table of a period, which is made for this if not given."""
+        """Probabilities of the largest table of a period, which is built if necessary."""
         rows = self.as_rows()
         return 0 if rows is None else rows.count_row_entries()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.context.grid.shape
+        return self.space.grid.shape
 
     @property
     def n_actions(self) -> int:
-        return len(self.context.actions)
+        return len(self.space.actions)
 
     @abstractmethod
     def compute_row_sums(self) -> RowSumBounds:
@@ -218,12 +218,12 @@ class Dynamics(ABC):
 
     @property
     def is_interpolated(self) -> bool:
-        """Whether a coordinate may land between cut points, and goes to the neighbours."""
+        """Whether a coordinate may land between grid points, and goes to the neighbours."""
         return False
 
     @property
     @abstractmethod
-    def rounding(self) -> Rounding:
+    def rounding(self) -> RoundingBounds:
         """What rounding may do to its numbers and to a backup."""
 
     @property
@@ -234,7 +234,7 @@ class Dynamics(ABC):
     @property
     @abstractmethod
     def adjoint_rounding_terms(self) -> int:
-        """``rounding.terms`` of the adjoint, where all that reaches one state is added up."""
+        """``rounding.backup_terms`` of the adjoint, which adds up all flow into a state."""
 
     @property
     @abstractmethod
@@ -261,7 +261,7 @@ class Dynamics(ABC):
         """
         return None
 
-    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+    def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
         """The backend that NumPy runs, of dynamics that are rows."""
         raise TypeError(f"{type(self).__name__} are not rows")
 
@@ -291,7 +291,7 @@ class Dynamics(ABC):
     @abstractmethod
     def step(
         self, states: NDArray[np.int64], actions: NDArray[np.int64], rng: np.random.Generator
-    ) -> Transitions:
+    ) -> StepResult:
         """Sample one period from each (state, action)."""
 
     def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem | None:
@@ -317,28 +317,28 @@ class Dynamics(ABC):
     @property
     def compiled_model(self) -> BackendModel:
         """As JAX runs it, in plain forms."""
-        return self.prepare(CompileOptions(), self.compile)
+        return self.get_or_build(CompileOptions(), self.compile)
 
-    def prepare(self, key: Hashable, make: Callable[[], Prepared]) -> Prepared:
-        """What ``make`` returns, made once for each key and kept with the dynamics."""
-        if "_prepared" not in self.__dict__:
-            object.__setattr__(self, "_prepared", {})
-        prepared = self.__dict__["_prepared"]
-        if key not in prepared:
-            prepared[key] = make()
-        return prepared[key]
+    def get_or_build(self, key: Hashable, build: Callable[[], Built]) -> Built:
+        """The result of ``build``, computed once for each key and kept with the dynamics."""
+        if "_built" not in self.__dict__:
+            object.__setattr__(self, "_built", {})
+        built = self.__dict__["_built"]
+        if key not in built:
+            built[key] = build()
+        return built[key]
 
     def __getstate__(self) -> dict[str, Any]:
         # Compiled arrays would be read back in the process's own precision, which may be 32 bits.
-        left_out = {"backend_model", "_prepared"}
+        left_out = {"backend_model", "_built"}
         return {key: value for key, value in self.__dict__.items() if key not in left_out}
 
 
 @dataclass(frozen=True, eq=False)
-class ModelComponents:
-    """What a builder makes: all of a model but its discount and its name."""
+class ModelParts:
+    """The result of a builder: all parts of a model but its criterion and its name."""
 
-    context: EvaluationContext  # states and actions
+    space: StateActionSpace
     dynamics: Dynamics
     feasible: NDArray[np.bool_] | None = None  # (S, A)
     start: NDArray[np.float64] | None = None  # (S,)
@@ -346,7 +346,7 @@ class ModelComponents:
 
 @dataclass(frozen=True)
 class SourceModel:
-    """The model that was saved, of whose tables a loaded model consists.
+    """The saved model whose tables a loaded model consists of.
 
     Its numbers are those of the tables up to the rounding that the file states, and bounds of
     either hold for it, so a loaded model has its fingerprint as long as the tables are unchanged.
@@ -363,7 +363,7 @@ def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) 
     return array_namespace(first).fold(backend.n_actions, step, start)
 
 
-def generator(rng: object) -> np.random.Generator:
+def as_generator(rng: object) -> np.random.Generator:
     """``rng``, a generator or whatever seeds one; a seed is required."""
     try:
         if rng is not None:
@@ -384,7 +384,7 @@ def invert_cumulative(cumulative: NDArray, rng: np.random.Generator) -> NDArray[
     return (cumulative <= u[:, None]).sum(axis=-1)
 
 
-def entries_for_walkers(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
-    """Entries of ``array`` (A | 1, *broadcast, ...) at ``where`` walkers are and what they do."""
+def gather_walker_entries(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
+    """Entries of ``array`` (A | 1, *broadcast, ...) at the walkers' actions and coordinates."""
     index = [w if n > 1 else 0 for w, n in zip(where, array.shape[1:], strict=False)]
     return array[(actions if len(array) > 1 else np.zeros_like(actions), *index)]

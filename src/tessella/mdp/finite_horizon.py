@@ -24,28 +24,28 @@ from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ModelError, format_value
 from tessella.grid import require_unmasked
 from tessella.mdp import checks
-from tessella.mdp.context import (
-    TIME,
-    EvaluationContext,
-    Feasible,
-    call_by_name,
-    feasible_mask,
-    make_context,
-    multiply_entry_counts,
-)
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
     CompileOptions,
     Dynamics,
-    ModelComponents,
-    Transitions,
+    ModelParts,
+    StepResult,
 )
 from tessella.mdp.stages.operation import CompiledOperation
 from tessella.mdp.stages.stage import CompiledStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
+from tessella.mdp.state_action_space import (
+    TIME,
+    Feasible,
+    StateActionSpace,
+    build_feasible_mask,
+    call_by_name,
+    make_state_action_space,
+    multiply_entry_counts,
+)
 from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
-from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
+from tessella.rounding import EPS, ModelRounding, RoundingBounds, RowSumBounds
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
 
@@ -55,16 +55,16 @@ class FiniteHorizonDynamics(Dynamics):
     """Dynamics of every period of a horizon; made by the builders of ``MDP``.
 
     Attributes:
-        context: with time as the first axis.
+        space: with time as the first axis.
         periods: (T) dynamics of each period, one object where they are the same.
         final: (states of a period) what the end pays, as of the last period: discounted by one.
-        saved_rounding: ``rounding.as_saved``, as the file states it that this was read from.
+        file_rounding: ``rounding.in_file``, as the file states it that this was read from.
     """
 
-    context: EvaluationContext
+    space: StateActionSpace
     periods: tuple[Dynamics, ...]
     final: NDArray[np.float64]
-    saved_rounding: ModelRounding | None = None
+    file_rounding: ModelRounding | None = None
 
     offers_rows = True
 
@@ -100,10 +100,10 @@ class FiniteHorizonDynamics(Dynamics):
         """Of one period."""
         return self.final.size
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """What enters the fingerprint of a model: every distinct period once."""
         index = {id(period): i for i, period in enumerate(self.distinct_periods)}
-        return self.context, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
+        return self.space, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
 
     def compute_row_sums(self) -> RowSumBounds:
         row_sums = [period.row_sums for period in self.distinct_periods]
@@ -115,26 +115,26 @@ class FiniteHorizonDynamics(Dynamics):
         return any(period.is_interpolated for period in self.distinct_periods)
 
     @cached_property
-    def rounding(self) -> Rounding:  # type: ignore[override]
+    def rounding(self) -> RoundingBounds:  # type: ignore[override]
         each = [period.rounding for period in self.distinct_periods]
-        terms = max(rounding.terms for rounding in each)
-        return Rounding(
-            self._worst_rounding([rounding.as_given for rounding in each]),
-            self.saved_rounding or self._bound_saved_rounding(each, terms),
+        terms = max(rounding.backup_terms for rounding in each)
+        return RoundingBounds(
+            self._worst_rounding([rounding.in_memory for rounding in each]),
+            self.file_rounding or self._bound_saved_rounding(each, terms),
             terms,
         )
 
-    def _bound_saved_rounding(self, each: Sequence[Rounding], terms: int) -> ModelRounding:
+    def _bound_saved_rounding(self, each: Sequence[RoundingBounds], terms: int) -> ModelRounding:
         """What is final is paid in expectation, over a row that a file holds rounded."""
-        worst = self._worst_rounding([rounding.as_saved for rounding in each])
+        worst = self._worst_rounding([rounding.in_file for rounding in each])
         terms = max(terms, self.longest_row) + 2
-        return replace(worst, reward=worst.reward + EPS * terms * self._final_scale)
+        return replace(worst, reward_error=worst.reward_error + EPS * terms * self._final_scale)
 
     def _worst_rounding(self, each: Sequence[ModelRounding]) -> ModelRounding:
-        rows = max(rounding.rows for rounding in each)
+        rows = max(rounding.row_error for rounding in each)
         # Discounting what is final has rounded it once.
         final = (rows + EPS) * self._final_scale
-        return ModelRounding(rows, max(rounding.reward for rounding in each) + final)
+        return ModelRounding(rows, max(rounding.reward_error for rounding in each) + final)
 
     @property
     def _final_scale(self) -> float:
@@ -160,8 +160,10 @@ class FiniteHorizonDynamics(Dynamics):
         periods = [rows[id(period)] for period in self.periods]
         return replace(self, periods=tuple(cast(list[Dynamics], periods)))
 
-    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
-        models = {id(period): period.numpy_model(choose_layout) for period in self.distinct_periods}
+    def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+        models = {
+            id(period): period.build_numpy_model(choose_layout) for period in self.distinct_periods
+        }
         tables = [cast(RowArrays, models[id(period)].arrays) for period in self.periods]
         backend = PeriodBackend(self.n_actions, models[id(self.periods[0])].backend)
         return BackendModel(backend, PeriodRows(tables, self.final))
@@ -169,7 +171,7 @@ class FiniteHorizonDynamics(Dynamics):
     @cached_property
     def backend_model(self) -> BackendModel:
         if self.is_table:
-            return self.numpy_model(lambda rows, n_pairs: RowLayout())
+            return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
         return self.compile()
 
     def compile(self) -> BackendModel:
@@ -214,7 +216,7 @@ class FiniteHorizonDynamics(Dynamics):
             rewards[-1] = rewards[-1] + self.periods[-1].to_sparse()[action] @ self.final.ravel()
         return np.concatenate(rewards)
 
-    def step(self, states, actions, rng) -> Transitions:
+    def step(self, states, actions, rng) -> StepResult:
         time, x = np.divmod(states, self._period_states)
         next_states = np.empty(len(states), np.int64)
         rewards = np.empty(len(states))
@@ -223,12 +225,12 @@ class FiniteHorizonDynamics(Dynamics):
         for t in np.unique(time):
             indices = np.flatnonzero(time == t)
             steps = self.periods[t].step(x[indices], actions[indices], rng)
-            next_states[indices] = steps.states
+            next_states[indices] = steps.next_states
             rewards[indices] = steps.rewards
             ended[indices] = steps.ended
         reaches_final = last & ~ended  # what is final is for those who get to the end
         rewards[reaches_final] += self.final.ravel()[next_states[reaches_final]]
-        return Transitions(
+        return StepResult(
             np.where(last, time, time + 1) * self._period_states + next_states,
             rewards,
             last | ended,
@@ -239,17 +241,17 @@ class FiniteHorizonDynamics(Dynamics):
 class CompiledPeriodBackend(Backend):
     """The compiled side: the backend of a period, for all of them at once or for one.
 
-    ``is_timed`` says of each of the period's arrays whether it has one slice for each time.
+    ``varies_with_time`` says of each of the period's arrays whether it has one slice for each time.
     """
 
-    period: Backend
-    periods: int
-    is_timed: tuple[bool, ...]
-    one_period_at_a_time: bool  # swept one period at a time
+    period_backend: Backend
+    n_periods: int
+    varies_with_time: tuple[bool, ...]
+    one_period_at_a_time: bool
 
     @property
     def n_actions(self) -> int:  # type: ignore[override]
-        return self.period.n_actions
+        return self.period_backend.n_actions
 
     def final(self, arrays):
         """What the end pays."""
@@ -266,25 +268,27 @@ class CompiledPeriodBackend(Backend):
         next_values = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
         return self._map_periods(
             arrays,
-            lambda period_arrays, w: self.period.shared_backup(period_arrays, w, with_reward),
+            lambda period_arrays, w: self.period_backend.shared_backup(
+                period_arrays, w, with_reward
+            ),
             next_values,
         )
 
     def action_backup(self, arrays, w, action, with_reward):
         return self._map_periods(
             arrays,
-            lambda period_arrays, v: self.period.action_backup(
+            lambda period_arrays, v: self.period_backend.action_backup(
                 period_arrays, v, action, with_reward
             ),
             w,
         )
 
     def supports_policy_arrays(self, arrays) -> bool:
-        return self.period.supports_policy_arrays(self.period_arrays(arrays, 0))
+        return self.period_backend.supports_policy_arrays(self.period_arrays(arrays, 0))
 
     def finish_policy_backup(self, arrays, w, policy, with_reward):
         def back_up_period(period_arrays, v, actions):
-            return self.period.finish_policy_backup(period_arrays, v, actions, with_reward)
+            return self.period_backend.finish_policy_backup(period_arrays, v, actions, with_reward)
 
         return self._map_periods(arrays, back_up_period, w, policy)
 
@@ -308,7 +312,7 @@ class CompiledPeriodBackend(Backend):
         import jax
 
         leaves = jax.tree.leaves(arrays["periods"])
-        return [leaf for leaf, timed in zip(leaves, self.is_timed, strict=True) if timed]
+        return [leaf for leaf, timed in zip(leaves, self.varies_with_time, strict=True) if timed]
 
     def _with_leaves(self, arrays, timed: list):
         """The period's arrays, with these in the places of those that depend on time."""
@@ -317,7 +321,8 @@ class CompiledPeriodBackend(Backend):
         leaves, tree = jax.tree.flatten(arrays["periods"])
         timed_leaves = iter(timed)
         period_leaves = [
-            next(timed_leaves) if t else leaf for leaf, t in zip(leaves, self.is_timed, strict=True)
+            next(timed_leaves) if t else leaf
+            for leaf, t in zip(leaves, self.varies_with_time, strict=True)
         ]
         return jax.tree.unflatten(tree, period_leaves)
 
@@ -342,10 +347,10 @@ def _stack_stage(
         requirement = "a stage must depend on the same axes at all times"
         raise ModelError(requirement, location=location)
     stacked = {}
-    is_timed = {}
+    varies_with_time = {}
     for key in each[0]:
-        stacked[key], is_timed[key] = _stack_if_timed([arrays[key] for arrays in each])
-    return compiled.pop(), stacked, is_timed
+        stacked[key], varies_with_time[key] = _stack_if_timed([arrays[key] for arrays in each])
+    return compiled.pop(), stacked, varies_with_time
 
 
 def _stack_if_timed(each: list[NDArray]) -> tuple[NDArray, bool]:
@@ -356,32 +361,32 @@ def _stack_if_timed(each: list[NDArray]) -> tuple[NDArray, bool]:
 
 
 def build_horizon(
-    context: EvaluationContext,
+    space: StateActionSpace,
     horizon: FiniteHorizon,
     stages: Sequence[Stage],
     feasible: Feasible,
     scratch: Mapping[str, Sequence] | None,
-) -> ModelComponents:
+) -> ModelParts:
     """A staged model with a horizon; functions may name ``time``."""
-    timed_context = _add_time_axis(context, horizon)
+    timed_space = _add_time_axis(space, horizon)
     mask = (
         None
         if feasible is None
-        else feasible_mask(timed_context, _repeat_mask(context, horizon, feasible))
+        else build_feasible_mask(timed_space, _repeat_mask(space, horizon, feasible))
     )
-    by_time = None if mask is None else mask.reshape(horizon.periods, context.grid.size, -1)
+    by_time = None if mask is None else mask.reshape(horizon.periods, space.grid.size, -1)
     cache = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
     periods: list[Dynamics] = []
     for t in range(horizon.periods):
-        period_context = replace(context, time=t)
+        period_space = replace(space, time=t)
         period_mask = None if by_time is None else by_time[t]
         # What the second period works out, all others do; what time does not change, the first did.
         with multiply_entry_counts({0: 1, 1: horizon.periods - 1}.get(t, 0)):
-            periods.append(Staged.build(period_context, stages, period_mask, scratch, cache))
+            periods.append(Staged.build(period_space, stages, period_mask, scratch, cache))
         if not any(stage.names_time for stage in stages):
             periods *= horizon.periods  # time does not matter
             break
-    return _components(context, timed_context, horizon, tuple(periods), mask)
+    return _make_parts(space, timed_space, horizon, tuple(periods), mask)
 
 
 class StageCache:
@@ -394,25 +399,25 @@ class StageCache:
         self.ever_feasible = ever_feasible
         self.compiled: dict[int, CompiledStage] = {}
 
-    def __call__(self, stage: Stage, context: EvaluationContext) -> CompiledStage:
+    def __call__(self, stage: Stage, space: StateActionSpace) -> CompiledStage:
         if stage.names_time:
-            return stage.compile(context)
+            return stage.compile(space)
         if id(stage) not in self.compiled:
-            if context.feasible is not None and self.ever_feasible is not None:
-                mask = self.ever_feasible.T.reshape(context.feasible.shape)
-                context = replace(context, feasible=mask)
-            self.compiled[id(stage)] = stage.compile(context)
+            if space.feasible is not None and self.ever_feasible is not None:
+                mask = self.ever_feasible.T.reshape(space.feasible.shape)
+                space = replace(space, feasible=mask)
+            self.compiled[id(stage)] = stage.compile(space)
         return self.compiled[id(stage)]
 
 
-def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> ModelComponents:
+def repeat_over_horizon(parts: ModelParts, horizon: FiniteHorizon) -> ModelParts:
     """A model whose periods are all alike, over a horizon."""
-    timed_context = _add_time_axis(parts.context, horizon)
+    timed_space = _add_time_axis(parts.space, horizon)
     mask = parts.feasible
     if mask is not None:
         mask = np.tile(mask, (horizon.periods, 1))
-    components = _components(
-        parts.context, timed_context, horizon, (parts.dynamics,) * horizon.periods, mask
+    components = _make_parts(
+        parts.space, timed_space, horizon, (parts.dynamics,) * horizon.periods, mask
     )
     return (
         components
@@ -421,18 +426,16 @@ def repeat_over_horizon(parts: ModelComponents, horizon: FiniteHorizon) -> Model
     )
 
 
-def _components(
-    context: EvaluationContext,
-    timed_context: EvaluationContext,
+def _make_parts(
+    space: StateActionSpace,
+    timed_space: StateActionSpace,
     horizon: FiniteHorizon,
     periods,
     mask,
-) -> ModelComponents:
-    final = horizon.discount * _final_reward(context, horizon)
-    start = _start_at_time_zero(np.full(context.grid.size, 1 / context.grid.size), horizon)
-    return ModelComponents(
-        timed_context, FiniteHorizonDynamics(timed_context, periods, final), mask, start
-    )
+) -> ModelParts:
+    final = horizon.discount * _compute_final_reward(space, horizon)
+    start = _start_at_time_zero(np.full(space.grid.size, 1 / space.grid.size), horizon)
+    return ModelParts(timed_space, FiniteHorizonDynamics(timed_space, periods, final), mask, start)
 
 
 def _start_at_time_zero(start: NDArray[np.float64], horizon: FiniteHorizon) -> NDArray[np.float64]:
@@ -440,41 +443,39 @@ def _start_at_time_zero(start: NDArray[np.float64], horizon: FiniteHorizon) -> N
     return np.concatenate([start, np.zeros((horizon.periods - 1) * start.size)])
 
 
-def _add_time_axis(context: EvaluationContext, horizon: FiniteHorizon) -> EvaluationContext:
-    """The context with time as the first axis."""
-    if TIME in (*context.grid.axes, *context.action_values):
+def _add_time_axis(space: StateActionSpace, horizon: FiniteHorizon) -> StateActionSpace:
+    """The state-action space with time as the first axis."""
+    if TIME in (*space.grid.axes, *space.action_values):
         requirement = f"with a finite horizon neither axis nor action can be called {TIME!r}"
         raise ModelError(requirement)
-    axes = dict(zip(context.grid.axes, context.grid.values, strict=True))
-    grid = context.grid.with_axes({TIME: range(horizon.periods), **axes})
-    return make_context(grid, context.actions, context.action_name)
+    axes = dict(zip(space.grid.axes, space.grid.values, strict=True))
+    grid = space.grid.with_axes({TIME: range(horizon.periods), **axes})
+    return make_state_action_space(grid, space.actions, space.action_name)
 
 
-def _repeat_mask(
-    context: EvaluationContext, horizon: FiniteHorizon, feasible: GivenMask
-) -> GivenMask:
+def _repeat_mask(space: StateActionSpace, horizon: FiniteHorizon, feasible: GivenMask) -> GivenMask:
     """A mask of one period as a mask of all; a function as it is."""
     if callable(feasible):
         return feasible
     mask = np.asarray(require_unmasked(feasible, "feasible"))
-    full = (*context.grid.shape, len(context.actions))
-    if mask.shape not in (full, (context.grid.size, full[-1])):
+    full = (*space.grid.shape, len(space.actions))
+    if mask.shape not in (full, (space.grid.size, full[-1])):
         return mask
     return np.broadcast_to(mask.reshape(full), (horizon.periods, *full))
 
 
-def _final_reward(context: EvaluationContext, horizon: FiniteHorizon) -> NDArray[np.float64]:
+def _compute_final_reward(space: StateActionSpace, horizon: FiniteHorizon) -> NDArray[np.float64]:
     """(grid) what the end pays, checked."""
     given = horizon.final
     subject = "the final value"
-    shape = context.grid.shape
+    shape = space.grid.shape
     if callable(given):
-        names = {name: mesh[0, ..., 0] for name, mesh in context.mesh().items()}
-        given = call_by_name(given, {name: names[name] for name in context.grid.axes}, subject)
+        names = {name: mesh[0, ..., 0] for name, mesh in space.mesh().items()}
+        given = call_by_name(given, {name: names[name] for name in space.grid.axes}, subject)
     array = checks.as_numbers(given, subject)
     try:
         values = np.broadcast_to(
-            array if array.shape != (context.grid.size,) else array.reshape(shape), shape
+            array if array.shape != (space.grid.size,) else array.reshape(shape), shape
         )
     except ValueError:
         requirement = f"{subject} must have the grid's shape {shape}"
@@ -482,7 +483,7 @@ def _final_reward(context: EvaluationContext, horizon: FiniteHorizon) -> NDArray
     checks.raise_for_first(
         f"{subject} must be finite",
         ~np.isfinite(values),
-        lambda place: context.grid.describe(int(np.ravel_multi_index(place, shape))),
+        lambda place: space.grid.describe(int(np.ravel_multi_index(place, shape))),
         lambda place: f"is {format_value(float(values[place]))}",
         "states",
     )

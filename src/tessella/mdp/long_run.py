@@ -1,9 +1,8 @@
-"""The long-run distribution of a policy: what will be seen once the start is forgotten.
+"""The long-run distribution of a policy.
 
 It is the limit of d <- (d + P_pi' d) / 2, the lazy chain, which periodic chains have too, from the
-model's own start; a chain with several recurrent classes divides itself among them from there. No
-bound comes with it: it is a start like any other, and what holds of a start holds of the
-numbers that were found.
+model's own start; a chain with several recurrent classes is divided among them from there. It has
+no error bound: it is used as a start distribution, and bounds hold for the computed one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from tessella.mdp.policy import Policy
     from tessella.mdp.start import HasBackendModel
 
-SETTLED_CHANGE = 1e-13  # change in one period, in sum, at which a distribution has settled
+CONVERGED_CHANGE = 1e-13  # change in one period, in sum, at which a distribution has settled
 PERIODS_PER_CALL = 1_000  # periods in one compiled call
 MAX_PERIODS = 1_000_000  # periods, at most
 
@@ -42,7 +41,7 @@ def long_run_distribution(
     change = np.inf
     for _ in range(MAX_PERIODS // PERIODS_PER_CALL):
         d, change = _advance(model.backend, model.arrays, table, d)
-        if float(change) <= SETTLED_CHANGE:
+        if float(change) <= CONVERGED_CHANGE:
             return _normalise(np.asarray(d).ravel())
     raise NotConverged(
         f"the long-run distribution still changes by {float(change):.3g} in a period after "
@@ -53,8 +52,8 @@ def long_run_distribution(
 def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
     if not d.sum() > 0.5:
         raise ArgumentError("a process that ends has no long run; give another start")
-    found = np.maximum(d, 0.0)
-    return found / found.sum()
+    shares = np.maximum(d, 0.0)
+    return shares / shares.sum()
 
 
 @compile_per_shape("backend")
@@ -67,4 +66,4 @@ def _advance(backend, arrays, table, d):
         after = (pair[0] + forward(pair[0])) / 2
         return after, abs(after - pair[0]).sum()
 
-    return xp.repeat(PERIODS_PER_CALL, period, (d, xp.zeros(())))
+    return xp.iterate(PERIODS_PER_CALL, period, (d, xp.zeros(())))

@@ -27,25 +27,30 @@ from tessella.criteria.total import Total
 from tessella.errors import FileError, ModelError, PolicyError
 from tessella.files import read_errors
 from tessella.grid import StateGrid
-from tessella.mdp.actions import Actions, components, describe_action
+from tessella.mdp.actions import Actions, component_names, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.checks import check_observation_noise
-from tessella.mdp.context import Feasible, feasible_mask, make_context, require_feasible_actions
-from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
+from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.stage import Function, Noise, Stage, subtract_costs
 from tessella.mdp.stages.staged import Staged, as_stages
 from tessella.mdp.start import Start, start_distribution
+from tessella.mdp.state_action_space import (
+    Feasible,
+    build_feasible_mask,
+    make_state_action_space,
+    require_feasible_actions,
+)
 from tessella.support.sense import Sense, sense_of
 
 if TYPE_CHECKING:
-    from tessella.mdp.tabular.pairs import DenseModel, Layout, PairModel, SparseModel
+    from tessella.mdp.tabular.pairs import ArrayLayout, DenseModel, PairModel, SparseModel
 
 HASHED_NAMES = {
     "CompiledStage": "Compiled",
-    "EvaluationContext": "Scope",
+    "StateActionSpace": "Scope",
     "FiniteHorizonDynamics": "Timed",
     "ModelRounding": "Built",
     "PeriodReward": "Paid",
@@ -64,14 +69,14 @@ class MDP:
         feasible: (S, A) mask, or None when every action is feasible everywhere.
         action_name: what an action is called: ``order``.
         name: what the model is called.
-        parameters: the numbers it was made from, kept with saved results.
+        parameters: the numbers it was built from, kept with saved results.
         start: (S,) distribution of the first state, or None when all states are as likely.
         observation_noise: standard deviation of observed coordinates, in grid steps, where a
             sample is drawn without another; it is no part of the model's numbers. One number, or
             one for each axis.
-        clock: how periods stand to time, for a model made from rates; else None.
-        minimise: whether it was given in costs. Rewards and values are those less a sign, whatever
-            is printed speaks of costs, and ``cost`` of a solution has them.
+        clock: the relation of periods to time, for a model built from rates; else None.
+        minimise: whether it was given in costs. Rewards and values are negated costs; what is
+            printed is in costs, and so is ``cost`` of a solution.
         source: the model of which these are the tables, where a file says so.
     """
 
@@ -119,17 +124,17 @@ class MDP:
         may name the components. ``scratch`` axes exist within a period only: it opens them at their
         first values and forgets them at its end.
         """
-        context = make_context(grid, actions, action_name)
+        space = make_state_action_space(grid, actions, action_name)
         stages = as_stages(stages)
         criterion = require_criterion_or_discount(discount, criterion)
         costs = _minimises_cost(stages)
         if isinstance(criterion, FiniteHorizon):
             parts = build_horizon(
-                context, _final_as_reward(criterion, costs), stages, feasible, scratch
+                space, _final_as_reward(criterion, costs), stages, feasible, scratch
             )
         else:
-            mask = None if feasible is None else feasible_mask(context, feasible)
-            parts = ModelComponents(context, Staged.build(context, stages, mask, scratch), mask)
+            mask = None if feasible is None else build_feasible_mask(space, feasible)
+            parts = ModelParts(space, Staged.build(space, stages, mask, scratch), mask)
         return assemble_model(parts, criterion, name, parameters, costs)
 
     @staticmethod
@@ -147,7 +152,7 @@ class MDP:
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
     ) -> MDP:
-        """A model in continuous time, made one of periods; see ``tessella.mdp.stages.events``.
+        """A model in continuous time, converted to periods; see ``tessella.mdp.stages.events``.
 
         Args:
             events: what happens at which rate: ``Event("arrival", 2.0, to=...)``.
@@ -160,10 +165,10 @@ class MDP:
                 given. Values under an interest rate do not depend on it.
             feasible: a mask (grid shape + actions) or a function of axes and action.
         """
-        context = make_context(grid, actions, action_name)
-        mask = None if feasible is None else feasible_mask(context, feasible)
+        space = make_state_action_space(grid, actions, action_name)
+        mask = None if feasible is None else build_feasible_mask(space, feasible)
         net_rate = subtract_costs(pays_rate, costs_rate)
-        parts, criterion, used_clock = uniformise(context, events, interest, net_rate, clock, mask)
+        parts, criterion, used_clock = uniformise(space, events, interest, net_rate, clock, mask)
         minimise = _minimises_cost([*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)])
         return replace(
             assemble_model(parts, criterion, name, parameters, minimise), clock=used_clock
@@ -176,7 +181,7 @@ class MDP:
         discount: float | Criterion | None = None,
         *,
         criterion: Criterion | None = None,
-        layout: Layout = "ASS",
+        layout: ArrayLayout = "ASS",
         grid: StateGrid | Mapping[str, Sequence] | None = None,
         actions: Actions | None = None,
         feasible: Feasible = None,
@@ -256,8 +261,8 @@ class MDP:
         """
         from tessella.mdp.tabular.outcomes import from_step
 
-        context = make_context(grid, actions, action_name)
-        parts = from_step(step, context, noise, feasible, sense_of(minimise).sign)
+        space = make_state_action_space(grid, actions, action_name)
+        parts = from_step(step, space, noise, feasible, sense_of(minimise).sign)
         chosen = require_criterion_or_discount(discount, criterion)
         return assemble_model(parts, chosen, name, parameters, minimise)
 
@@ -270,11 +275,15 @@ class MDP:
         name: str = "",
     ) -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
-        from tessella.mdp.tabular.outcomes import from_gymnasium, name_of, start_of
+        from tessella.mdp.tabular.outcomes import (
+            from_gymnasium,
+            read_environment_name,
+            read_environment_start,
+        )
 
-        mdp = assemble_model(from_gymnasium(env), Total(), name or name_of(env))
+        mdp = assemble_model(from_gymnasium(env), Total(), name or read_environment_name(env))
         chosen = require_criterion_or_discount(discount, criterion)
-        return mdp.with_start(start_of(env)).with_criterion(chosen)
+        return mdp.with_start(read_environment_start(env)).with_criterion(chosen)
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).
@@ -291,7 +300,7 @@ class MDP:
 
         return to_sparse(self)
 
-    def to_arrays(self, layout: Layout = "ASS") -> DenseModel:
+    def to_arrays(self, layout: ArrayLayout = "ASS") -> DenseModel:
         """Dense arrays, as ``MDP.from_arrays`` reads them."""
         from tessella.mdp.tabular.pairs import to_arrays
 
@@ -324,13 +333,13 @@ class MDP:
         return self.feasible
 
     def policy(self, source: Any, name: str = "", labels: Labels | None = None) -> Policy:
-        """Whatever decides, as a feasible policy of this model: see ``tessella.as_policy``.
+        """Convert ``source`` to a feasible policy of this model: see ``tessella.as_policy``.
 
         A policy is taken as it is, with its own name unless another is given; one of another grid
         or of other actions is refused.
         """
         policy = as_policy(self, source, labels)
-        return policy.renamed(name) if name else policy
+        return policy.with_name(name) if name else policy
 
     @property
     def sense(self) -> Sense:
@@ -375,15 +384,15 @@ class MDP:
     def with_criterion(self, criterion: float | Criterion) -> MDP:
         """The same model with another criterion: a number is a discount."""
         if self.clock is not None:  # its rewards are those of its interest rate, or per period
-            raise ModelError("a model made from rates is made again for another interest rate")
+            raise ModelError("another interest rate needs a new model from rates")
         if self.criterion.rewrites_model:  # time is one of its axes, say
             kind = "finite horizon" if self.criterion.has_horizon else str(self.criterion)
-            raise ModelError(f"a model with a {kind} is made again for another criterion")
+            raise ModelError(f"a model with a {kind} must be built anew for another criterion")
         new_criterion = as_criterion(criterion)
         if not new_criterion.rewrites_model:
             return replace(self, criterion=new_criterion)
-        context = make_context(self.grid, self.actions, self.action_name)
-        components = ModelComponents(context, self.dynamics, self.feasible, self.start)
+        space = make_state_action_space(self.grid, self.actions, self.action_name)
+        components = ModelParts(space, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
         # Time is not observed, it is known.
         time_noise = [0.0] if new_criterion.has_horizon else []
@@ -404,7 +413,9 @@ class MDP:
         """A hash of all that decides the model's numbers; see ``SourceModel`` for one of a file."""
         digest = hashlib.sha256()
         update_digest(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
-        update_digest(digest, self.criterion.identity(), self.feasible, self.start, self.dynamics)
+        update_digest(
+            digest, self.criterion.fingerprint_key(), self.feasible, self.start, self.dynamics
+        )
         own = digest.hexdigest()
         if self.source is not None and self.source.table_fingerprint == own:
             return self.source.fingerprint
@@ -434,9 +445,9 @@ class MDP:
         rules of one are those of the other.
         Arrays are checked as in ``from_arrays``: anybody can write a file.
         """
-        from tessella.mdp.netcdf import KIND, load
+        from tessella.mdp.netcdf import FILE_SUBJECT, load
 
-        with read_errors(path, KIND):
+        with read_errors(path, FILE_SUBJECT):
             fields, fingerprint = load(path)
             mdp = MDP(**fields)
             if mdp.start is not None:
@@ -451,7 +462,7 @@ class MDP:
         kind = self.dynamics.kind
         kind += ", interpolated" if self.dynamics.is_interpolated else ""
         called = "" if self.action_name == "action" else f"{self.action_name} "
-        parts = ", ".join(components(self.actions))
+        parts = ", ".join(component_names(self.actions))
         actions = f"{self.n_actions} {called}actions" + (f" ({parts})" if parts else "")
         time = "" if self.clock is None else f", {self.clock}"
         sense = ", costs" if self.sense.is_cost else ""
@@ -459,13 +470,13 @@ class MDP:
 
 
 def _minimises_cost(parts: Sequence[Stage] | Sequence[Event]) -> bool:
-    """Whether something costs and nothing pays."""
+    """Whether costs are given and no rewards."""
     some = any(part.costs is not None for part in parts)
     return some and all(part.pays is None for part in parts)
 
 
 def assemble_model(
-    parts: ModelComponents,
+    parts: ModelParts,
     criterion: float | Criterion,
     name: str,
     parameters: Mapping[str, Any] | None = None,
@@ -478,12 +489,12 @@ def assemble_model(
             parts = repeat_over_horizon(parts, _final_as_reward(criterion, minimise))
         criterion = replace(criterion, final=0.0)  # it is in the dynamics
     return MDP(
-        parts.context.grid,
-        parts.context.actions,
+        parts.space.grid,
+        parts.space.actions,
         criterion,
         parts.dynamics,
         parts.feasible,
-        parts.context.action_name,
+        parts.space.action_name,
         name,
         dict(parameters or {}),
         parts.start,
@@ -513,7 +524,7 @@ def update_digest(digest, *values: Any) -> None:
         elif dataclasses.is_dataclass(value):
             name = type(value).__name__
             digest.update(getattr(value, "hashed_name", HASHED_NAMES.get(name, name)).encode())
-            update_digest(digest, *_identity(value))
+            update_digest(digest, *_fingerprint_parts(value))
         elif isinstance(value, Mapping):
             update_digest(digest, list(value), list(value.values()))
         elif isinstance(value, list | tuple):
@@ -524,9 +535,9 @@ def update_digest(digest, *values: Any) -> None:
         digest.update(b";")
 
 
-def _identity(value: Any) -> tuple:
-    """What a dataclass adds to the digest: its own ``identity``, or all its fields."""
-    own = getattr(value, "identity", None)
+def _fingerprint_parts(value: Any) -> tuple:
+    """What a dataclass adds to the digest: its own ``fingerprint_key``, or all its fields."""
+    own = getattr(value, "fingerprint_key", None)
     if own is not None:
         return own()
     return tuple(getattr(value, field.name) for field in dataclasses.fields(value))

@@ -61,15 +61,15 @@ from tessella.errors import FileError, is_number
 from tessella.files import atomic_write, read_errors, require_regular
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
-from tessella.mdp.context import EvaluationContext, make_context
-from tessella.mdp.dynamics import Dynamics, ModelComponents, SourceModel
+from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
-from tessella.mdp.netcdf_tables import END, TableReader, arrays_of, arrays_of_outcomes
+from tessella.mdp.netcdf_tables import END_GROUP, TableReader, outcomes_to_arrays, table_to_arrays
 from tessella.mdp.stages.events import Clock
+from tessella.mdp.state_action_space import StateActionSpace, make_state_action_space
 from tessella.mdp.tabular.pairs import Pairs, build_tabular
 from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import ModelRounding
-from tessella.support.json_values import to_plain
+from tessella.support.json_values import json_default
 from tessella.support.sense import COSTS
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ if TYPE_CHECKING:
 
 FORMAT = "tessella model"
 FILE_VERSION = 3
-KIND = "a saved model"
+FILE_SUBJECT = "a saved model"
 MODEL_GROUP = "model"  # the group of a model in another file
 SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is written out
-TEXTS = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
+TEXT_ATTRIBUTES = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
 GROUPS = ("grid", "outcomes", "end")
 ROW_ERROR_LIMIT = 1e-3  # relative error from which on rows are no longer known
 REWARD_ERROR_LIMIT = (
-    1e-3  # of the largest reward, or of 1 where stages cancel one another's rewards
+    1e-3  # of the max_bytes reward, or of 1 where stages cancel one another's rewards
 )
 Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and names of dimensions
 MAX_COMPRESSION_RATIO = 1032  # bytes of content for each byte of a compressed file
@@ -122,7 +122,7 @@ def create_dataset(path: str | Path) -> Iterator[netCDF4.Dataset]:
 
 def write_variables(file: Any, attributes: dict[str, Any], variables: Variables) -> None:
     """Write attributes, their hash, and variables, those called ``group/name`` into groups."""
-    file.setncatts(attributes | {"content": digest(attributes, variables)})
+    file.setncatts(attributes | {"content": hash_content(attributes, variables)})
     for name, (values, dimensions) in variables.items():
         group, _, last = name.rpartition("/")
         _write(file.createGroup(group) if group else file, last, values, dimensions)
@@ -141,7 +141,7 @@ def _write(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) 
     variable[:] = values.astype(object) if kind == "U" else values
 
 
-def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
+def hash_content(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
     """The hash of a file's content: see the docstring of this module."""
     hasher = hashlib.sha256()
     for name, value in sorted(attributes.items()):
@@ -160,30 +160,30 @@ def digest(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, An
 def refuse_altered(attributes: dict[str, Any], arrays: Mapping[str, NDArray]) -> None:
     """Raise an error for content that is not what the attribute ``content`` is the hash of."""
     stated = attributes.pop("content", None)
-    if stated != digest(attributes, {name: (values, ()) for name, values in arrays.items()}):
+    if stated != hash_content(attributes, {name: (values, ()) for name, values in arrays.items()}):
         raise FileError("its arrays are not those that were saved")
 
 
-def attributes_of(group: Any) -> dict[str, Any]:
+def read_attributes(group: Any) -> dict[str, Any]:
     return {name: group.getncattr(name) for name in group.ncattrs()}
 
 
-def read_variable(
-    variables: Mapping[str, Any], size: int, largest: float = math.inf
+def read_variables(
+    variables: Mapping[str, Any], size: int, max_bytes: float = math.inf
 ) -> dict[str, NDArray]:
     """The values of variables, of a file of ``size`` bytes that has all of them.
 
-    ``largest`` is the most bytes that may be read in all.
+    ``max_bytes`` is the most bytes that may be read in all.
     """
     for name, variable in variables.items():
         if not (variable.dtype is str or variable.dtype.kind in "if"):
             raise FileError(f"{name!r} must hold numbers or text", value=f"got {variable.dtype}")
     declared = sum(map(_declared_bytes, variables.values()))
-    max_bytes = min(MAX_COMPRESSION_RATIO * size, largest)
+    max_bytes = min(MAX_COMPRESSION_RATIO * size, max_bytes)
     if declared > max_bytes:
         requirement = f"a file of {size:,} bytes may declare arrays of {max_bytes:,} bytes"
         raise FileError(requirement, value=f"it declares {declared:,}")
-    return {name: _values(name, variable, size) for name, variable in variables.items()}
+    return {name: _read_values(name, variable, size) for name, variable in variables.items()}
 
 
 def _declared_bytes(variable: Any) -> int:
@@ -193,14 +193,14 @@ def _declared_bytes(variable: Any) -> int:
     return 8 * max(math.prod(variable.shape), chunk)
 
 
-def _values(name: str, variable: Any, size: int) -> NDArray:
+def _read_values(name: str, variable: Any, size: int) -> NDArray:
     try:
-        return _labels(name, variable, size) if variable.dtype is str else variable[...]
+        return _read_labels(name, variable, size) if variable.dtype is str else variable[...]
     except (OSError, RuntimeError) as error:  # what the library raises of damaged bytes
         raise FileError(f"{name!r} of a file cannot be read: {error}") from error
 
 
-def _labels(name: str, variable: Any, size: int) -> NDArray:
+def _read_labels(name: str, variable: Any, size: int) -> NDArray:
     """Labels one by one, as long as a file of ``size`` bytes could hold them all."""
     if len(variable.shape) != 1:
         raise FileError(f"{name!r} must be a list of labels", value=f"has shape {variable.shape}")
@@ -222,25 +222,25 @@ def _labels(name: str, variable: Any, size: int) -> NDArray:
 
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
-    contents = _contents(mdp)
+    contents = _make_contents(mdp)
     with create_dataset(path) as file:
         write_variables(file, *contents)
 
 
 def write_model_group(mdp: MDP, file: Any) -> None:
     """Write ``mdp`` into an open file, as its group ``model``."""
-    write_variables(file.createGroup(MODEL_GROUP), *_contents(mdp))
+    write_variables(file.createGroup(MODEL_GROUP), *_make_contents(mdp))
 
 
-def kind_of(path: str | Path) -> str:
+def read_format(path: str | Path) -> str:
     """What kind of file it says it is: a model's, or another."""
-    with open_dataset(path, KIND) as file:
+    with open_dataset(path, FILE_SUBJECT) as file:
         return str(getattr(file, "format", ""))
 
 
-def group_fingerprint(path: str | Path) -> str | None:
+def read_group_fingerprint(path: str | Path) -> str | None:
     """The fingerprint of the model in the group of another file; None without one."""
-    with open_dataset(path, KIND) as file:
+    with open_dataset(path, FILE_SUBJECT) as file:
         group = file.groups.get(MODEL_GROUP)
         return None if group is None else str(getattr(group, "fingerprint", ""))
 
@@ -249,7 +249,7 @@ def content_hash(mdp: MDP) -> str | None:
     """The hash in a file of ``mdp``; None where the model is too large to be written."""
     if count_saved_probabilities(mdp) > SAVED_MAX_ENTRIES:
         return None
-    return digest(*_contents(mdp))
+    return hash_content(*_make_contents(mdp))
 
 
 def count_saved_probabilities(mdp: MDP) -> int:
@@ -259,36 +259,38 @@ def count_saved_probabilities(mdp: MDP) -> int:
     return mdp.n_states * mdp.n_actions * mdp.dynamics.longest_row
 
 
-def _contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
+def _make_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    context = make_context(mdp.grid, mdp.actions, mdp.action_name)
-    dynamics = as_tabular(context, mdp.dynamics, mdp.feasible_mask)
-    attributes = _attributes(mdp)
+    space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
+    dynamics = as_tabular(space, mdp.dynamics, mdp.feasible_mask)
+    attributes = _make_attributes(mdp)
     outcomes = dynamics.outcomes
     shape = ("state", "action")
     variables: Variables = {
         f"grid/{name}": (values, (name,))
         for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
     }
-    variables |= arrays_of(dynamics)
+    variables |= table_to_arrays(dynamics)
     variables["feasible"] = (mdp.feasible_mask.astype(np.int8), shape)
     if mdp.start is not None:
         variables["start"] = (mdp.start, ("state",))
     if isinstance(mdp.dynamics, FiniteHorizonDynamics):
         last = _build_last_period(mdp, mdp.dynamics)
         final = mdp.dynamics.final
-        roundings = [period.rounding.as_saved for period in mdp.dynamics.distinct_periods]
+        roundings = [period.rounding.in_file for period in mdp.dynamics.distinct_periods]
         worst = ModelRounding(
-            max(rounding.rows for rounding in roundings),
-            max(rounding.reward for rounding in roundings),
+            max(rounding.row_error for rounding in roundings),
+            max(rounding.reward_error for rounding in roundings),
         )
         attributes |= _rounding_attributes("period_", worst)
-        variables |= arrays_of(last, END) | {f"{END}final": (final.ravel(), ("state",))}
+        variables |= table_to_arrays(last, END_GROUP) | {
+            f"{END_GROUP}final": (final.ravel(), ("state",))
+        }
         reward = _add_final_reward(dynamics, last, final)
         variables["reward"] = (np.where(mdp.feasible_mask, reward, 0.0), shape)
         outcomes = last.outcomes
     if outcomes is not None:
-        variables |= arrays_of_outcomes(outcomes)
+        variables |= outcomes_to_arrays(outcomes)
     if not _holds_tables(attributes["kind"]):
         fingerprint = _fingerprint_tables(mdp, dynamics, attributes, variables)
         attributes["table_fingerprint"] = fingerprint
@@ -302,7 +304,7 @@ def _fingerprint_tables(
     tables: Dynamics = table
     if mdp.criterion.has_horizon:
         arrays = {name: values for name, (values, _) in variables.items()}
-        _, tables = _read_tables(attributes, arrays, table.context, mdp.criterion)
+        _, tables = _read_tables(attributes, arrays, table.space, mdp.criterion)
     return replace(mdp, dynamics=tables, source=None).fingerprint
 
 
@@ -314,8 +316,8 @@ def _holds_tables(kind: str) -> bool:
 def _build_last_period(mdp: MDP, dynamics: FiniteHorizonDynamics) -> Tabular:
     """The last period of a horizon as rows."""
     axes = dict(zip(mdp.grid.axes[1:], mdp.grid.values[1:], strict=True))
-    context = make_context(StateGrid(axes), mdp.actions, mdp.action_name)
-    return as_tabular(context, dynamics.periods[-1], mdp.feasible_mask[-dynamics.final.size :])
+    space = make_state_action_space(StateGrid(axes), mdp.actions, mdp.action_name)
+    return as_tabular(space, dynamics.periods[-1], mdp.feasible_mask[-dynamics.final.size :])
 
 
 def _add_final_reward(all_periods: Tabular, last: Tabular, final: NDArray) -> NDArray[np.float64]:
@@ -331,13 +333,13 @@ def load(path: str | Path) -> tuple[dict[str, Any], str]:
 
     Tables are checked like arrays of a user.
     """
-    with open_dataset(path, KIND) as dataset:
+    with open_dataset(path, FILE_SUBJECT) as dataset:
         file = dataset.groups.get(MODEL_GROUP, dataset)
-        attributes = attributes_of(file)
+        attributes = read_attributes(file)
         if attributes.get("format") != FORMAT or attributes.get("version") != FILE_VERSION:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {FILE_VERSION}", value=kind)
-        arrays = read_variable(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
+        arrays = read_variables(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
         return _read_fields(attributes, arrays)
 
@@ -354,7 +356,7 @@ def _variables(file: Any) -> Iterator[tuple[str, Any]]:
 def _read_fields(
     attributes: dict[str, Any], arrays: dict[str, NDArray]
 ) -> tuple[dict[str, Any], str]:
-    for name in TEXTS:
+    for name in TEXT_ATTRIBUTES:
         _read_text(attributes, name)
     criterion = read_criterion(attributes.get("criterion"), attributes["discount"])
     if float(attributes["discount"]) != criterion.discount:
@@ -370,21 +372,21 @@ def _read_fields(
     if not _holds_tables(kind):
         source = SourceModel(kind, fingerprint, _read_text(attributes, "table_fingerprint"))
     fields = {
-        "grid": parts.context.grid,
-        "actions": parts.context.actions,
+        "grid": parts.space.grid,
+        "actions": parts.space.actions,
         "criterion": criterion,
         "dynamics": parts.dynamics,
         "feasible": parts.feasible,
-        "action_name": parts.context.action_name,
+        "action_name": parts.space.action_name,
         "name": attributes["name"],
         "parameters": parameters,
         "start": parts.start,
         "observation_noise": json.loads(attributes.get("observation_noise", "0.0")),
-        "minimise": attributes.get("stated_in") == COSTS.units,
+        "minimise": attributes.get("stated_in") == COSTS.rewards,
         "source": source,
     }
     if "clock" in attributes:
-        fields["clock"] = _clock(json.loads(attributes["clock"]), criterion)
+        fields["clock"] = _read_clock(json.loads(attributes["clock"]), criterion)
     return fields, fingerprint
 
 
@@ -395,7 +397,7 @@ def _read_text(attributes: dict[str, Any], name: str) -> str:
     return text
 
 
-def _clock(given: Any, criterion: Criterion) -> Clock:
+def _read_clock(given: Any, criterion: Criterion) -> Clock:
     """The clock of a model with this criterion: an interest rate is the same as a discount."""
     clock = Clock(**given)
     is_rate = is_number(clock.rate) and is_number(clock.interest) and clock.rate > 0
@@ -411,43 +413,43 @@ def _clock(given: Any, criterion: Criterion) -> Clock:
 
 def _read_components(
     attributes: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion
-) -> ModelComponents:
+) -> ModelParts:
     axes = json.loads(attributes["axes"])
     if not isinstance(axes, list) or len(set(axes)) < len(axes):
         raise FileError("the axes of a file must be a list of names", value=f"got {axes!r:.60}")
     grid = StateGrid({name: arrays[f"grid/{name}"] for name in axes})
     grid = grid.with_downward_axis(attributes.get("downward_axis", ""))
-    context = make_context(
+    space = make_state_action_space(
         grid, actions_from_json(json.loads(attributes["actions"])), attributes["action_name"]
     )
-    mask, dynamics = _read_tables(attributes, arrays, context, criterion)
+    mask, dynamics = _read_tables(attributes, arrays, space, criterion)
     max_error = REWARD_ERROR_LIMIT * max(1.0, float(np.abs(arrays["reward"]).max()))
     for prefix in _rounding_prefixes(criterion):
-        if _read_rounding(attributes, prefix).reward > max_error:
+        if _read_rounding(attributes, prefix).reward_error > max_error:
             requirement = f"{prefix}reward_error must be at most {max_error:g}, by the rewards"
             raise FileError(requirement, value=f"got {attributes[f'{prefix}reward_error']:g}")
-    given = dynamics.rounding.as_given
-    saved = dynamics.rounding.as_saved
-    if saved.rows < given.rows or saved.reward < given.reward:
+    given = dynamics.rounding.in_memory
+    saved = dynamics.rounding.in_file
+    if saved.row_error < given.row_error or saved.reward_error < given.reward_error:
         requirement = "row_error and reward_error must be no less than those of a period give"
-        raise FileError(requirement, value=f"got {saved.rows:g} and {saved.reward:g}")
-    return ModelComponents(context, dynamics, mask, arrays.get("start"))
+        raise FileError(requirement, value=f"got {saved.row_error:g} and {saved.reward_error:g}")
+    return ModelParts(space, dynamics, mask, arrays.get("start"))
 
 
 def _read_tables(
     attributes: dict[str, Any],
     arrays: Mapping[str, NDArray],
-    context: EvaluationContext,
+    space: StateActionSpace,
     criterion: Criterion,
 ) -> tuple[NDArray[np.bool_], Dynamics]:
     """The mask of feasible pairs and the dynamics that a file holds."""
     prefixes = _rounding_prefixes(criterion)
-    reader = TableReader(context, arrays, _read_rounding(attributes, prefixes[-1]))
-    mask = reader.mask()
+    reader = TableReader(space, arrays, _read_rounding(attributes, prefixes[-1]))
+    mask = reader.read_mask()
     if not isinstance(criterion, FiniteHorizon):
-        return mask, reader.table(mask)
-    dynamics = reader.periods(mask, criterion)
-    return mask, replace(dynamics, saved_rounding=_read_rounding(attributes, prefixes[0]))
+        return mask, reader.read_table(mask)
+    dynamics = reader.read_periods(mask, criterion)
+    return mask, replace(dynamics, file_rounding=_read_rounding(attributes, prefixes[0]))
 
 
 def _rounding_prefixes(criterion: Criterion) -> list[str]:
@@ -460,20 +462,25 @@ def _read_rounding(attributes: dict[str, Any], prefix: str) -> ModelRounding:
     rounding = ModelRounding(
         float(attributes[f"{prefix}row_error"]), float(attributes[f"{prefix}reward_error"])
     )
-    if not (0 <= rounding.rows < ROW_ERROR_LIMIT and 0 <= rounding.reward < np.inf):
+    if not (0 <= rounding.row_error < ROW_ERROR_LIMIT and 0 <= rounding.reward_error < np.inf):
         requirement = (
             f"{prefix}row_error must lie in [0, {ROW_ERROR_LIMIT:g}), "
             f"{prefix}reward_error be finite"
         )
-        raise FileError(requirement, value=f"got {rounding.rows:g} and {rounding.reward:g}")
+        raise FileError(
+            requirement, value=f"got {rounding.row_error:g} and {rounding.reward_error:g}"
+        )
     return rounding
 
 
 def _rounding_attributes(prefix: str, rounding: ModelRounding) -> dict[str, float]:
-    return {f"{prefix}row_error": rounding.rows, f"{prefix}reward_error": rounding.reward}
+    return {
+        f"{prefix}row_error": rounding.row_error,
+        f"{prefix}reward_error": rounding.reward_error,
+    }
 
 
-def as_tabular(context: EvaluationContext, dynamics: Dynamics, mask: NDArray[np.bool_]) -> Tabular:
+def as_tabular(space: StateActionSpace, dynamics: Dynamics, mask: NDArray[np.bool_]) -> Tabular:
     """``dynamics`` as rows of the pairs that ``mask`` (S, A) calls feasible."""
     if isinstance(dynamics, Tabular):
         return dynamics
@@ -482,25 +489,25 @@ def as_tabular(context: EvaluationContext, dynamics: Dynamics, mask: NDArray[np.
     rows = stacked[choices * len(mask) + states]
     rows.eliminate_zeros()
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
-    pairs = Pairs(context, states, choices, rows)
+    pairs = Pairs(space, states, choices, rows)
     reward = dynamics.expected_reward()[mask]
-    table = build_tabular(pairs, reward, None, dynamics.rounding.as_saved).dynamics
+    table = build_tabular(pairs, reward, None, dynamics.rounding.in_file).dynamics
     assert isinstance(table, Tabular)
     return table
 
 
-def _attributes(mdp: MDP) -> dict[str, Any]:
+def _make_attributes(mdp: MDP) -> dict[str, Any]:
     source = mdp.source
     if source is not None and source.fingerprint != mdp.fingerprint:
         source = None  # these are no longer its tables
     noise = np.asarray(mdp.observation_noise, dtype=float)
     optional = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
     if not mdp.criterion.is_discounted:
-        optional["criterion"] = json.dumps(mdp.criterion.identity())
+        optional["criterion"] = json.dumps(mdp.criterion.fingerprint_key())
     if mdp.clock is not None:
         optional["clock"] = json.dumps(asdict(mdp.clock))
     if mdp.minimise:
-        optional["stated_in"] = mdp.sense.units
+        optional["stated_in"] = mdp.sense.rewards
     if mdp.grid.downward_axis:
         optional["downward_axis"] = mdp.grid.downward_axis
     return optional | {
@@ -510,16 +517,16 @@ def _attributes(mdp: MDP) -> dict[str, Any]:
         "axes": json.dumps(mdp.grid.axes),
         "action_name": mdp.action_name,
         "actions": json.dumps(actions_to_json(mdp.actions)),
-        "parameters": json.dumps(dict(mdp.parameters), default=to_plain),
+        "parameters": json.dumps(dict(mdp.parameters), default=json_default),
         "discount": mdp.discount,
-        "kind": _kind(mdp.dynamics) if source is None else source.kind,
+        "kind": _describe_kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
-        **_rounding_attributes("", mdp.dynamics.rounding.as_saved),
+        **_rounding_attributes("", mdp.dynamics.rounding.in_file),
     }
 
 
-def _kind(dynamics: Dynamics) -> str:
+def _describe_kind(dynamics: Dynamics) -> str:
     """``staged``, ``timed tabular``: one that ends in ``tabular`` is read back as it was."""
     if isinstance(dynamics, FiniteHorizonDynamics):
-        return f"{dynamics.kind} {_kind(dynamics.periods[0])}"
+        return f"{dynamics.kind} {_describe_kind(dynamics.periods[0])}"
     return dynamics.kind

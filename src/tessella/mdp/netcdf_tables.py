@@ -18,17 +18,23 @@ from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError
 from tessella.grid import StateGrid, index_type
 from tessella.mdp.checks import raise_for_first
-from tessella.mdp.context import TIME, EvaluationContext, make_context
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
-from tessella.mdp.tabular.pairs import Pairs, check_entries, check_rewards, check_sums, pairs_of
+from tessella.mdp.state_action_space import TIME, StateActionSpace, make_state_action_space
+from tessella.mdp.tabular.pairs import (
+    Pairs,
+    check_entries,
+    check_rewards,
+    check_sums,
+    pairs_from_outcomes,
+)
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding
 
 Mask = NDArray[np.bool_]  # (S, A) which pairs are feasible
 # A hundred stages, each of which misses 1 by what arrays may, miss it by no more. Bounds count the
 # sums that the rows have, so that they hold of rows that miss 1, too.
-ROW_SUM_TOLERANCE = 1e-7
-END = "end/"
+FILE_ROW_SUM_TOLERANCE = 1e-7
+END_GROUP = "end/"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,65 +46,65 @@ class TableReader:
         rounding: error bounds of rows and rewards.
     """
 
-    context: EvaluationContext
+    space: StateActionSpace
     arrays: Mapping[str, NDArray]
     rounding: ModelRounding
     checked_tables: dict[bytes, Tabular] = field(default_factory=dict)  # by content
 
-    def mask(self) -> Mask:
-        entries = self._array("feasible", "i", self._pairs(self.context))
+    def read_mask(self) -> Mask:
+        entries = self._read_array("feasible", "i", self._pair_shape(self.space))
         if not np.isin(entries, (0, 1)).all():
             raise FileError("'feasible' must hold 0 and 1")
         return entries.astype(bool)
 
-    def table(self, mask: Mask) -> Tabular:
+    def read_table(self, mask: Mask) -> Tabular:
         """Of a model without a horizon."""
         return self._check_once(
-            self._table(self.context, "", mask, self._outcomes(self.context)), mask
+            self._assemble_table(self.space, "", mask, self._read_outcomes(self.space)), mask
         )
 
-    def periods(self, mask: Mask, horizon: FiniteHorizon) -> FiniteHorizonDynamics:
+    def read_periods(self, mask: Mask, horizon: FiniteHorizon) -> FiniteHorizonDynamics:
         """Of a model with a horizon; one object where periods are the same."""
-        grid = self.context.grid
+        grid = self.space.grid
         if grid.axes[0] != TIME or not np.array_equal(grid.values[0], range(horizon.periods)):
             requirement = (
                 f"the first axis of a model with a horizon must be {TIME!r}, of all its periods"
             )
             raise FileError(requirement, value=f"it is {grid.axes[0]!r}")
         axes = dict(zip(grid.axes[1:], grid.values[1:], strict=True))
-        period_context = make_context(
-            StateGrid(axes), self.context.actions, self.context.action_name
+        period_space = make_state_action_space(
+            StateGrid(axes), self.space.actions, self.space.action_name
         )
-        all_periods = self._table(self.context, "", mask, None)
-        outcomes = self._outcomes(period_context)
-        n = period_context.grid.size
+        all_periods = self._assemble_table(self.space, "", mask, None)
+        outcomes = self._read_outcomes(period_space)
+        n = period_space.grid.size
         periods = []
         for time in range(horizon.periods - 1):
             period_mask = mask[time * n : (time + 1) * n]
-            period = _extract_period(all_periods, period_context, period_mask, time, outcomes)
+            period = _extract_period(all_periods, period_space, period_mask, time, outcomes)
             periods.append(self._check_once(period, period_mask))
-        last = self._table(period_context, END, mask[-n:], outcomes)
+        last = self._assemble_table(period_space, END_GROUP, mask[-n:], outcomes)
         periods.append(self._check_once(last, mask[-n:]))
         if outcomes is not None and len(self.checked_tables) > 1:
             raise FileError("a model with outcomes must have periods that are all alike")
-        final = self._array(f"{END}final", "f", (n,))
+        final = self._read_array(f"{END_GROUP}final", "f", (n,))
         _check_end(all_periods, last, mask[-n:], final)
         return FiniteHorizonDynamics(
-            self.context, tuple(periods), final.reshape(period_context.grid.shape)
+            self.space, tuple(periods), final.reshape(period_space.grid.shape)
         )
 
-    def _table(
-        self, context: EvaluationContext, group: str, mask: Mask, outcomes: Outcomes | None
+    def _assemble_table(
+        self, space: StateActionSpace, group: str, mask: Mask, outcomes: Outcomes | None
     ) -> Tabular:
         """Arrays that fit one another, of which nothing else is known."""
-        pairs = self._pairs(context)
-        n = context.grid.size
-        starts = self._starts(f"{group}indptr")
+        pairs = self._pair_shape(space)
+        n = space.grid.size
+        starts = self._read_starts(f"{group}indptr")
         length = (int(starts[-1]),)
-        columns = self._array(f"{group}indices", "i", length)
-        data = self._array(f"{group}data", "f", length)
-        row_of = self._array(f"{group}row_of", "i", pairs)
-        reward = self._array(f"{group}reward", "f", pairs)
+        columns = self._read_array(f"{group}indices", "i", length)
+        data = self._read_array(f"{group}data", "f", length)
+        row_of = self._read_array(f"{group}row_of", "i", pairs)
+        reward = self._read_array(f"{group}reward", "f", pairs)
         _refuse_outside(columns, n, f"{group}indices")
         _refuse_outside(row_of, len(starts) - 1, f"{group}row_of")
         rows = sp.csr_array((data, columns, starts), shape=(len(starts) - 1, n))
@@ -106,33 +112,33 @@ class TableReader:
             raise FileError(f"'{group}indices' must ascend in every row")
         if row_of[~mask].any() or reward[~mask].any():
             raise FileError("an infeasible action must have row 0 and reward 0")
-        return Tabular(context, rows, row_of, reward, outcomes, self.rounding)
+        return Tabular(space, rows, row_of, reward, outcomes, self.rounding)
 
-    def _outcomes(self, context: EvaluationContext) -> Outcomes | None:
+    def _read_outcomes(self, space: StateActionSpace) -> Outcomes | None:
         if "outcomes/start" not in self.arrays:
             return None
-        n, n_actions = self._pairs(context)
-        start = self._starts("outcomes/start")
+        n, n_actions = self._pair_shape(space)
+        start = self._read_starts("outcomes/start")
         if len(start) != n * n_actions + 1:
             raise FileError(f"'outcomes/start' must have {n * n_actions + 1:,} entries")
         kinds = {"state": "i", "probability": "f", "reward": "f", "ended": "i"}
         length = (int(start[-1]),)
-        parts = {name: self._array(f"outcomes/{name}", k, length) for name, k in kinds.items()}
+        parts = {name: self._read_array(f"outcomes/{name}", k, length) for name, k in kinds.items()}
         _refuse_outside(parts["state"], n, "outcomes/state")
         _refuse_outside(parts["ended"], 2, "outcomes/ended")
         if not np.isfinite(parts["reward"]).all():
             raise FileError("'outcomes/reward' must be finite")
-        return Outcomes(start=start, **parts | {"ended": parts["ended"].astype(bool)})
+        return Outcomes(pair_starts=start, **parts | {"ended": parts["ended"].astype(bool)})
 
     def _check_once(self, table: Tabular, mask: Mask) -> Tabular:
         """The table of this content, checked when it is first met."""
-        key = _hash_content(table, mask)
+        key = _hash_table(table, mask)
         if key not in self.checked_tables:
             _check_table(table, mask)
             self.checked_tables[key] = table
         return self.checked_tables[key]
 
-    def _array(self, name: str, kind: str, shape: tuple[int, ...]) -> NDArray:
+    def _read_array(self, name: str, kind: str, shape: tuple[int, ...]) -> NDArray:
         if name not in self.arrays:
             raise FileError(f"the array {name!r} is needed", value="it is missing")
         array = self.arrays[name]
@@ -142,22 +148,22 @@ class TableReader:
             raise FileError(f"{name!r} must hold {subject} of shape {shape}", value=value)
         return array
 
-    def _starts(self, name: str) -> NDArray:
+    def _read_starts(self, name: str) -> NDArray:
         """Where rows begin, and where the last one ends."""
         length = len(self.arrays[name]) if name in self.arrays else 0
-        starts = self._array(name, "i", (length,))
+        starts = self._read_array(name, "i", (length,))
         if length < 2 or starts[0] != 0 or (starts[1:] < starts[:-1]).any():
             raise FileError(f"{name!r} must ascend from 0")
         return starts
 
     @staticmethod
-    def _pairs(context: EvaluationContext) -> tuple[int, int]:
-        return context.grid.size, len(context.actions)
+    def _pair_shape(space: StateActionSpace) -> tuple[int, int]:
+        return space.grid.size, len(space.actions)
 
 
 def _extract_period(
     all_periods: Tabular,
-    period_context: EvaluationContext,
+    period_space: StateActionSpace,
     mask: Mask,
     time: int,
     outcomes: Outcomes | None,
@@ -178,16 +184,16 @@ def _extract_period(
         raise FileError(requirement, location=f"time={time}", value="does not")
     rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used), n))
     return Tabular(
-        period_context,
+        period_space,
         rows,
         row_of,
         all_periods.reward[states],
         outcomes,
-        all_periods.given_rounding,
+        all_periods.build_rounding,
     )
 
 
-def _hash_content(table: Tabular, mask: Mask) -> bytes:
+def _hash_table(table: Tabular, mask: Mask) -> bytes:
     hasher = hashlib.sha256(np.ascontiguousarray(mask).data)
     for part in (table.rows.indptr, table.rows.indices, table.row_of):
         hasher.update(np.ascontiguousarray(part, dtype=np.int64).data)
@@ -199,25 +205,27 @@ def _hash_content(table: Tabular, mask: Mask) -> bytes:
 def _check_table(table: Tabular, mask: Mask) -> None:
     """Probabilities and rewards, as in models from arrays; errors name the first pair of a row."""
     states, choices = np.nonzero(mask)
-    check_rewards(Pairs(table.context, states, choices, table.rows), table.reward[mask])
+    check_rewards(Pairs(table.space, states, choices, table.rows), table.reward[mask])
     used, first = np.unique(table.row_of[mask], return_index=True)
-    rows = Pairs(table.context, states[first], choices[first], table.rows[used])
+    rows = Pairs(table.space, states[first], choices[first], table.rows[used])
     check_entries(rows)
     if table.outcomes is None:
-        check_sums(rows, ROW_SUM_TOLERANCE)
+        check_sums(rows, FILE_ROW_SUM_TOLERANCE)
     else:
         _check_outcomes(table, table.outcomes, mask)
 
 
 def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
     """Refuse outcomes of which rows and rewards are not the expectations."""
-    all_pairs = pairs_of(table.context, outcomes, outcomes.probability)
+    all_pairs = pairs_from_outcomes(table.space, outcomes, outcomes.probability)
     check_entries(all_pairs)
-    check_sums(all_pairs, ROW_SUM_TOLERANCE)
-    if not np.array_equal(all_pairs.keys, np.flatnonzero(mask)):
+    check_sums(all_pairs, FILE_ROW_SUM_TOLERANCE)
+    if not np.array_equal(all_pairs.pair_indices, np.flatnonzero(mask)):
         raise FileError("every feasible pair must have outcomes, and no other")
-    tolerance = 4 * EPS * (int(np.diff(outcomes.start).max()) + 4)
-    continuing = pairs_of(table.context, outcomes, outcomes.probability * ~outcomes.ended).rows
+    tolerance = 4 * EPS * (int(np.diff(outcomes.pair_starts).max()) + 4)
+    continuing = pairs_from_outcomes(
+        table.space, outcomes, outcomes.probability * ~outcomes.ended
+    ).rows
     size = outcomes.expected(np.abs(outcomes.reward)).reshape(mask.shape)
     reward_error = np.abs(outcomes.expected_reward.reshape(mask.shape) - table.reward)
     is_consistent = np.diff(table.rows.indptr)[table.row_of[mask]].sum() == continuing.nnz
@@ -236,12 +244,12 @@ def _check_end(all_periods: Tabular, last: Tabular, mask: Mask, final: NDArray) 
     n = len(mask)
     lengths = np.diff(all_periods.rows.indptr)
     if not np.isfinite(final).all():
-        raise FileError(f"'{END}final' must be finite")
+        raise FileError(f"'{END_GROUP}final' must be finite")
     expected = last.reward + (last.rows @ final)[last.row_of]
     size = np.abs(last.reward) + (last.rows @ np.abs(final))[last.row_of]
     is_close = np.abs(expected - all_periods.reward[-n:]) <= 4 * EPS * (last.longest_row + 4) * size
     if lengths[all_periods.row_of[-n:]][mask].any() or not is_close[mask].all():
-        raise FileError(f"at the last time, rows must be empty and rewards those of '{END}'")
+        raise FileError(f"at the last time, rows must be empty and rewards those of '{END_GROUP}'")
 
 
 def _refuse_outside(index: NDArray, count: int, name: str) -> None:
@@ -255,7 +263,7 @@ def _refuse_outside(index: NDArray, count: int, name: str) -> None:
     )
 
 
-def arrays_of(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple[str, ...]]]:
+def table_to_arrays(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple[str, ...]]]:
     """What ``TableReader`` reads, with the names of dimensions."""
     pair = ("state", "action")
     rows = table.rows
@@ -268,12 +276,14 @@ def arrays_of(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple
     }
 
 
-def arrays_of_outcomes(outcomes: Outcomes) -> dict[str, tuple[NDArray, tuple[str, ...]]]:
+def outcomes_to_arrays(outcomes: Outcomes) -> dict[str, tuple[NDArray, tuple[str, ...]]]:
     """The same of outcomes."""
     arrays = {}
     for part in fields(outcomes):
         values = getattr(outcomes, part.name)
         values = values.astype(np.int8) if values.dtype == bool else values
-        dimension = "pair_end" if part.name == "start" else "outcome"
-        arrays[f"outcomes/{part.name}"] = (values, (dimension,))
+        is_start = part.name == "pair_starts"
+        name = "start" if is_start else part.name
+        dimension = "pair_end" if is_start else "outcome"
+        arrays[f"outcomes/{name}"] = (values, (dimension,))
     return arrays

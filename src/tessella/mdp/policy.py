@@ -1,4 +1,4 @@
-"""A policy: something that decides.
+"""A policy: a function from states to actions.
 
     pi: points -> actions
 
@@ -6,7 +6,7 @@ A policy is a *rule* first: it is evaluated at points, in the axes' own values. 
 grid is computed on demand, a chunk of states at a time, so that a rule for a billion states holds
 no more than its own numbers. ``size`` says how much it stores, as it counts that itself:
 weights, entries of a table, observations, trees; of what others wrote, its file in numbers of eight
-bytes. Whatever a rule says is checked: it must be the index of an action.
+bytes. The result of a rule is checked: it must be the index of an action.
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ArgumentError, FileError, PolicyError
 from tessella.files import NATURAL_NUMBER, read_errors, read_field, read_json, write_json
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions, values_of
+from tessella.mdp.actions import (
+    actions_from_json,
+    actions_to_array,
+    actions_to_json,
+    normalise_actions,
+)
 from tessella.mdp.checks import raise_for_first
 from tessella.mdp.rule_tree import RuleTree, check_rule_tree, node_from_json
 from tessella.numerics import host_fields, with_host_arrays
 
 FORMAT = "tessella policy"
 VERSION = 1  # of the file format
-WHAT = "a saved policy"
+FILE_SUBJECT = "a saved policy"
 PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its tree
 CHUNK_STATES = 1 << 18  # states at which a rule is evaluated at once
 
-Own = TypeVar("Own", bound="Policy")
+PolicyType = TypeVar("PolicyType", bound="Policy")
 
 
 @runtime_checkable
@@ -101,21 +106,21 @@ class Policy:
 
     @classmethod
     def from_table(
-        cls: type[Own],
+        cls: type[PolicyType],
         grid: StateGrid,
         actions: Sequence,
         table: ArrayLike,
         *,
         size: int | None = None,
-        **about,
-    ) -> Own:
+        **metadata,
+    ) -> PolicyType:
         """A policy that is a table of action indices, in the grid's shape or flat.
 
         ``size`` is that of the rule that the table was made from; None if the table is all.
         """
         chosen = check_actions(table, grid, tuple(actions)).copy()
         chosen.setflags(write=False)
-        return cls(grid, tuple(actions), TableRule(grid, chosen, size), **about)
+        return cls(grid, tuple(actions), TableRule(grid, chosen, size), **metadata)
 
     @property
     def size(self) -> int:
@@ -133,14 +138,14 @@ class Policy:
             np.asarray(require_unmasked(points, "points", error=ArgumentError), dtype=float)
         )
         self.grid.nearest(points)  # refuses what is no point
-        return self._checked_actions(points)
+        return self._evaluate_rule(points)
 
     def decide(self, points: ArrayLike) -> NDArray:
         """(n, d) points -> (n,) what to do: the actions' own values or names.
 
         Actions of several components are records: ``policy.decide(points)["fast"]``.
         """
-        return values_of(self.actions)[self.act(points)]
+        return actions_to_array(self.actions)[self.act(points)]
 
     def at(self, states: NDArray[np.integer]) -> NDArray[np.int32]:
         """(n,) action indices of the states with these flat indices.
@@ -153,7 +158,7 @@ class Policy:
             or self.grid.size <= self.chunk_states
         ):
             return self.table.ravel()[states]
-        return self._checked_actions(self.grid.points_of(states))
+        return self._evaluate_rule(self.grid.points_of(states))
 
     def iter_chunks(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int32]]]:
         """Flat indices and actions of all states in flat order, a chunk at a time."""
@@ -161,10 +166,10 @@ class Policy:
             states = np.arange(first, min(first + self.chunk_states, self.grid.size))
             yield states, self.at(states)
 
-    def _checked_actions(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
+    def _evaluate_rule(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
         """(n,) what the rule says, checked."""
         actions = np.asarray(
-            require_unmasked(self.rule(points), "what a rule says", error=PolicyError)
+            require_unmasked(self.rule(points), "the actions of a rule", error=PolicyError)
         )
         if actions.shape != (len(points),):
             requirement = f"a rule must name one action for each of {len(points):,} points"
@@ -179,12 +184,12 @@ class Policy:
         if isinstance(self.rule, TableRule):
             return self.rule.actions
         chunks = self.grid.iterate_chunks(self.chunk_states)
-        table = np.concatenate([self._checked_actions(points) for points in chunks])
+        table = np.concatenate([self._evaluate_rule(points) for points in chunks])
         table = table.reshape(self.grid.shape)
         table.setflags(write=False)
         return table
 
-    def renamed(self: Own, name: str) -> Own:
+    def with_name(self: PolicyType, name: str) -> PolicyType:
         """The same under another name; its table is not computed again."""
         policy = replace(self, name=name)
         if "table" in vars(self):
@@ -194,32 +199,34 @@ class Policy:
     @property
     def decisions(self) -> NDArray:
         """(grid shape) what to do in each state: the actions' own values, names or records."""
-        return values_of(self.actions)[self.table]
+        return actions_to_array(self.actions)[self.table]
 
     def save(self, path: str | Path) -> None:
         """Write the table with axes, actions, name and size as JSON, for ``Policy.load``."""
         axes = {n: v.tolist() for n, v in zip(self.grid.axes, self.grid.values, strict=True)}
-        about = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
-        about |= {
+        metadata = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
+        metadata |= {
             "action_name": self.action_name,
             "actions": actions_to_json(self.actions),
             "axes": axes,
         }
-        write_json(path, about | {"table": self.table.ravel().tolist()})
+        write_json(path, metadata | {"table": self.table.ravel().tolist()})
 
     @staticmethod
     def load(path: str | Path) -> Policy:
-        """A policy that ``save`` wrote: its table, under the name and size of what made it.
+        """A policy that ``save`` wrote: its table, with the name and size of the original.
 
-        Of a rule that ``compress`` made, its tree; ``Rule.load`` reads all that is known of it.
+        Of a rule of ``compress``, its tree; ``Rule.load`` reads the whole rule.
         """
-        content = read_json(path, WHAT)
-        with read_errors(path, WHAT):
-            about, size = policy_fields(content, (FORMAT, PROGRAM_FORMAT))
+        content = read_json(path, FILE_SUBJECT)
+        with read_errors(path, FILE_SUBJECT):
+            metadata, size = read_policy_fields(content, (FORMAT, PROGRAM_FORMAT))
             if content["format"] == PROGRAM_FORMAT:
-                return Policy(rule=read_program(content, about["grid"], about["actions"]), **about)
+                return Policy(
+                    rule=read_rule_tree(content, metadata["grid"], metadata["actions"]), **metadata
+                )
             return Policy.from_table(
-                table=read_field(content, "table", "a list"), size=size, **about
+                table=read_field(content, "table", "a list"), size=size, **metadata
             )
 
     def to_csv(self, path: str | Path) -> None:
@@ -234,7 +241,7 @@ class Policy:
         return f"{type(self).__name__}({name}{sizes}, size {self.size:,})"
 
 
-def policy_fields(
+def read_policy_fields(
     content: Mapping[str, Any], formats: tuple[str, ...]
 ) -> tuple[dict[str, Any], int]:
     """Grid, actions and names of a policy in a file of one of these formats, and its size."""
@@ -243,11 +250,11 @@ def policy_fields(
     if kind not in formats or version != VERSION:
         requirement = f"it must have format {' or '.join(map(repr, formats))}, version {VERSION}"
         raise FileError(requirement, value=f"got {kind!r}, version {version!r}")
-    about = {name: read_field(content, name, "text") for name in ("name", "action_name")}
-    about["grid"] = read_grid(content, "axes")
+    metadata = {name: read_field(content, name, "text") for name in ("name", "action_name")}
+    metadata["grid"] = read_grid(content, "axes")
     given = actions_from_json(read_field(content, "actions", "a list"))
-    about["actions"] = normalise_actions(given, about["action_name"])
-    return about, read_field(content, "size", NATURAL_NUMBER)
+    metadata["actions"] = normalise_actions(given, metadata["action_name"])
+    return metadata, read_field(content, "size", NATURAL_NUMBER)
 
 
 def read_grid(content: Mapping[str, Any], name: str) -> StateGrid:
@@ -256,7 +263,7 @@ def read_grid(content: Mapping[str, Any], name: str) -> StateGrid:
     return StateGrid({axis: read_field(axes, axis, "a list") for axis in axes})
 
 
-def read_program(content: Mapping[str, Any], grid: StateGrid, actions: tuple) -> RuleTree:
+def read_rule_tree(content: Mapping[str, Any], grid: StateGrid, actions: tuple) -> RuleTree:
     """The rule tree in a file, every node of it checked."""
     root = node_from_json(read_field(content, "program", "an object"))
     tree = RuleTree(grid, root, read_field(content, "size", NATURAL_NUMBER))
@@ -304,7 +311,7 @@ def _as_indices(
     return values.astype(np.int32)
 
 
-def storage_size(thing: Any) -> int:
+def measure_storage(thing: Any) -> int:
     """What a file of ``thing`` takes, in numbers of eight bytes.
 
     A plain function is its code and the numbers that it holds or names, wherever its file lies.
@@ -339,7 +346,7 @@ def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
     values = part.values() if isinstance(part, Mapping) else part
     if isinstance(values, Iterable) and not hasattr(values, "__dict__"):
         return sum(_part_size(value, module, seen) for value in values)
-    return storage_size(part)
+    return measure_storage(part)
 
 
 def _helper_size(helper: FunctionType, module: str, seen: set[FunctionType]) -> int:

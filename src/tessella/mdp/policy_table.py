@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import FileError
 from tessella.files import TEXT_MAX_BYTES, atomic_write, read_errors, read_whole
-from tessella.mdp.actions import as_records, components, values_of
+from tessella.mdp.actions import actions_to_array, as_records, component_names
 from tessella.mdp.checks import raise_for_first
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class PolicyTable:
     columns: dict[str, list[str]]
     lines: list[int]
 
-    def column(self, name: str, known: NDArray) -> NDArray:
+    def read_column(self, name: str, known: NDArray) -> NDArray:
         """(rows,) numbers, or text where the ``known`` values are."""
         if known.dtype.kind == "U":
             labels = set(known.tolist())
@@ -47,11 +47,11 @@ class PolicyTable:
         )
         return np.array(text, dtype=float)
 
-    def states(self, mdp: MDP) -> NDArray[np.int64]:
+    def read_states(self, mdp: MDP) -> NDArray[np.int64]:
         """(rows,) flat state index of each row; every state has one row."""
         places = []
         for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
-            given = self.column(name, values)
+            given = self.read_column(name, values)
             at = mdp.grid.locate(axis, given)
             self.refuse_rows(
                 f"{self.file} must hold states of the grid",
@@ -61,7 +61,7 @@ class PolicyTable:
             places.append(at)
         states = np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
         times = np.bincount(states, minlength=mdp.n_states)
-        for bad, fault in ((times > 1, "stands more than once"), (times == 0, "is missing")):
+        for bad, fault in ((times > 1, "occurs more than once"), (times == 0, "is missing")):
             raise_for_first(
                 f"{self.file} must hold each state once",
                 bad,
@@ -87,37 +87,39 @@ class PolicyTable:
 def read_table(mdp: MDP, path: Path) -> NDArray:
     """(grid) the action of each state according to the table, rows in any order.
 
-    The action stands in the column named as the model names it ("order"), or "action"; components
-    in columns of their own names. Other columns are passed over; a name that stands twice, or a row
+    The action is in the column named as the model names it ("order"), or "action"; components
+    in columns of their own names. Other columns are ignored; a name that occurs twice, or a row
     with cells that have no column, is refused.
     """
     subject = "a policy table"
     with read_errors(path, subject):
         text = read_whole(path, subject, TEXT_MAX_BYTES).decode("utf-8-sig")
         reader = csv.reader(io.StringIO(text, newline=""))
-        names = {*mdp.grid.axes, *components(mdp.actions), mdp.action_name}
+        names = {*mdp.grid.axes, *component_names(mdp.actions), mdp.action_name}
         header = [_match_label(name, names) for name in next(reader, [])]
         rows = [(reader.line_num, cells) for cells in reader if cells]
     action_columns = _find_columns(mdp, path.name, header)
     table = _make_table(path.name, header, rows)
-    states = table.states(mdp)
-    if components(mdp.actions):
-        known = values_of(mdp.actions)
-        answers = as_records({name: table.column(name, known[name]) for name in action_columns})
+    states = table.read_states(mdp)
+    if component_names(mdp.actions):
+        known = actions_to_array(mdp.actions)
+        answers = as_records(
+            {name: table.read_column(name, known[name]) for name in action_columns}
+        )
     else:
-        answers = table.column(action_columns[0], np.asarray(mdp.actions))
+        answers = table.read_column(action_columns[0], np.asarray(mdp.actions))
     by_state = np.empty(mdp.n_states, dtype=answers.dtype)
     by_state[states] = answers
     return by_state.reshape(mdp.grid.shape)
 
 
 def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
-    """The columns of the action; every axis has a column as well, and no name stands twice."""
+    """The columns of the action; every axis has a column as well, and no name occurs twice."""
     for name in filter(None, header):
         if header.count(name) > 1:
             value = f"it has {name!r} {header.count(name)} times"
             raise FileError(f"{file} must have each column once", value=value)
-    parts = components(mdp.actions)
+    parts = component_names(mdp.actions)
     for name in (*mdp.grid.axes, *parts):
         _require_column(file, header, (name,))
     if parts:
@@ -165,9 +167,9 @@ def write_table(policy: Policy, path: Path) -> None:
     grid = policy.grid
     with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        parts = components(policy.actions)
+        parts = component_names(policy.actions)
         writer.writerow([*grid.axes, *(parts or [policy.action_name])])
-        names = values_of(policy.actions)
+        names = actions_to_array(policy.actions)
         for states, actions in policy.iter_chunks():
             columns = [values.tolist() for values in grid.coordinates(states).values()]
             taken = names[actions]

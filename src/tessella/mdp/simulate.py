@@ -1,4 +1,4 @@
-"""Playing a model forward: n independent paths under a policy, from a seeded generator."""
+"""Simulation: n independent paths under a policy, from a seeded generator."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, is_count, require_type
-from tessella.mdp.dynamics import generator
+from tessella.mdp.dynamics import as_generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.start import Start, draw_starts, listed_states
+from tessella.mdp.start import Start, draw_start_states, find_listed_states
 
 Rng = np.random.Generator | int
 
@@ -51,10 +51,10 @@ class Paths:
 def simulate(
     mdp: MDP, policy: Any, periods: int, rng: Rng, *, paths: int = 1, start: Start = None
 ) -> Paths:
-    """Play ``policy`` for ``periods``, on ``paths`` independent paths.
+    """Simulate ``paths`` independent paths of ``policy`` for ``periods``.
 
     Args:
-        policy: whatever decides: see ``tessella.as_policy``.
+        policy: anything that ``tessella.as_policy`` converts.
         rng: a generator or an integer seed.
         start: any start (see ``tessella.mdp.start``); a list of state indices is one for each path.
     """
@@ -63,33 +63,33 @@ def simulate(
         raise ArgumentError(
             "periods and paths must be at least 1", value=f"got {periods!r} and {paths!r}"
         )
-    rng = generator(rng)
+    rng = as_generator(rng)
     policy_used = mdp.policy(policy)
     states = np.empty((paths, periods + 1), dtype=np.int64)
     actions = np.full((paths, periods), -1, dtype=np.int64)
     rewards = np.zeros((paths, periods))
     states[:, 0] = _start_states(mdp, start, policy_used, paths, rng)
-    alive = np.ones(paths, dtype=bool)
+    is_active = np.ones(paths, dtype=bool)
     for t in range(periods):
-        on = np.flatnonzero(alive)
-        if not on.size:
+        active = np.flatnonzero(is_active)
+        if not active.size:
             states[:, t + 1 :] = states[:, t : t + 1]
             break
         states[:, t + 1] = states[:, t]
-        actions[on, t] = policy_used.at(states[on, t])
-        steps = mdp.dynamics.step(states[on, t], actions[on, t], rng)
-        states[on, t + 1] = steps.states
-        rewards[on, t] = steps.rewards
-        alive[on] = ~steps.ended
+        actions[active, t] = policy_used.at(states[active, t])
+        steps = mdp.dynamics.step(states[active, t], actions[active, t], rng)
+        states[active, t + 1] = steps.next_states
+        rewards[active, t] = steps.rewards
+        is_active[active] = ~steps.ended
     return Paths(mdp, states, actions, rewards)
 
 
 def _start_states(
     mdp: MDP, start: Start, policy: Policy, paths: int, rng: np.random.Generator
 ) -> NDArray:
-    states = listed_states(mdp, start)
+    states = find_listed_states(mdp, start)
     if states is None or (isinstance(start, Mapping) and len(states) > 1):
-        return draw_starts(mdp, start, policy, paths, rng)
+        return draw_start_states(mdp, start, policy, paths, rng)
     if len(states) not in (1, paths):
         requirement = f"a list of start states has one state, or one for each of {paths} paths"
         raise ArgumentError(requirement, value=f"got {len(states)}")

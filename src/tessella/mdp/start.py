@@ -1,4 +1,4 @@
-"""Conversion to starts: where a process begins.
+"""Conversion to start distributions: where a process begins.
 
 None            the model's own start, or all states as likely
 an integer      that state
@@ -6,7 +6,7 @@ integers        a list of states, each entry as likely
 a mapping       coordinates by name: ``{"stock": 3}`` is every state with that stock, as likely;
                 with a finite horizon at time 0, unless it names another
 floats          the probabilities of all states, flat or in the grid's shape
-"stationary"    the long-run distribution under the policy in question: what will be seen
+"stationary"    the long-run distribution under the policy
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, format_value
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
-from tessella.mdp.context import TIME
+from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, raise_for_first, read_shape
+from tessella.mdp.state_action_space import TIME
 
 if TYPE_CHECKING:
     from tessella.mdp.dynamics import BackendModel
@@ -48,15 +48,15 @@ def start_distribution(
     policy: Policy | None = None,
     plan: HasBackendModel | None = None,
 ) -> NDArray[np.float64]:
-    """(S,) probabilities of the first state; ``policy`` is the one in question, if there is one.
+    """(S,) probabilities of the first state; a stationary start is that of ``policy``.
 
-    A long run is computed by the backend of ``plan``; without one, of the dynamics as given.
+    It is computed by the backend of ``plan``; without one, of the dynamics as given.
     """
     if start is None:
         return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
     if isinstance(start, str):
-        return _named_distribution(mdp, start, policy, plan)
-    states = listed_states(mdp, start)
+        return _compute_stationary_start(mdp, start, policy, plan)
+    states = find_listed_states(mdp, start)
     if states is not None:
         return np.bincount(states, minlength=mdp.n_states) / len(states)
     return _check_distribution(mdp, start)
@@ -78,19 +78,19 @@ def _check_distribution(mdp: MDP, start: Start) -> NDArray[np.float64]:
         error=ArgumentError,
     )
     total = weights.sum()
-    if abs(total - 1) > SUM_TOLERANCE:
+    if abs(total - 1) > ROW_SUM_TOLERANCE:
         raise ArgumentError(
             "start probabilities must sum to 1", value=f"they sum to {format_value(total)}"
         )
-    # Rounding is left alone, so that a start comes back as it was given.
+    # Rounding is not corrected, so that a start is returned as it was given.
     return weights if abs(total - 1) <= 1e-14 else weights / total
 
 
-def draw_starts(
+def draw_start_states(
     mdp: MDP, start: Start, policy: Policy, count: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """(count,) first states, by inversion; without a distribution over all states."""
-    states = listed_states(mdp, start)
+    states = find_listed_states(mdp, start)
     if states is not None:
         return np.sort(states)[_draw_uniform(len(states), count, rng)]
     if start is None and mdp.start is None:
@@ -103,13 +103,13 @@ def _draw_uniform(n: int, count: int, rng: np.random.Generator) -> NDArray[np.in
     return np.minimum((rng.random(count) * n).astype(np.int64), n - 1)
 
 
-def _named_distribution(
+def _compute_stationary_start(
     mdp: MDP, start: str, policy: Policy | None, plan: HasBackendModel | None
 ) -> NDArray[np.float64]:
     if start != STATIONARY:
         raise ArgumentError(START_REQUIREMENT, value=f"got the text {start!r}")
     if policy is None:
-        raise ArgumentError("a stationary start needs a policy, and there is none in question")
+        raise ArgumentError("a stationary start needs a policy, and none is given")
     from tessella.mdp.long_run import long_run_distribution  # loads JAX
 
     return long_run_distribution(mdp, policy, plan)
@@ -130,14 +130,14 @@ def _states_with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> ND
     return np.ravel_multi_index(tuple(mesh), grid.shape).ravel()
 
 
-def listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
+def find_listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
     """The states that a start names, by index or coordinates; None if it is a distribution."""
     if start is None or isinstance(start, str):
         return None
     if isinstance(start, Mapping):
         first = {TIME: mdp.grid.values[0][0]} if mdp.criterion.has_horizon else {}
         return _states_with_coordinates(mdp.grid, first | dict(start))
-    shape_of(start, "start", error=ArgumentError)
+    read_shape(start, "start", error=ArgumentError)
     array = np.asarray(require_unmasked(start, "start", error=ArgumentError))
     if array.dtype.kind not in "biu":
         return None

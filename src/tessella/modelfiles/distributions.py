@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_brief, format_value
-from tessella.mdp.context import call_by_name
 from tessella.mdp.stages import Noise, truncated_poisson
+from tessella.mdp.state_action_space import call_by_name
 from tessella.modelfiles.expressions import NUMBER
 from tessella.modelfiles.formula import FORMULA_MAX_COMBINATIONS, Formula, make_signature
 from tessella.modelfiles.symbols import SymbolTable, infer_kind

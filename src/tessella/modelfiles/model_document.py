@@ -20,9 +20,9 @@ from tessella.criteria import Average, Discounted, FiniteHorizon, Total
 from tessella.criteria.criterion import Criterion
 from tessella.errors import ArgumentError, ModelError, format_brief
 from tessella.grid import StateGrid
-from tessella.mdp.context import TIME, call_by_name
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.stages.stage import Stage
+from tessella.mdp.state_action_space import TIME, call_by_name
 from tessella.modelfiles.distributions import RandomSections
 from tessella.modelfiles.expressions import CONDITION, EXACT_INTEGER_MAX, NUMBER
 from tessella.modelfiles.formula import (

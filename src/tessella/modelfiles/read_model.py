@@ -28,10 +28,10 @@ import numpy as np
 from tessella.criteria import Average
 from tessella.criteria.criterion import Criterion
 from tessella.errors import TessellaError
-from tessella.mdp.context import TIME
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Event, Pay
 from tessella.mdp.stages.stage import Stage
+from tessella.mdp.state_action_space import TIME
 from tessella.modelfiles.formula import (
     FORMULA_MAX_HELD_NUMBERS,
     HELD_REQUIREMENT,

@@ -26,7 +26,7 @@ from typing import Any
 
 from tessella.errors import BRIEF_MAX_CHARACTERS, FileError, TessellaError, format_brief
 from tessella.files import read_whole
-from tessella.mdp.context import FUNCTION_MAX_ENTRIES
+from tessella.mdp.state_action_space import FUNCTION_MAX_ENTRIES
 
 REPORTED_MAX_MISTAKES = 50  # mistakes that are reported at once
 MESSAGE_MAX_CHARACTERS = 500  # characters of a message

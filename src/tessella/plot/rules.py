@@ -60,7 +60,7 @@ def difference_map(axes: Axes, difference: Difference) -> Axes:
     max_stake = float(np.abs(difference.by_state).max()) or 1.0
     colours = matplotlib.colormaps[STAKE_RAMP].with_extremes(bad=UNCHANGED_COLOUR)
     image = draw_grid(axes, difference.a.grid, parts, colours, Normalize(-max_stake, max_stake))
-    gained = sense_of(difference.minimise).saved
+    gained = sense_of(difference.minimise).improvement_verb
     axes.figure.colorbar(image, ax=axes, label=f"{gained} in this state, from the start on")
     n = int(difference.where.sum())
     before = f"{difference.time_a:.2%} of the time"

@@ -32,8 +32,8 @@ from tessella.errors import (
     require_type,
 )
 from tessella.grid import limit_states
-from tessella.mdp.context import limit_entries
 from tessella.mdp.model import MDP
+from tessella.mdp.state_action_space import limit_entries
 from tessella.support.text import align_columns
 
 # Ranges that the problems of the package share. Where nothing in a problem ends a range, it ends

@@ -139,7 +139,9 @@ class PolicyEvaluator:
         tolerance = self.solution.tie_tolerance
         if np.isfinite(tolerance):
             return tolerance
-        rounding = EPS * (self.mdp.dynamics.rounding.terms + 8) * float(np.ptp(self.solution.value))
+        rounding = (
+            EPS * (self.mdp.dynamics.rounding.backup_terms + 8) * float(np.ptp(self.solution.value))
+        )
         return TIE_ERROR_MULTIPLE * (self.solution.error_bound + rounding)
 
     @cached_property

@@ -219,7 +219,7 @@ class ProvenLoss:
             "relative_loss": self.relative_loss,
             "worst_loss": self.worst_loss,
             "certified": True,
-            "stated_in": solution.mdp.sense.units,
+            "stated_in": solution.mdp.sense.rewards,
         } | ({} if clock is None else {"periods_per_time": clock.per_time(1.0)})
 
 

@@ -20,7 +20,7 @@ from tessella.errors import FileError, counted, format_value
 from tessella.files import NATURAL_NUMBER, read_errors, read_field, read_json, write_json
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_to_json, describe_action, format_action
-from tessella.mdp.policy import PROGRAM_FORMAT, VERSION, Policy, policy_fields, read_program
+from tessella.mdp.policy import PROGRAM_FORMAT, VERSION, Policy, read_policy_fields, read_rule_tree
 from tessella.mdp.rule_tree import (
     Exceptions,
     LabelSplit,
@@ -371,12 +371,12 @@ class Rule(Policy):
         """A rule that ``save`` wrote; ``certify`` computes its certificate again."""
         content = read_json(path, RULE_FILE_NOUN)
         with read_errors(path, RULE_FILE_NOUN):
-            about, _ = policy_fields(content, (RULE_FORMAT,))
+            about, _ = read_policy_fields(content, (RULE_FORMAT,))
             facts = read_field(content, "facts", "an object")
             _check_facts(facts)
             loss_target = read_field(content, "promise", "text")
             return Rule(
-                rule=read_program(content, about["grid"], about["actions"]),
+                rule=read_rule_tree(content, about["grid"], about["actions"]),
                 kind=read_field(content, "kind", "text"),
                 loss_target=loss_target,
                 is_average=loss_target.endswith(PER_PERIOD),

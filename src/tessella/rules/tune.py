@@ -29,8 +29,8 @@ from tessella.criteria.criterion import require_criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, PolicyError, require_type
-from tessella.mdp.actions import components
-from tessella.mdp.as_policy import Function, as_policy
+from tessella.mdp.actions import component_names
+from tessella.mdp.as_policy import FunctionRule, as_policy
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.evaluator import PolicyEvaluator
@@ -105,7 +105,7 @@ def tune(
     parameters = settings[admissible[best]]
     name = getattr(form, "__name__", "form")
     name = name if name.isidentifier() else "form"  # not that of a lambda
-    policy = as_policy(mdp, tables[admissible[best]]).renamed(name)
+    policy = as_policy(mdp, tables[admissible[best]]).with_name(name)
     certificate = certify(solution, policy, evaluator.start)
     skipped = len(settings) - len(admissible)
     return Tuned(policy, parameters, certificate, len(settings), evaluator.n_evaluated, skipped)
@@ -127,7 +127,7 @@ def _list_settings(ranges: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(ranges, values, strict=True)) for values in itertools.product(*lists)]
 
 
-class Form(Function):
+class Form(FunctionRule):
     """A form with values of its parameters, as a function of axes."""
 
     kind = "a form"
@@ -138,7 +138,7 @@ class Form(Function):
 
     def predict(self, points: NDArray[np.float64]) -> Any:
         answer = super().predict(points)
-        parts = components(self.actions)
+        parts = component_names(self.actions)
         if isinstance(answer, list | tuple) and parts:
             return dict(zip(parts, answer, strict=False))
         return answer

@@ -183,7 +183,7 @@ def _evaluate_fit(
             raise StudyError(
                 "the figures of a run must be finite", location=name, value=f"is {figure}"
             )
-    named_policy = fit.policy.renamed(spec.method)
+    named_policy = fit.policy.with_name(spec.method)
     return Record(
         spec,
         **figures,

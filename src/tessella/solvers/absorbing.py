@@ -145,7 +145,7 @@ def _improve_proper_policy(
     if absorption_time is None:
         return None
     size = float(np.abs(value[0]).max())
-    rounding = EPS * (mdp.dynamics.rounding.terms + 8) * size
+    rounding = EPS * (mdp.dynamics.rounding.backup_terms + 8) * size
     bound = (residual * absorption_time + rounding) * (1 + 8 * EPS)
     history = History(np.array([bound]), np.array([0]), np.array([time.perf_counter() - started]))
     is_known = not prepared.tol or bound <= prepared.tol
@@ -189,7 +189,7 @@ def _compute_residuals(
     """((K,) r + P V - V, a bound on its error); what a row lacks to 1 ends the process."""
     row_sum_error = compute_row_sum_error(prepared.row_sum_bounds)
     residuals, error = rows.compute_residuals(
-        value, prepared.mdp.dynamics.rounding.as_saved, row_sum_error
+        value, prepared.mdp.dynamics.rounding.in_file, row_sum_error
     )
     missing = 1 - rows.matrix.sum(axis=1)
     missing = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
@@ -214,7 +214,7 @@ def _bound_time_by_differences(
     unit = EPS * (np.diff(rows.matrix.indptr).max() + 8) + compute_row_sum_error(
         prepared.row_sum_bounds
     )
-    unit += prepared.mdp.dynamics.rounding.as_saved.rows
+    unit += prepared.mdp.dynamics.rounding.in_file.row_error
     tie_width = 0.0
     for _ in range(MAX_WIDENINGS):
         is_allowed = min_local_loss <= tie_width
@@ -281,7 +281,10 @@ def find_absorbing_states(prepared: PreparedModel) -> NDArray[np.bool_]:
         random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
         trial = to_backend(prepared.backend, random)
         dynamics = prepared.dynamics
-        slack = 2 * EPS * (dynamics.rounding.terms + 8) + 2 * dynamics.rounding.as_given.rows
+        slack = (
+            2 * EPS * (dynamics.rounding.backup_terms + 8)
+            + 2 * dynamics.rounding.in_memory.row_error
+        )
         absorbing = _find_absorbing_by_trial(
             prepared.backend, prepared.data, trial, np.float64(slack)
         )

@@ -139,9 +139,9 @@ class _SinglePrecisionSweeps(ModifiedPolicyIteration):
     requires_jax = True
 
     def step(self, operators: Operators, state: IterationState):
-        first = operators.criterion.step(state.value, state.backup)
+        first = operators.criterion.next_iterate(state.value, state.backup)
         sweep = functools.partial(to_single_precision(operators).policy_step, state.policy)
-        point = JAX.repeat(self.partial_sweeps, sweep, first.astype(JAX.float32))
+        point = JAX.iterate(self.partial_sweeps, sweep, first.astype(JAX.float32))
         # Single precision overflows at 3e38: larger values take one plain sweep in double.
         return JAX.where(JAX.isfinite(point).all(), point.astype(first.dtype), first)
 
@@ -168,10 +168,10 @@ class _SinglePrecisionCorrections(InexactPolicyIteration):
         )
 
         def sweep(e):  # of v + e, where T_pi (v + e) - v = d + P_pi e
-            return criterion.step(e, d + single.policy_expectation(state.policy, e))
+            return criterion.next_iterate(e, d + single.policy_expectation(state.policy, e))
 
         # A small norm may hide large entries; sweeps smooth them.
-        point = state.value + scale * JAX.repeat(self.thresholds.trial_sweeps + 1, sweep, e)
+        point = state.value + scale * JAX.iterate(self.thresholds.trial_sweeps + 1, sweep, e)
         return JAX.where(JAX.isfinite(point).all(), point, state.backup)
 
 

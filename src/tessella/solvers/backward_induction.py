@@ -133,7 +133,7 @@ def _make_unreached_period(prepared: PreparedModel, t: int) -> PeriodResult:
     accuracy = prepared.data.accuracy
     states = mdp.grid.shape[1:]
     value_bound = np.asarray(
-        prepared.data.criterion.value_bound(accuracy.reward_scale + accuracy.reward_error)
+        prepared.data.criterion.bound_value(accuracy.reward_scale + accuracy.reward_error)
     )
     first = mdp.feasible_mask.reshape(*mdp.grid.shape, -1)[t].argmax(axis=-1).astype(np.int32)
     return PeriodResult(np.zeros(states), first, np.zeros(states), value_bound, 2 * value_bound)
@@ -148,7 +148,7 @@ def _solve_period(
     Returns (discount * value of this period, its result).
     """
     period_data = data._replace(arrays=backend.period_arrays(data.arrays, t), feasible=feasible)
-    operators = Operators(backend.period, period_data)
+    operators = Operators(backend.period_backend, period_data)
     q_of = operators.q_of_discounted(w)
     if backend.n_actions * w.size <= PERIOD_MAX_ACTION_VALUES:
         xp = array_namespace(w)
@@ -179,7 +179,9 @@ def _evaluate_policy(backend: AnyPeriodBackend, data: ModelData, policy):
 
     def back_up_period(w, item):
         t, actions = item
-        value = backend.period.policy_backup(backend.period_arrays(arrays, t), w, actions, True)
+        value = backend.period_backend.policy_backup(
+            backend.period_arrays(arrays, t), w, actions, True
+        )
         return discount * value, value
 
     return array_namespace(policy).scan_backward(back_up_period, backend.final(arrays), policy)

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.dynamics import fold_actions
-from tessella.numerics import array_namespace, read_only
+from tessella.numerics import array_namespace, as_read_only
 from tessella.rounding import EPS
 from tessella.solvers.iteration import back_up, enclose_first_point, make_initial_state
 from tessella.solvers.operators import ModelData, Operators, max_abs
@@ -188,7 +188,7 @@ def _compare_policy(
 def compute_q_values(prepared: PreparedModel, value: NDArray) -> NDArray[np.float64]:
     """(grid, A) action values at ``value``."""
     q_A = _compute_q_values(prepared.backend, prepared.data, np.asarray(value))
-    return read_only(np.moveaxis(np.asarray(q_A), 0, -1))
+    return as_read_only(np.moveaxis(np.asarray(q_A), 0, -1))
 
 
 @compile_per_shape("backend")

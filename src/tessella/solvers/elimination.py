@@ -126,7 +126,7 @@ def compute_extended_residuals(
         h = _compute_relative_values(chosen, ELIMINATION_MAX_PRODUCTS)
         if h is None:
             return None
-        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.as_saved, row_sum_error)
+        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.in_file, row_sum_error)
     if not np.isfinite(residuals + error).all():
         return None
     return ExtendedResiduals(rows, h, residuals, error)
@@ -175,7 +175,7 @@ def _improve_policy(
         h = _compute_relative_values(chosen, max_products)
         if h is None:
             return None
-        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.as_saved, row_sum_error)
+        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.in_file, row_sum_error)
         actions = rows.improve(redirected, residuals, error)
         if (actions == redirected).all():
             low, high = rows.enclose_gain(residuals, error)
@@ -342,8 +342,8 @@ class FeasibleRows(NamedTuple):
         error = (
             4 * EPS * abs(residuals)
             + second
-            + saved_rounding.reward
-            + (saved_rounding.rows + EPS**2) * sizes
+            + saved_rounding.reward_error
+            + (saved_rounding.row_error + EPS**2) * sizes
         )
         return residuals, (error + row_sum_error * abs(residuals - self.reward)) * (1 + 8 * EPS)
 

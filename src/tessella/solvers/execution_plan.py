@@ -112,7 +112,7 @@ class ExecutionPlan:
         dynamics = self.mdp.dynamics
         if self.representation == "stages" or dynamics.is_table:
             return dynamics
-        rows = dynamics.prepare("rows", dynamics.as_rows)
+        rows = dynamics.get_or_build("rows", dynamics.as_rows)
         assert rows is not None
         return rows
 
@@ -121,17 +121,19 @@ class ExecutionPlan:
         """The dynamics as the solvers run them, prepared once."""
         dynamics = self.dynamics
         if self.devices:
-            return dynamics.prepare(self.devices, self._build_sharded_model)
+            return dynamics.get_or_build(self.devices, self._build_sharded_model)
         if self.backend == "numpy":
             thresholds = self.thresholds
-            return dynamics.prepare(
+            return dynamics.get_or_build(
                 thresholds,
-                lambda: dynamics.numpy_model(lambda *rows: choose_row_layout(thresholds, *rows)),
+                lambda: dynamics.build_numpy_model(
+                    lambda *rows: choose_row_layout(thresholds, *rows)
+                ),
             )
         is_large = self.mdp.n_states > self.thresholds.vectorised_max_states
         by_period = dynamics.n_periods is not None and is_large
         options = CompileOptions(self.tiles, one_period_at_a_time=by_period)
-        return dynamics.prepare(options, lambda: dynamics.compile_with(options))
+        return dynamics.get_or_build(options, lambda: dynamics.compile_with(options))
 
     def _build_sharded_model(self) -> BackendModel:
         from tessella.mdp.stages.sharded import build_sharded_backend
@@ -453,13 +455,13 @@ class _Choices:
 
 def choose_representation(dynamics: Staged, thresholds: Thresholds) -> ReasonedChoice:
     """Rows or stages: a table that must be small, or was made and is. Kept for each threshold."""
-    return dynamics.prepare(
+    return dynamics.get_or_build(
         ("representation", thresholds), lambda: _choose_representation(dynamics, thresholds)
     )
 
 
 def _choose_representation(dynamics: Staged, thresholds: Thresholds) -> ReasonedChoice:
-    states = f"{dynamics.context.grid.size:,} states"
+    states = f"{dynamics.space.grid.size:,} states"
     if dynamics.max_row_entries <= thresholds.rows_max_entries:
         return "rows", f"{states}, at most {dynamics.max_row_entries:,} entries"
     is_heavy = dynamics.sweep_products >= thresholds.heavy_sweep_products
@@ -480,7 +482,7 @@ def _choose_representation(dynamics: Staged, thresholds: Thresholds) -> Reasoned
 def _rows_are_quick_to_build(dynamics: Staged, max_entries: int, thresholds: Thresholds) -> bool:
     """Whether building the rows takes little time and memory, however long they are."""
     outcomes = dynamics.stage_outcomes
-    min_entries = dynamics.context.grid.size * dynamics.n_actions * thresholds.row_min_entries
+    min_entries = dynamics.space.grid.size * dynamics.n_actions * thresholds.row_min_entries
     return (
         min_entries <= max_entries
         and max(outcomes) <= thresholds.stage_max_outcomes

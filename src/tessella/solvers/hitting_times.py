@@ -179,8 +179,8 @@ def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, is_near_
     for _ in range(HITTING_MAX_CALLS):
         w, rho = _sweep_trial(prepared.backend, is_near_optimal, problem, w)
         largest = float(w.max())
-        rho = float(rho) + EPS * (prepared.dynamics.rounding.terms + 8) * largest
-        row_error = prepared.dynamics.rounding.as_given.rows
+        rho = float(rho) + EPS * (prepared.dynamics.rounding.backup_terms + 8) * largest
+        row_error = prepared.dynamics.rounding.in_memory.row_error
         rho += (compute_row_sum_error(prepared.row_sum_bounds) + row_error) * largest
         if rho < TRIAL_MAX_RESIDUAL:
             return w / (1 - rho) * (1 + 8 * EPS)
@@ -270,7 +270,7 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
         # NaN compares as not better.
         return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(better, x + step, x)
 
-    return xp.repeat(MAX_ATTEMPTS, attempt, (FIRST_ATTEMPT_PRODUCTS, rhs))[1]
+    return xp.iterate(MAX_ATTEMPTS, attempt, (FIRST_ATTEMPT_PRODUCTS, rhs))[1]
 
 
 @compile_per_shape("backend")
@@ -311,7 +311,7 @@ def _sweep_trial(backend, is_near_optimal: bool, problem: HittingTimeProblem, w)
 
         return fold_actions(backend, step, xp.full(w.shape, -xp.inf))
 
-    w = xp.repeat(HITTING_SWEEPS_PER_CALL, sweep, w)
+    w = xp.iterate(HITTING_SWEEPS_PER_CALL, sweep, w)
     return w, (sweep(w) - w).max()
 
 

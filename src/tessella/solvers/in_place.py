@@ -26,11 +26,11 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, require_whole
-from tessella.mdp.compilation import compile_per_shape, in_callers_setting, in_float64
+from tessella.mdp.compilation import compile_per_shape, in_caller_precision, in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import with_length
 from tessella.mdp.stages.partition import Block, Partition, partition_by_size
-from tessella.mdp.stages.stage import expectation_subscripts
+from tessella.mdp.stages.stage import einsum_subscripts
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import PartitionedModel
@@ -191,7 +191,7 @@ def _sum_expected_rewards(data: ModelData) -> ModelData:
         if not isinstance(reward, tuple):
             return stage
         shape = np.broadcast_shapes(*(factor.shape[:-1] for factor in reward))
-        return stage | {"reward": jnp.einsum(*expectation_subscripts(*reward)).reshape(shape)}
+        return stage | {"reward": jnp.einsum(*einsum_subscripts(*reward)).reshape(shape)}
 
     return data._replace(arrays=[sum_reward(stage) for stage in data.arrays])
 
@@ -252,7 +252,7 @@ def iterate_in_place(
         bounds += [bound] * count
         seconds += [elapsed] * count
         if callback is not None:
-            with in_callers_setting():
+            with in_caller_precision():
                 stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
         at_floor = not bound > FLOOR_REACHED_FACTOR * float(_compute_rounding_floor(prepared, eta))
         if bound <= tol or at_floor or stopped or len(bounds) >= method.max_sweeps:

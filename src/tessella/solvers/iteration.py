@@ -117,7 +117,7 @@ def back_up_safeguarded(
 
     A loop of one or two passes, so that the backup is compiled once.
     """
-    plain_step = operators.criterion.step(state.value, state.backup)
+    plain_step = operators.criterion.next_iterate(state.value, state.backup)
 
     def should_retry(carry):
         n_tries, _, new = carry

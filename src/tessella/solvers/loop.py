@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.compilation import in_callers_setting, in_float64
+from tessella.mdp.compilation import in_caller_precision, in_float64
 from tessella.solvers import iteration
 from tessella.solvers.elimination import EliminationResult, eliminate_states
 from tessella.solvers.method import Method
@@ -375,7 +375,7 @@ class RunLog:
             progress = Progress(
                 len(self), self.bounds[-1], self.changes[-1], self.seconds[-1], seconds_left
             )
-            with in_callers_setting():
+            with in_caller_precision():
                 self.is_stopped = bool(self.callback(progress))
 
     def history(self) -> History:

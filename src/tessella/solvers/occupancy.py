@@ -209,6 +209,6 @@ def _run_plain_steps(backend, data: ModelData, policy, rhs, d):
     """(d after some steps of the process, sum of the remaining residual)."""
     system = Operators(backend, data).policy_system_adjoint(policy, rhs)
     xp = array_namespace(rhs)
-    d = xp.repeat(PLAIN_STEPS, lambda x: x + (rhs - system(x)), d)
+    d = xp.iterate(PLAIN_STEPS, lambda x: x + (rhs - system(x)), d)
     d = xp.maximum(d, 0.0)
     return d, abs(rhs - system(d)).sum()

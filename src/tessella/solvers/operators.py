@@ -64,7 +64,9 @@ class Operators:
 
     def for_shift(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return Operators(self.backend, self.data, self.criterion.gain(shift), self.evaluates_policy)
+        return Operators(
+            self.backend, self.data, self.criterion.reward_shift(shift), self.evaluates_policy
+        )
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
@@ -103,7 +105,7 @@ class Operators:
         """T^count v; the discounting is fused with the sweeps."""
         discount = self.criterion.discount
         w = discount * value
-        w = array_namespace(value).repeat(
+        w = array_namespace(value).iterate(
             count - 1, lambda w: discount * self._maximise_value(w), w
         )
         return self._maximise_value(w)
@@ -115,7 +117,7 @@ class Operators:
         def add_term(w):
             return first + self.backend.policy_backup(self.data.arrays, w, policy, False)
 
-        w = array_namespace(first).repeat(
+        w = array_namespace(first).iterate(
             count - 1, lambda w: discount * add_term(w), discount * first
         )
         next_sum = add_term(w)
@@ -218,7 +220,7 @@ class Operators:
 
     def policy_step(self, policy: Any, value: Any) -> Any:
         """The next point of plain sweeps of a policy."""
-        return self.criterion.step(value, self.policy_bellman(policy, value))
+        return self.criterion.next_iterate(value, self.policy_bellman(policy, value))
 
     def bound_rounding(self, value: Any, shift: Any, backup: Any = None) -> Any:
         """eta: how far computed action values at ``value``, and at shift + value, may be off.
@@ -244,7 +246,7 @@ class Operators:
             accuracy.reward_error
             + accuracy.row_error * self.criterion.contraction_factor * max_value
         )
-        return sums + self.criterion.row_sum_error(shift, max_value) + model_error
+        return sums + self.criterion.bound_row_sum_error(shift, max_value) + model_error
 
 
 def max_abs(x: Any) -> Any:
@@ -259,15 +261,17 @@ def compute_rounding_floor(data: ModelData, floor):
     """
     accuracy = data.accuracy
     criterion = data.criterion
-    value_bound = criterion.value_bound(accuracy.reward_scale)
+    value_bound = criterion.bound_value(accuracy.reward_scale)
     # All of it may be in the shift, and then the gain is as large as a reward.
     sums = accuracy.relative_rounding * (
-        accuracy.reward_scale + criterion.gain(value_bound) + criterion.discount * value_bound
+        accuracy.reward_scale
+        + criterion.reward_shift(value_bound)
+        + criterion.discount * value_bound
     )
     model_error = (
         accuracy.reward_error + accuracy.row_error * criterion.contraction_factor * value_bound
     )
-    eta = sums + model_error + criterion.row_sum_error(value_bound, value_bound)
+    eta = sums + model_error + criterion.bound_row_sum_error(value_bound, value_bound)
     return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
 
 

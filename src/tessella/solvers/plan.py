@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tessella.errors import counted
-from tessella.mdp.describe import largest_intermediate, model_bytes
+from tessella.mdp.describe import count_largest_intermediate, count_model_bytes
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import (
     Partition,
@@ -186,7 +186,7 @@ def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
             n_blocks * partition.block_with_halo * slice_states * mdp.n_actions
         )
     widest_array = -(
-        -largest_intermediate(dynamics) * partition.block_with_halo // partition.length
+        -count_largest_intermediate(dynamics) * partition.block_with_halo // partition.length
     )
     return arrays | {
         "values": 8
@@ -211,8 +211,8 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     """Bytes by what they hold on each device."""
     mdp = plan.mdp
     n = mdp.n_states
-    widest_array = max(n, largest_intermediate(mdp.dynamics))
-    model_array_bytes = model_bytes(mdp.dynamics)
+    widest_array = max(n, count_largest_intermediate(mdp.dynamics))
+    model_array_bytes = count_model_bytes(mdp.dynamics)
     partition = _find_device_partition(plan)
     if partition is not None:
         model_array_bytes = _count_window_bytes(cast(Staged, mdp.dynamics), partition)
@@ -220,7 +220,7 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         widest_array = -(-widest_array * partition.block_with_halo // partition.length)
     arrays = {"the model's own": model_array_bytes}
     if plan.dynamics is not mdp.dynamics:
-        arrays["its rows"] = model_bytes(plan.dynamics)
+        arrays["its rows"] = count_model_bytes(plan.dynamics)
         widest_array = mdp.n_states
     if mdp.feasible is not None:
         arrays["feasible actions"] = n * mdp.n_actions

@@ -196,7 +196,7 @@ def evaluate_greedy_policy(
     xp = array_namespace(state.value)
     span = operators.criterion.span
     first_residual = state.backup - state.value
-    start = operators.criterion.step(state.value, state.backup)
+    start = operators.criterion.next_iterate(state.value, state.backup)
     trial, residual = run_trial_sweeps(operators, state.policy, start, thresholds.trial_sweeps)
     rho = (span(residual) / xp.maximum(span(first_residual), SMALLEST_POSITIVE)) ** (
         1 / (thresholds.trial_sweeps + 1)
@@ -243,7 +243,7 @@ def evaluate_greedy_policy(
             thresholds,
         ),
     )
-    return xp.repeat(count, lambda v: operators.policy_step(state.policy, v), value)
+    return xp.iterate(count, lambda v: operators.policy_step(state.policy, v), value)
 
 
 def choose_relative_tolerance(
@@ -276,9 +276,9 @@ def run_trial_sweeps(operators: Operators, policy, start, count: int):
     def sweep(carry):
         value = carry[2]
         backup = operators.policy_bellman(policy, value)
-        return value, backup, operators.criterion.step(value, backup)
+        return value, backup, operators.criterion.next_iterate(value, backup)
 
-    value, backup, _ = array_namespace(start).repeat(count + 1, sweep, (start, start, start))
+    value, backup, _ = array_namespace(start).iterate(count + 1, sweep, (start, start, start))
     return value, backup - value
 
 

@@ -56,7 +56,7 @@ class PreparedModel:
         self.tol = validate_tol(tol)
         self.absorption_time = absorption_time
         if not self.contraction_gap > 0:
-            raise ModelError(mdp.criterion.why_unbounded(self.row_sum_bounds))
+            raise ModelError(mdp.criterion.explain_unbounded(self.row_sum_bounds))
         scale = mdp.dynamics.reward_scale
         if scale > mdp.criterion.equivalent_constant_reward(VALUE_MAX_SIZE):
             raise ModelError(
@@ -70,33 +70,34 @@ class PreparedModel:
     def saved_contraction_gap(self) -> float:
         """Lower bound on 1 - c for the model as saved to a file; 0 if it may be negative."""
         row_error = (
-            self.mdp.dynamics.rounding.as_saved.rows - self.mdp.dynamics.rounding.as_given.rows
+            self.mdp.dynamics.rounding.in_file.row_error
+            - self.mdp.dynamics.rounding.in_memory.row_error
         )
         gap = self.mdp.criterion.contraction_gap(self.row_sum_bounds.widen(2 * row_error))
         return max(gap * (1 - 64 * EPS), 0.0)
 
     def saved_backup_error(self, value: NDArray) -> float:
         """The error of a backup of ``value`` that is computed from the arrays of a model file."""
-        given_rounding = self.mdp.dynamics.rounding.as_given
-        saved_rounding = self.mdp.dynamics.rounding.as_saved
+        given_rounding = self.mdp.dynamics.rounding.in_memory
+        saved_rounding = self.mdp.dynamics.rounding.in_file
         max_backup = float(np.abs(value).max()) * self.mdp.discount * self.row_sum_bounds.high
-        difference = (saved_rounding.reward - given_rounding.reward) + (
-            saved_rounding.rows - given_rounding.rows
+        difference = (saved_rounding.reward_error - given_rounding.reward_error) + (
+            saved_rounding.row_error - given_rounding.row_error
         ) * max_backup
         return 2 * difference * (1 + 8 * EPS)
 
     @property
     def row_sum_bounds(self) -> RowSumBounds:
         """Bounds on the exact row sums, of which the stored rows are rounded versions."""
-        return self.mdp.dynamics.row_sums.widen(self.mdp.dynamics.rounding.as_given.rows)
+        return self.mdp.dynamics.row_sums.widen(self.mdp.dynamics.rounding.in_memory.row_error)
 
     @property
     def adjoint_rounding_floor(self) -> float:
         """The part of the error of an occupancy that is due to rounding, also of a saved model."""
         # The adjoint sums over all predecessors of a state, which may be many.
         sums = EPS * (self.dynamics.adjoint_rounding_terms + 8)
-        given_rounding = self.mdp.dynamics.rounding.as_given.rows
-        saved_rounding = self.mdp.dynamics.rounding.as_saved.rows
+        given_rounding = self.mdp.dynamics.rounding.in_memory.row_error
+        saved_rounding = self.mdp.dynamics.rounding.in_file.row_error
         return float(sums + 2 * saved_rounding - given_rounding) / self.contraction_gap
 
     @property
@@ -197,9 +198,9 @@ class PreparedModel:
 
     def build_data(self, arrays: Any, feasible: Any) -> ModelData:
         """Model data with other arrays of the dynamics, such as those of a block with its halo."""
-        unit = EPS * (self.dynamics.rounding.terms + 8)
-        rounding = self.dynamics.rounding.as_given
-        errors = (unit, rounding.rows, rounding.reward, self.mdp.dynamics.reward_scale)
+        unit = EPS * (self.dynamics.rounding.backup_terms + 8)
+        rounding = self.dynamics.rounding.in_memory
+        errors = (unit, rounding.row_error, rounding.reward_error, self.mdp.dynamics.reward_scale)
         targets = self.tol or 0, DEFAULT_RELATIVE_TOLERANCE
         accuracy = AccuracySettings(*map(np.float64, (*errors, *targets)))
         return ModelData(arrays, feasible, self.make_criterion_kernel(unit), accuracy)

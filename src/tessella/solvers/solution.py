@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, counted
-from tessella.mdp.actions import components, values_of
+from tessella.mdp.actions import actions_to_array, component_names
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, TableRule
 from tessella.numerics import with_host_arrays
 from tessella.rounding import round_up
 from tessella.solvers.result import History, Result, ValueAccuracy, format_average
-from tessella.support.json_values import to_plain
+from tessella.support.json_values import json_default
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,9 +35,9 @@ HISTORY_FIELDS = "bound", "changed", "seconds"
 
 def _load_model(path: str | Path, fingerprint: str) -> MDP:
     """The model that was saved with a solution of the model of this fingerprint."""
-    from tessella.mdp.netcdf import group_fingerprint
+    from tessella.mdp.netcdf import read_group_fingerprint
 
-    if group_fingerprint(path) != fingerprint:
+    if read_group_fingerprint(path) != fingerprint:
         requirement = f"{path} holds a solution and not its model"
         raise FileError(requirement, value="give the model, or save with with_model=True")
     return MDP.load(path)
@@ -57,7 +57,7 @@ def _check_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
     shape = mdp.grid.shape
     expected = dict.fromkeys(("value", "policy", "margin", "decided"), shape)
     expected |= {axis: (n,) for axis, n in zip(mdp.grid.axes, shape, strict=True)}
-    expected |= dict.fromkeys((mdp.action_name, *components(mdp.actions)), (n_actions,))
+    expected |= dict.fromkeys((mdp.action_name, *component_names(mdp.actions)), (n_actions,))
     expected["q"] = (*shape, n_actions)
     sweeps = variables["history_bound"].shape
     expected |= {f"history_{name}": sweeps for name in HISTORY_FIELDS}
@@ -227,8 +227,8 @@ class Solution(Result):
         grid = self.mdp.grid
         actions = self.mdp.actions
         action = (self.mdp.action_name,)
-        action_components = components(actions)
-        values = values_of(actions)
+        action_components = component_names(actions)
+        values = actions_to_array(actions)
         labels = [str(a) for a in actions] if action_components else actions
         return {
             **{axis: (v, (axis,)) for axis, v in zip(grid.axes, grid.values, strict=True)},
@@ -281,7 +281,7 @@ class Solution(Result):
             "format": SOLUTION_FORMAT,
             "model": self.mdp.name,
             "fingerprint": self.mdp.fingerprint,
-            "parameters": json.dumps(dict(self.mdp.parameters), default=to_plain),
+            "parameters": json.dumps(dict(self.mdp.parameters), default=json_default),
             "discount": self.mdp.discount,
             "error_bound": self.error_bound,
             "value_error": self.value_error,
@@ -299,14 +299,14 @@ class Solution(Result):
         agree with one another; ``certify`` proves what they are worth.
         """
         from tessella.mdp.netcdf import (
-            attributes_of,
             open_dataset,
-            read_variable,
+            read_attributes,
+            read_variables,
             refuse_altered,
         )
 
         with open_dataset(path, FILE_KIND) as file:
-            metadata = attributes_of(file)
+            metadata = read_attributes(file)
             if metadata.get("format") != SOLUTION_FORMAT:
                 found_format = metadata.get("format")
                 raise FileError(
@@ -321,7 +321,7 @@ class Solution(Result):
                     value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
                 )
             _check_shapes(file.variables, mdp)
-            data = read_variable(file.variables, os.path.getsize(path))
+            data = read_variables(file.variables, os.path.getsize(path))
             refuse_altered(metadata, data)
             return _make_loaded_solution(mdp, metadata, data)
 

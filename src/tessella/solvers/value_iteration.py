@@ -29,7 +29,7 @@ class ValueIteration(Method):
     requires_jax = False
 
     def step(self, operators: Operators, state: IterationState):
-        return operators.criterion.step(state.value, state.backup)
+        return operators.criterion.next_iterate(state.value, state.backup)
 
 
 @dataclass(frozen=True)
@@ -48,5 +48,5 @@ class ModifiedPolicyIteration(Method):
         def sweep(value):
             return operators.policy_step(state.policy, value)
 
-        first = operators.criterion.step(state.value, state.backup)
-        return array_namespace(first).repeat(self.partial_sweeps, sweep, first)
+        first = operators.criterion.next_iterate(state.value, state.backup)
+        return array_namespace(first).iterate(self.partial_sweeps, sweep, first)

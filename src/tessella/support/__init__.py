@@ -1,1 +1,1 @@
-"""What every layer shares, each once: JSON, progress, printed text, rewards and costs."""
+"""Utilities of all layers: JSON, progress, text formatting, rewards and costs."""

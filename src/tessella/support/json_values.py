@@ -1,4 +1,4 @@
-"""Values as JSON holds them, and back.
+"""Conversion of values to JSON and back.
 
 JSON has no NaN, no infinity, no arrays of NumPy and no records. Here a number that is not finite
 becomes None, arrays, ranges and sets become lists, a dataclass becomes its fields, and any other
@@ -62,15 +62,15 @@ def _array_to_json(array: Any) -> Any:
     return parts.tolist()
 
 
-def to_plain(value: Any) -> Any:
-    """An object that JSON lacks, for ``json.dumps(..., default=to_plain)``; numbers stay exact."""
+def json_default(value: Any) -> Any:
+    """The ``default`` of ``json.dumps`` for objects that JSON lacks; numbers stay exact."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, range | set) else str(value)
 
 
 def to_canonical_json(value: Any) -> str:
-    """The one text of a value of a spec: sorted names, no spaces, finite numbers."""
+    """The canonical text of a value of a spec: sorted names, no spaces, finite numbers."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -78,7 +78,7 @@ def to_canonical_json(value: Any) -> str:
 
 
 def setting_to_json(value: Any, kinds: tuple[type, ...] = ()) -> Any:
-    """A setting of a method; of anything that JSON cannot hold, what it prints or is called.
+    """A setting of a method as JSON; an object that JSON lacks becomes its text or its name.
 
     Args:
         kinds: dataclasses that become their fields, with their name where there are several.
@@ -92,7 +92,7 @@ def setting_to_json(value: Any, kinds: tuple[type, ...] = ()) -> Any:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    text = repr(value)  # an address in it would be another one in every process
+    text = repr(value)  # an address in it differs from process to process
     return getattr(value, "__qualname__", type(value).__name__) if " at 0x" in text else text
 
 

@@ -29,12 +29,12 @@ TASK_LINE_INTERVAL_SECONDS = 10.0  # between plain lines about a task
 STATUS_LINE_INTERVAL_SECONDS = 5.0  # between plain lines of status
 # The time left is estimated after this share of the work, or after these seconds and batches.
 ESTIMATE_MIN_WORK_SHARE = 0.1
-ESTIMATE_MIN_SECONDS = 60.0  # since the clock began
-ESTIMATE_MIN_ARRIVALS = 5  # batches of runs that ended in that time
+ESTIMATE_MIN_SECONDS = 60.0  # since the first batch ended
+ESTIMATE_MIN_BATCHES = 5  # batches of runs that ended in that time
 
 
 class ProgressDisplay:
-    """Tasks with counts, notes that stay, and a status that is replaced; this one shows nothing."""
+    """Tasks with counts, permanent notes, and a replaceable status; this class shows nothing."""
 
     def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
         pass
@@ -49,7 +49,7 @@ class ProgressDisplay:
         pass
 
     def sweep(self, report: Any) -> None:
-        """Show how far a solve is: a callback of ``solve``, which goes on."""
+        """Show the progress of a solve; a callback of ``solve`` that never stops it."""
         from tessella.rounding import round_up
 
         time_left = "" if report.left is None else f", about {report.left:.0f} s left"
@@ -76,30 +76,30 @@ class Throughput:
     work: float
     done: int = 0
     finished_work: float = 0.0
-    timed_runs: int = 0  # since the clock began, and the work in them
+    timed_runs: int = 0  # since the first batch ended, and the work in them
     timed_work: float = 0.0
-    arrivals: int = 0
-    began: float | None = None
-    ended: float | None = None
+    n_batches: int = 0
+    start_time: float | None = None
+    end_time: float | None = None
 
     def add(self, count: int, work: float, now: float) -> None:
-        if self.began is None:
-            # The start of the first runs is not known; their arrival starts the clock.
-            self.began = now
+        if self.start_time is None:
+            # The start of the first runs is unknown; the end of their batch starts the clock.
+            self.start_time = now
         else:
             self.timed_runs += count
             self.timed_work += work
-            self.arrivals += 1
+            self.n_batches += 1
         self.done += count
         self.finished_work += work
         if self.done >= self.total:
-            self.ended = now
+            self.end_time = now
 
     def elapsed(self, now: float) -> float:
-        return 0.0 if self.began is None else (self.ended or now) - self.began
+        return 0.0 if self.start_time is None else (self.end_time or now) - self.start_time
 
     def rate(self, now: float) -> float | None:
-        """Runs per second since the first arrived."""
+        """Runs per second since the first batch ended."""
         elapsed = self.elapsed(now)
         return self.timed_runs / elapsed if elapsed > 0 and self.timed_runs else None
 
@@ -109,37 +109,23 @@ class Throughput:
         if self.done >= self.total:
             return 0.0
         is_reliable = self.timed_work >= ESTIMATE_MIN_WORK_SHARE * self.work or (
-            elapsed >= ESTIMATE_MIN_SECONDS and self.arrivals >= ESTIMATE_MIN_ARRIVALS
+            elapsed >= ESTIMATE_MIN_SECONDS and self.n_batches >= ESTIMATE_MIN_BATCHES
         )
         if not is_reliable or not self.timed_work or not elapsed:
             return None
         return (self.work - self.finished_work) * elapsed / self.timed_work
 
     def format_time_left(self, now: float) -> str:
-        """``0:21 left`` or ``estimating``; empty before the clock began and at the end."""
+        """``0:21 left`` or ``estimating``; empty before the first batch and at the end."""
         seconds_left = self.seconds_left(now)
         if seconds_left is None:
-            return "" if self.began is None else "estimating"
+            return "" if self.start_time is None else "estimating"
         return f"{format_duration(seconds_left)} left" if seconds_left else ""
-
-    @property
-    def rate_text(self) -> str:
-        """The rate now, for a bar."""
-        rate = self.rate(time.monotonic())
-        return "" if rate is None else f"{rate:,.1f}/s"
-
-    @property
-    def time_text(self) -> str:
-        """The time left now, for a bar; at the end the time that it took."""
-        now = time.monotonic()
-        if self.done >= self.total:
-            return f"[green]{format_duration(self.elapsed(now))}"
-        return f"[magenta]{self.format_time_left(now)}"
 
 
 @dataclass
 class PlainProgress(ProgressDisplay):
-    """A line for each task that ends; now and then one for the first, the whole, or of status."""
+    """A line when a task ends, and at intervals one for the first task or for the status."""
 
     stream: IO[str]
     _tasks: dict[str, Throughput] = field(default_factory=dict)
@@ -147,8 +133,8 @@ class PlainProgress(ProgressDisplay):
     _status_line_time: float = field(default_factory=time.monotonic)
 
     def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
-        began = None if self._tasks else time.monotonic()
-        self._tasks[name] = Throughput(total, work, done, began=began)
+        start_time = None if self._tasks else time.monotonic()
+        self._tasks[name] = Throughput(total, work, done, start_time=start_time)
 
     def advance(self, name: str, count: int, work: float) -> None:
         now = time.monotonic()
@@ -186,7 +172,7 @@ def format_task(name: str, throughput: Throughput, now: float) -> str:
 
 @dataclass
 class TerminalProgress(ProgressDisplay):
-    """One status line, of which nothing stays, and a bar for each task."""
+    """One status line, erased at the end, and a bar for each task."""
 
     stream: IO[str]
     _tasks: dict[str, tuple[Any, Throughput]] = field(default_factory=dict)
@@ -199,8 +185,8 @@ class TerminalProgress(ProgressDisplay):
                 from tessella.support.progress_bars import start_bars
 
             self._bars = start_bars(self.stream)
-        began = None if self._tasks else time.monotonic()
-        throughput = Throughput(total, work, done, began=began)
+        start_time = None if self._tasks else time.monotonic()
+        throughput = Throughput(total, work, done, start_time=start_time)
         task_id = self._bars.add_task(name, total=total, completed=done, throughput=throughput)
         self._tasks[name] = task_id, throughput
 

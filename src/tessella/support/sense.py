@@ -1,8 +1,8 @@
-"""Rewards or costs: the one place where a sign is flipped.
+"""Objective sense, rewards or costs: the only place where a sign is flipped.
 
 A model stated in costs is computed as one of rewards, ``r = -c``: every value in it is a reward.
-Whoever shows a number to a person or writes it for a program passes it through ``Sense.display``,
-and takes the word for it from the same object.
+Code that displays a number or writes it to a file converts it with ``Sense.display`` and takes the
+words for it from the same object.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ class Sense:
 
     Attributes:
         sign: 1 of rewards, -1 of costs.
-        unit: what a period brings, ``reward`` or ``cost``.
-        value: what a policy is judged by.
-        loss: what a policy has less of, or pays more of, than the optimum.
-        earns: the verb of a policy and its value.
-        saved: what a change for the better did with the difference.
+        reward: the noun for the payment of a period, ``reward`` or ``cost``.
+        value: the noun for the value of a policy.
+        loss: the noun for the difference between a policy and the optimum.
+        value_verb: the verb between a policy and its value.
+        improvement_verb: the past participle for the amount of an improvement.
     """
 
     sign: int
-    unit: str
+    reward: str
     value: str
     loss: str
-    earns: str
-    saved: str
+    value_verb: str
+    improvement_verb: str
 
     def display(self, reward: Any) -> Any:
         """A reward or value, a number or an array, in the terms in which the model is stated."""
@@ -44,9 +44,9 @@ class Sense:
         return self.sign < 0
 
     @property
-    def units(self) -> str:
+    def rewards(self) -> str:
         """``rewards`` or ``costs``, as files and replies state it."""
-        return f"{self.unit}s"
+        return f"{self.reward}s"
 
 
 REWARDS = Sense(1, "reward", "value", "loss", "reaches", "gained")

@@ -33,7 +33,7 @@ from scipy.sparse.csgraph import connected_components
 
 from tessella.errors import ArgumentError, format_value, require_type
 from tessella.grid import StateGrid, index_type
-from tessella.mdp.actions import components, describe_action
+from tessella.mdp.actions import component_names, describe_action
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def tessellate(source: Any, policy: Any = None, *, component: str | None = None)
 
 def _list_component_values(actions: tuple, component: str) -> list:
     """(A,) the value of this component in each action."""
-    names = components(actions)
+    names = component_names(actions)
     if component not in names:
         hint = f"the components are {', '.join(names)}" if names else "actions have no components"
         raise ArgumentError(f"no component is called {component!r}", value=hint)

@@ -25,20 +25,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.criterion import Criterion, X
+from tessella.criteria.criterion import Criterion, NumberOrArray
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, call_if_function
-from tessella.mdp.dynamics import ModelComponents
-from tessella.mdp.stages.maps import target_states
+from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.stages.maps import find_target_states
 from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import CompiledStage, Function, require_list, subtract_costs
 from tessella.mdp.stages.staged import Staged
+from tessella.mdp.state_action_space import (
+    NoiseTable,
+    NoiseVariable,
+    StateActionSpace,
+    call_by_name,
+    call_if_function,
+)
 from tessella.rounding import EPS, bound_expectation_error
 
-# What messages and simulations call the noise of a tick.
+# The name of the noise of a tick in messages and simulations, and its value without an event.
 EVENT = "event"
 NOTHING = "nothing"
 
@@ -70,7 +76,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Clock:
-    """How periods of a model stand to time.
+    """The relation of periods of a model to time.
 
     Attributes:
         rate: ticks per unit of time, the constant of uniformisation.
@@ -80,7 +86,7 @@ class Clock:
     rate: float
     interest: float = 0.0
 
-    def per_time(self, reward: X) -> X:
+    def per_time(self, reward: NumberOrArray) -> NumberOrArray:
         """A reward per period, such as an average, as a reward per unit of time."""
         return (self.rate + self.interest) * reward  # type: ignore[operator]
 
@@ -94,31 +100,31 @@ def average_unit(clock: Clock | None) -> tuple[float, str]:
 
 
 def uniformise(
-    context: EvaluationContext,
+    space: StateActionSpace,
     events: Sequence[Event],
     interest: float | Criterion,
     pays_rate: float | Function | None,
-    ticks: float | None,
+    clock_rate: float | None,
     feasible: NDArray[np.bool_] | None,
-) -> tuple[ModelComponents, Criterion, Clock]:
+) -> tuple[ModelParts, Criterion, Clock]:
     """A model in continuous time as one of periods: see ``MDP.from_rates``."""
-    events = _check_events(context, events)
-    masked = context
+    events = _check_events(space, events)
+    masked = space
     if feasible is not None:
-        shape = (len(context.actions), *context.grid.shape, 1)
-        masked = replace(context, feasible=feasible.T.reshape(shape))
-    rates = [_rate(masked, event) for event in events]
+        shape = (len(space.actions), *space.grid.shape, 1)
+        masked = replace(space, feasible=feasible.T.reshape(shape))
+    rates = [_read_rate(masked, event) for event in events]
     total = sum(rates[1:], start=rates[0])
-    clock = Clock(_clock_rate(masked, total, ticks), _interest_rate(interest))
-    # Infeasible pairs may say any rates; so many that they exceed the clock's count for none.
+    clock = Clock(_choose_clock_rate(masked, total, clock_rate), _read_interest_rate(interest))
+    # Infeasible pairs may have any rates; those that exceed the clock's are set to 0.
     exceeds_clock = total > clock.rate
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
-    dynamics = Staged(context, (_compile_tick(masked, events, rates, pays_rate, clock),))
-    criterion = interest if isinstance(interest, Criterion) else _discount(clock)
-    return ModelComponents(context, dynamics, feasible), criterion, clock
+    dynamics = Staged(space, (_compile_tick(masked, events, rates, pays_rate, clock),))
+    criterion = interest if isinstance(interest, Criterion) else _make_discount(clock)
+    return ModelParts(space, dynamics, feasible), criterion, clock
 
 
-def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[Event, ...]:
+def _check_events(space: StateActionSpace, events: Sequence[Event]) -> tuple[Event, ...]:
     events = require_list(events, "a model in continuous time", "event")
     for event in events:
         _check_event(event)
@@ -127,7 +133,7 @@ def _check_events(context: EvaluationContext, events: Sequence[Event]) -> tuple[
         if names.count(name) > 1:
             requirement = "events must have different names"
             raise ModelError(requirement, location=name, value=f"occurs {names.count(name)} times")
-    if EVENT in (*context.grid.axes, context.action_name):
+    if EVENT in (*space.grid.axes, space.action_name):
         raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
     return events
 
@@ -140,7 +146,7 @@ def _check_event(event: object) -> None:
         raise ModelError(requirement, value=f"got {event.name!r}")
 
 
-def _interest_rate(given: float | Criterion) -> float:
+def _read_interest_rate(given: float | Criterion) -> float:
     """The interest rate, 0 under a criterion of its own."""
     if isinstance(given, Discounted):
         requirement = "a model in continuous time has an interest rate, not a discount per period"
@@ -153,39 +159,39 @@ def _interest_rate(given: float | Criterion) -> float:
     return float(given)
 
 
-def _discount(clock: Clock) -> Discounted:
+def _make_discount(clock: Clock) -> Discounted:
     discount = clock.rate / (clock.rate + clock.interest)
     if discount == 1.0:
         raise ModelError(
-            "an interest rate must not vanish beside the clock",
-            value=f"{format_value(clock.interest)} beside {clock}",
+            "an interest rate must not be negligible against the rate of the clock",
+            value=f"{format_value(clock.interest)} against {clock}",
         )
     return Discounted(discount)
 
 
-def _rate(context: EvaluationContext, event: Event) -> NDArray[np.float64]:
+def _read_rate(space: StateActionSpace, event: Event) -> NDArray[np.float64]:
     """(A | 1, *broadcast, 1) the rate of an event, checked."""
     subject = f"the rate of {event.name}"
     numbers = checks.as_numbers(
-        call_if_function(event.rate, context.mesh(), subject), subject, context.describe
+        call_if_function(event.rate, space.mesh(), subject), subject, space.describe
     )
-    array = context.as_mesh(numbers, subject)
+    array = space.as_mesh(numbers, subject)
     wrong = ~(np.isfinite(array) & (array >= 0))
     checks.raise_for_first(
         f"{subject} must be finite and not negative",
-        checks.drop_unused_entries(context, wrong),
-        lambda p: context.describe(p, array.shape),
+        checks.drop_unused_entries(space, wrong),
+        lambda p: space.describe(p, array.shape),
         lambda p: f"is {format_value(array[p])}",
         "rates",
     )
     return np.where(wrong, 0.0, array) if wrong.any() else array
 
 
-def _clock_rate(
-    context: EvaluationContext, total: NDArray[np.float64], given: float | None
+def _choose_clock_rate(
+    space: StateActionSpace, total: NDArray[np.float64], given: float | None
 ) -> float:
     """The rate of the clock: the largest total rate of a pair that can occur, or one given."""
-    read = total if context.feasible is None else np.where(context.feasible, total, 0.0)
+    read = total if space.feasible is None else np.where(space.feasible, total, 0.0)
     largest = float(read.max())
     if not (np.isfinite(largest) and largest > 0):
         requirement = "some event must have a positive rate, and the sum of all a finite one"
@@ -199,7 +205,7 @@ def _clock_rate(
     checks.raise_for_first(
         requirement,
         read > float(given) * (1 + 64 * EPS),  # the same sum, added up in another order
-        lambda p: context.describe(p, read.shape),
+        lambda p: space.describe(p, read.shape),
         lambda p: (
             f"has rates of {format_value(float(read[p]))} together, the clock {format_value(given)}"
         ),
@@ -209,7 +215,7 @@ def _clock_rate(
 
 
 def _compile_tick(
-    context: EvaluationContext,
+    space: StateActionSpace,
     events: tuple[Event, ...],
     rates: list[NDArray[np.float64]],
     pays_rate: float | Function | None,
@@ -220,58 +226,58 @@ def _compile_tick(
     pays = PeriodReward(
         {e.name: e.net_reward for e in events if e.net_reward is not None}, pays_rate, clock
     )
-    reward, error = _expected_reward(
-        context, pays, dict(zip(names[1:].tolist(), rates, strict=True))
+    reward, error = _compute_expected_reward(
+        space, pays, dict(zip(names[1:].tolist(), rates, strict=True))
     )
     operation = Scatter(
-        context.grid.shape,
-        tuple(range(context.grid.ndim)),
-        _event_targets(context, events, rates),
-        _probabilities(rates, clock),
+        space.grid.shape,
+        tuple(range(space.grid.ndim)),
+        _find_event_targets(space, events, rates),
+        _compute_probabilities(rates, clock),
     )
     paid = None if reward is None else pays
-    return CompiledStage(operation, reward, paid, (EVENT, names), error)
+    return CompiledStage(operation, reward, paid, NoiseVariable(EVENT, names), error)
 
 
-def _event_targets(
-    context: EvaluationContext, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
+def _find_event_targets(
+    space: StateActionSpace, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
 ) -> NDArray[np.integer]:
     """(A | 1, 1 + K, *grid) where each event leads; the first of them is nothing."""
-    n = context.grid.size
-    own = np.arange(n, dtype=index_type(n)).reshape(1, *context.grid.shape)
+    n = space.grid.size
+    own = np.arange(n, dtype=index_type(n)).reshape(1, *space.grid.shape)
     places: list[NDArray[np.integer]] = [own]
     for event, rate in zip(events, rates, strict=True):
         subject = f"the event {event.name}"
-        noise_table = NoiseTable((EVENT, np.array([event.name])), rate)
-        moved = {} if event.to is None else call_by_name(event.to, context.mesh(), subject)
-        places.append(target_states(context, moved, subject, noise_table)[..., 0])
+        noise_table = NoiseTable(NoiseVariable(EVENT, np.array([event.name])), rate)
+        moved = {} if event.to is None else call_by_name(event.to, space.mesh(), subject)
+        places.append(find_target_states(space, moved, subject, noise_table)[..., 0])
     return np.stack(np.broadcast_arrays(*places), axis=1)
 
 
-def _probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> NDArray[np.float64]:
+def _compute_probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> NDArray[np.float64]:
     """(A | 1, 1 + K, *broadcast); the first is that of nothing, never below 0 by rounding."""
     shares = [rate[..., 0] / clock.rate for rate in rates]
     nothing = np.maximum(1.0 - sum(shares[1:], start=shares[0]), 0.0)
     return np.stack(np.broadcast_arrays(nothing, *shares), axis=1)
 
 
-def _expected_reward(
-    context: EvaluationContext, pays: PeriodReward, rates: dict[str, NDArray[np.float64]]
+def _compute_expected_reward(
+    space: StateActionSpace, pays: PeriodReward, rates: dict[str, NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64] | None, float]:
     """(A | 1, *broadcast) expected reward of a period, and a bound on its rounding."""
     terms = []
-    if pays.rate is not None:
+    if pays.reward_rate is not None:
         subject = "the reward per unit of time"
         terms.append(
             checks.check_rewards(
-                context, call_if_function(pays.rate, context.mesh(), subject), subject
+                space, call_if_function(pays.reward_rate, space.mesh(), subject), subject
             )
         )
-    for name, given in pays.events.items():
+    for name, given in pays.event_rewards.items():
         subject = f"the reward of the event {name}"
-        noise_table = NoiseTable((EVENT, np.array([name])), rates[name])
+        noise_table = NoiseTable(NoiseVariable(EVENT, np.array([name])), rates[name])
         lump = checks.check_rewards(
-            context, call_if_function(given, context.mesh(), subject), subject, noise_table
+            space, call_if_function(given, space.mesh(), subject), subject, noise_table
         )
         with np.errstate(over="ignore"):
             terms.append(rates[name] * lump)
@@ -284,7 +290,7 @@ def _expected_reward(
     checks.raise_for_first(
         "the expected reward of a period must be finite",
         ~np.isfinite(total),
-        lambda p: context.describe((*p, 0), (*total.shape, 1)),
+        lambda p: space.describe((*p, 0), (*total.shape, 1)),
         lambda p: f"is {total[p]}",
         "rewards",
     )
@@ -295,16 +301,16 @@ def _expected_reward(
 class PeriodReward:
     """What a period pays a walker, given the event that it drew: its mean is the reward."""
 
-    events: dict[str, float | Function]
-    rate: float | Function | None
+    event_rewards: dict[str, float | Function]
+    reward_rate: float | Function | None
     clock: Clock
 
     def __call__(self, /, **names: Any) -> NDArray[np.float64]:
         drawn = np.asarray(names.pop(EVENT))
         paid = np.zeros(drawn.shape)
-        if self.rate is not None:
-            paid = paid + call_if_function(self.rate, names)
-        for name, given in self.events.items():
+        if self.reward_rate is not None:
+            paid = paid + call_if_function(self.reward_rate, names)
+        for name, given in self.event_rewards.items():
             happens = drawn == name
             if happens.any():
                 lump = np.broadcast_to(call_if_function(given, names), drawn.shape)

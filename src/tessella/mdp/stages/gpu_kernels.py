@@ -1,6 +1,6 @@
 """Stages on an accelerator: sums over slices in tiles, as one kernel.
 
-    E[w](x) = r(x) + sum_k p_k(x) w(pad(x + offset_k)).
+    E[w](x) = r(x) + sum_k p_k(x) w(pad_index(x + offset_k)).
 
 The grid is cut into rows (all axes but the last) and columns (the last); a program works on a few
 rows of ``columns`` neighbouring columns. What depends on rows alone is a number to it, what depends
@@ -11,9 +11,9 @@ registers: for each k it reads one row and p_k, and does ``rows`` products. Term
 weigh nothing are left out, tile by tile: together less than a 64th of one rounding of what is added
 up. ``interpret`` runs the same kernels without an accelerator, slowly.
 
-``tiled_operation`` puts the kernels into the backend of ``staged``, where a model is compiled in
-tiles (``choose_tiles``). All other operations, and the maximum over actions, are what the compiler
-makes of them, which is as fast. A kernel has no transpose, so that of the plain form replaces it.
+``build_tiled_operation`` puts the kernels into the backend of ``staged``, where a model is compiled
+in tiles (``choose_tiles``). All other operations, and the maximum over actions, are left to the
+compiler, which is as fast. A kernel has no transpose; that of the plain form is used instead.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ShiftTerms(NamedTuple):
     axis: int
     step_sign: int | None  # 1 or -1 where offsets follow one another, so that a window slides
     low: int | None  # the position that is padded as the first, where those past the ends stop
-    pad: Any
+    pad_index: Any
     offsets: Any  # (K,)
     probs: Any  # (K, *broadcast)
 
@@ -71,8 +71,8 @@ class TileColumns(NamedTuple):
         other = jnp.zeros((), ref.dtype)
         return triton.load(ref.at[where], mask=self.mask, other=other)
 
-    def store(self, ref: Any, where: Any, value: Any, there: Any) -> None:
-        mask = jnp.broadcast_to(there, self.index.shape)
+    def store(self, ref: Any, where: Any, value: Any, is_inside: Any) -> None:
+        mask = jnp.broadcast_to(is_inside, self.index.shape)
         triton.store(ref.at[where], value, mask=mask if self.mask is None else mask & self.mask)
 
 
@@ -93,15 +93,15 @@ class StridedArray:
 
     def at(self, lead: Any, place: Sequence[Any], columns: TileColumns) -> Any:
         """A number, or a vector where it depends on columns."""
-        where = _scaled(lead, self.size)
+        where = _scale_index(lead, self.size)
         for index, stride in zip(place, self.strides[:-1], strict=True):
-            where = where + _scaled(index, stride)
+            where = where + _scale_index(index, stride)
         if self.depends_on(-1):
             return columns.load(self.ref, where + columns.index)
         return self.ref[where]
 
 
-def _scaled(index: Any, stride: int) -> Any:
+def _scale_index(index: Any, stride: int) -> Any:
     return index * jnp.int32(stride) if stride else jnp.int32(0)
 
 
@@ -135,53 +135,53 @@ class TileGrid:
         """Where a row begins in memory."""
         row = jnp.int32(0)
         for index, stride in zip(place, self.strides, strict=True):
-            row = row + _scaled(index, stride)
+            row = row + _scale_index(index, stride)
         return row * jnp.int32(self.n_columns)
 
     def run(self, kernel: Callable, programs: int, inputs: Sequence[Any]) -> Any:
-        made = pl.pallas_call(
+        run_kernel = pl.pallas_call(
             kernel,
             out_shape=jax.ShapeDtypeStruct((self.size,), self.dtype),
             grid=(programs,),
             interpret=self.tiles.interpret,
             compiler_params=triton.CompilerParams(num_warps=self.tiles.warps, num_stages=1),
         )
-        return made(*(jnp.reshape(x, (-1,)) for x in inputs))
+        return run_kernel(*(jnp.reshape(x, (-1,)) for x in inputs))
 
 
-def expected_value(tiles: TileSizes, w: Any, steps: ShiftTerms, reward: Any = None) -> Any:
+def compute_expected_value(tiles: TileSizes, w: Any, steps: ShiftTerms, reward: Any = None) -> Any:
     """(grid) the sum over ``steps`` of ``w``, plus ``reward`` (*broadcast)."""
     grid = TileGrid(w, tiles)
-    inputs = [w, steps.pad, steps.offsets, steps.probs]
+    inputs = [w, steps.pad_index, steps.offsets, steps.probs]
     inputs += [] if reward is None else [reward]
     if steps.axis == w.ndim - 1:
-        kernel, programs = _column_kernel(grid, steps, reward)
+        kernel, programs = _make_column_kernel(grid, steps, reward)
     elif steps.step_sign is None:
-        kernel, programs = _row_kernel(grid, steps, reward)
+        kernel, programs = _make_row_kernel(grid, steps, reward)
     else:
-        inputs.append(significant_terms(steps.probs, grid, tiles.unrolled_terms))
-        kernel, programs = _sliding_window_kernel(grid, steps, reward)
+        inputs.append(find_significant_terms(steps.probs, grid, tiles.unrolled_terms))
+        kernel, programs = _make_sliding_window_kernel(grid, steps, reward)
     return grid.run(kernel, programs, inputs).reshape(w.shape)
 
 
-def significant_terms(probs: Any, grid: TileGrid, written: int) -> Any:
-    """(column tiles, 2) the first term that weighs anything, and rounds of ``written`` terms."""
+def find_significant_terms(probs: Any, grid: TileGrid, unrolled: int) -> Any:
+    """(column tiles, 2) the first significant term, and rounds of ``unrolled`` terms."""
     count = probs.shape[0]
-    weighs = probs > jnp.finfo(probs.dtype).eps / (NEGLIGIBLE_WEIGHT_DIVISOR * count)
-    weighs = weighs.any(axis=tuple(range(1, probs.ndim - 1)))  # (K, columns | 1)
-    if weighs.shape[1] > 1:
+    is_significant = probs > jnp.finfo(probs.dtype).eps / (NEGLIGIBLE_WEIGHT_DIVISOR * count)
+    is_significant = is_significant.any(axis=tuple(range(1, probs.ndim - 1)))  # (K, columns | 1)
+    if is_significant.shape[1] > 1:
         beyond = grid.column_tiles * grid.width - grid.n_columns
-        weighs = jnp.pad(weighs, ((0, 0), (0, beyond)))
-        weighs = weighs.reshape(count, grid.column_tiles, grid.width).any(axis=2)
-    first = jnp.argmax(weighs, axis=0)
-    last = count - 1 - jnp.argmax(weighs[::-1], axis=0)
-    rounds = pl.cdiv(last + 1 - first, written)
-    first = jnp.clip(first, 0, jnp.maximum(count - rounds * written, 0))
+        is_significant = jnp.pad(is_significant, ((0, 0), (0, beyond)))
+        is_significant = is_significant.reshape(count, grid.column_tiles, grid.width).any(axis=2)
+    first = jnp.argmax(is_significant, axis=0)
+    last = count - 1 - jnp.argmax(is_significant[::-1], axis=0)
+    rounds = pl.cdiv(last + 1 - first, unrolled)
+    first = jnp.clip(first, 0, jnp.maximum(count - rounds * unrolled, 0))
     both = jnp.stack([first, rounds], axis=1).astype(jnp.int32)
     return jnp.broadcast_to(both, (grid.column_tiles, 2))
 
 
-def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+def _make_sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     """The kernel of a sum along an axis of rows, of offsets that follow one another."""
     axis = steps.axis
     height = grid.tiles.rows
@@ -189,8 +189,8 @@ def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     axis_tiles = pl.cdiv(length, height)
     others = grid.n_rows // length
 
-    def kernel(w, pad, offsets, probs, *refs):
-        *paid, terms, out = refs
+    def kernel(w, pad_index, offsets, probs, *refs):
+        *reward_refs, terms, out = refs
         tile, rest = _split(pl.program_id(0), axis_tiles)
         around, column_tile = _split(rest, others)
         columns = grid.columns(column_tile)
@@ -202,11 +202,15 @@ def _sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
         ]
         k0 = terms[2 * column_tile]
         rounds = terms[2 * column_tile + 1]
-        begun = first + offsets[0] + jnp.int32(steps.step_sign or 1) * k0
+        start_position = first + offsets[0] + jnp.int32(steps.step_sign or 1) * k0
         probs = StridedArray(probs, steps.probs.shape)
-        window = _SlidingWindow(grid, steps, columns, places, w, pad, probs, k0, begun)
-        totals = tuple(_initial_total(grid, paid, reward, place, columns) for place in places)
-        rows = tuple(window.load_row(begun + r) for r in range(height))
+        window = _SlidingWindow(
+            grid, steps, columns, places, w, pad_index, probs, k0, start_position
+        )
+        totals = tuple(
+            _load_initial_total(grid, reward_refs, reward, place, columns) for place in places
+        )
+        rows = tuple(window.load_row(start_position + r) for r in range(height))
         totals, _ = lax.fori_loop(jnp.int32(0), rounds, window.add_terms, (totals, rows))
         for r, (place, total) in enumerate(zip(places, totals, strict=True)):
             columns.store(out, grid.row_offset(place) + columns.index, total, first + r < length)
@@ -222,14 +226,14 @@ class _SlidingWindow(NamedTuple):
     columns: TileColumns
     places: list[list[Any]]  # of the rows that it adds up
     w: Any
-    pad: Any
+    pad_index: Any
     probs: StridedArray
     first_term: Any
-    begun: Any  # the padded position of its first row, at the first term
+    start_position: Any  # the padded position of its first row, at the first term
 
     def load_row(self, padded: Any) -> Any:
         axis = self.steps.axis
-        to = _unpad(self.steps, self.pad, padded, self.grid.lengths[axis])
+        to = _unpad(self.steps, self.pad_index, padded, self.grid.lengths[axis])
         place = _with_coordinate(self.places[0], axis, to)
         return self.columns.load(self.w, self.grid.row_offset(place) + self.columns.index)
 
@@ -250,8 +254,8 @@ class _SlidingWindow(NamedTuple):
         p = self.weights(self.first_term + done)
         totals = tuple(t + x * v for t, x, v in zip(totals, p, rows, strict=True))
         if (self.steps.step_sign or 1) < 0:
-            return totals, (self.load_row(self.begun - (done + 1)), *rows[:-1])
-        return totals, (*rows[1:], self.load_row(self.begun + done + jnp.int32(len(rows))))
+            return totals, (self.load_row(self.start_position - (done + 1)), *rows[:-1])
+        return totals, (*rows[1:], self.load_row(self.start_position + done + jnp.int32(len(rows))))
 
     def add_terms(self, m: Any, carry: tuple) -> tuple:
         """The m-th round: as many terms as are unrolled."""
@@ -261,39 +265,39 @@ class _SlidingWindow(NamedTuple):
         return carry
 
 
-def _row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+def _make_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     """The kernel of a sum along an axis of rows, of any offsets."""
     length = grid.lengths[steps.axis]
 
-    def value(w, pad, offset, place, columns):
-        to = _unpad(steps, pad, place[steps.axis] + offset, length)
+    def value(w, pad_index, offset, place, columns):
+        to = _unpad(steps, pad_index, place[steps.axis] + offset, length)
         return columns.load(
             w, grid.row_offset(_with_coordinate(place, steps.axis, to)) + columns.index
         )
 
-    return _multi_row_kernel(grid, steps, reward, value)
+    return _make_multi_row_kernel(grid, steps, reward, value)
 
 
-def _column_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+def _make_column_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     """The kernel of a sum along the last axis."""
 
-    def value(w, pad, offset, place, columns):
+    def value(w, pad_index, offset, place, columns):
         if steps.low is None:
-            to = columns.load(pad, columns.index + offset)
+            to = columns.load(pad_index, columns.index + offset)
         else:
             to = _clip_position(columns.index + (offset + jnp.int32(steps.low)), grid.n_columns)
         return columns.load(w, grid.row_offset(place) + to)
 
-    return _multi_row_kernel(grid, steps, reward, value)
+    return _make_multi_row_kernel(grid, steps, reward, value)
 
 
-def _multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value: Callable):
+def _make_multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value: Callable):
     """A kernel that does a few rows side by side; ``value`` reads one of them, moved."""
     count = steps.probs.shape[0]
     row_tiles = pl.cdiv(grid.n_rows, ROWS_PER_PROGRAM)
 
-    def kernel(w, pad, offsets, probs, *refs):
-        *paid, out = refs
+    def kernel(w, pad_index, offsets, probs, *refs):
+        *reward_refs, out = refs
         probs = StridedArray(probs, steps.probs.shape)
         tile, column_tile = _split(pl.program_id(0), row_tiles)
         columns = grid.columns(column_tile)
@@ -306,11 +310,13 @@ def _multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value: Cal
         def add(k, totals):
             offset = offsets[k]
             return tuple(
-                total + probs.at(k, place, columns) * value(w, pad, offset, place, columns)
+                total + probs.at(k, place, columns) * value(w, pad_index, offset, place, columns)
                 for total, place in zip(totals, places, strict=True)
             )
 
-        totals = tuple(_initial_total(grid, paid, reward, place, columns) for place in places)
+        totals = tuple(
+            _load_initial_total(grid, reward_refs, reward, place, columns) for place in places
+        )
         if count <= UNROLLED_MAX_TERMS:
             for k in range(count):
                 totals = add(jnp.int32(k), totals)
@@ -333,10 +339,10 @@ def _with_coordinate(place: Sequence[Any], axis: int, to: Any) -> list[Any]:
     return [to if a == axis else index for a, index in enumerate(place)]
 
 
-def _unpad(steps: ShiftTerms, pad: Any, padded: Any, length: int) -> Any:
+def _unpad(steps: ShiftTerms, pad_index: Any, padded: Any, length: int) -> Any:
     """The position along the axis of a padded one."""
     if steps.low is None:
-        return pad[_clip_position(padded, steps.pad.shape[0])]
+        return pad_index[_clip_position(padded, steps.pad_index.shape[0])]
     return _clip_position(padded + jnp.int32(steps.low), length)
 
 
@@ -344,46 +350,50 @@ def _clip_position(position: Any, length: int) -> Any:
     return jnp.clip(position, jnp.int32(0), jnp.int32(length - 1))
 
 
-def _initial_total(
-    grid: TileGrid, paid: Sequence[Any], reward: Any, index: Sequence[Any], columns: TileColumns
+def _load_initial_total(
+    grid: TileGrid,
+    reward_refs: Sequence[Any],
+    reward: Any,
+    index: Sequence[Any],
+    columns: TileColumns,
 ):
-    """A vector of what is paid at a place: where sums begin."""
+    """A vector of the reward at a place: where sums begin."""
     if reward is None:
         return jnp.zeros(grid.width, grid.dtype)
-    amount = StridedArray(paid[0], (1, *reward.shape)).at(jnp.int32(0), index, columns)
+    amount = StridedArray(reward_refs[0], (1, *reward.shape)).at(jnp.int32(0), index, columns)
     return jnp.broadcast_to(amount, grid.width)
 
 
-def tiled_operation(
-    operation: Operation, acts: bool, tiles: TileSizes, for_any_block: bool = False
+def build_tiled_operation(
+    operation: Operation, depends_on_action: bool, tiles: TileSizes, for_any_block: bool = False
 ) -> CompiledOperation:
     """The compiled form of an operation, in tiles where it has one.
 
     Blocks of one model stop at different ends; ``for_any_block`` makes a form that serves them all.
     """
     if isinstance(operation, AxisMap):
-        return TiledAxisMap(AxisMap, operation.axes, acts)
+        return TiledAxisMap(AxisMap, operation.axes, depends_on_action)
     if type(operation) is not AxisShift:
-        return operation.compile(acts)
-    along = _constant_step(operation.offsets)
+        return operation.compile(depends_on_action)
+    step_sign = _find_constant_step(operation.offsets)
     low = (
         None
         if for_any_block
-        else _first_padded_position(operation.pad, operation.shape[operation.axis])
+        else _find_first_padded_position(operation.pad_index, operation.shape[operation.axis])
     )
-    return TiledAxisShift(AxisShift, operation.axes, acts, along, low, tiles)
+    return TiledAxisShift(AxisShift, operation.axes, depends_on_action, step_sign, low, tiles)
 
 
-def _constant_step(offsets: NDArray) -> int | None:
+def _find_constant_step(offsets: NDArray) -> int | None:
     """1 or -1 where the offsets (A | 1, K) of all actions go up or down by one; else None."""
     steps = np.unique(np.diff(offsets, axis=1))
     return int(steps[0]) if len(steps) == 1 and steps[0] in (1, -1) else None
 
 
-def _first_padded_position(pad: NDArray, length: int) -> int | None:
+def _find_first_padded_position(pad_index: NDArray, length: int) -> int | None:
     """The position padded as the first, where padding stops at the ends of the axis; else None."""
-    for low in range(0, length - len(pad) - 1, -1):
-        if np.array_equal(pad, np.clip(np.arange(low, low + len(pad)), 0, length - 1)):
+    for low in range(0, length - len(pad_index) - 1, -1):
+        if np.array_equal(pad_index, np.clip(np.arange(low, low + len(pad_index)), 0, length - 1)):
             return low
     return None
 
@@ -407,36 +417,41 @@ class TiledAxisShift(CompiledOperation):
     def apply(self, arrays: Any, w: Any, action: Any) -> Any:
         if not self._is_supported(arrays, w, action):
             return super().apply(arrays, w, action)
-        numbers = {name: arrays[name] for name in ("pad", "offsets", "probs")}
-        taken = 0 if np.ndim(action) else action
+        numbers = {name: arrays[name] for name in ("pad_index", "offsets", "probs")}
+        kernel_action = 0 if np.ndim(action) else action
 
-        def forward(held, w):
-            return expected_value(self.tiles, w, self._terms(*held))
+        def forward(operands, w):
+            return compute_expected_value(self.tiles, w, self._make_terms(*operands))
 
-        def backward(held, w):
+        def backward(operands, w):
             def plain(v):
-                return AxisShift.apply(self.settings, held[0], v, held[1])
+                return AxisShift.apply(self.static_args, operands[0], v, operands[1])
 
             return jax.linear_transpose(plain, w)(w)[0]
 
-        return linear_call(forward, backward, (numbers, taken), w)
+        return linear_call(forward, backward, (numbers, kernel_action), w)
 
     def apply_with_reward(self, arrays: Any, w: Any, action: Any) -> Any:
         """The same with the stage's reward, by one kernel."""
         if not self._is_supported(arrays, w, action):
             return super().apply_with_reward(arrays, w, action)
         reward = compiled_action_slice(arrays["reward"], action)
-        taken = 0 if np.ndim(action) else action
+        kernel_action = 0 if np.ndim(action) else action
         if np.ndim(action) and len(arrays["reward"]) > 1:
-            return expected_value(self.tiles, w, self._terms(arrays, taken)) + reward
-        return expected_value(self.tiles, w, self._terms(arrays, taken), reward)
+            return (
+                compute_expected_value(self.tiles, w, self._make_terms(arrays, kernel_action))
+                + reward
+            )
+        return compute_expected_value(
+            self.tiles, w, self._make_terms(arrays, kernel_action), reward
+        )
 
     def _is_supported(self, arrays: Any, w: Any, action: Any) -> bool:
         same = not np.ndim(action) or is_shared_by_actions(arrays["offsets"], arrays["probs"])
         return same and w.shape[-1] >= TILED_MIN_LAST_AXIS
 
-    def _terms(self, arrays: Any, action: Any) -> ShiftTerms:
+    def _make_terms(self, arrays: Any, action: Any) -> ShiftTerms:
         offsets = compiled_action_slice(arrays["offsets"], action)
         probs = compiled_action_slice(arrays["probs"], action)
-        (axis,) = cast(tuple[int, ...], self.settings)
-        return ShiftTerms(axis, self.step_sign, self.low, arrays["pad"], offsets, probs)
+        (axis,) = cast(tuple[int, ...], self.static_args)
+        return ShiftTerms(axis, self.step_sign, self.low, arrays["pad_index"], offsets, probs)

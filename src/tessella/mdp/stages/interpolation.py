@@ -1,4 +1,4 @@
-"""Landing between cut points: a coordinate that falls between two values of its axis.
+"""Interpolation: a coordinate that falls between two values of its axis.
 
 Between neighbours u <= x <= v the walker goes to u with weight (v - x) / (v - u) and to v with
 weight (x - u) / (v - u), axis by axis (multilinear), so that
@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import index_type, require_unmasked
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable
 from tessella.mdp.stages.scatter import Scatter
+from tessella.mdp.state_action_space import NoiseTable, StateActionSpace
 
 OffGridOption = Literal["error", "interpolate"]
 EdgeOption = Literal["error", "clip"]
-# The cut points on each side of values of an axis: open meshes of their positions and weights.
+# The grid points on each side of values of an axis: open meshes of their positions and weights.
 Neighbours = list[tuple[NDArray[np.int32], NDArray[np.float64]]]
 
 
@@ -42,101 +42,99 @@ def require_known_options(subject: str, between: str, edge: str) -> None:
         raise ModelError(requirement, value=f"got {edge!r}")
 
 
-def clip_to_axis(
-    context: EvaluationContext, axis: int, values: Any, subject: str, edge: str
-) -> Any:
+def clip_to_axis(space: StateActionSpace, axis: int, values: Any, subject: str, edge: str) -> Any:
     """``values`` with those past the ends of an axis of numbers put there, if ``edge`` says so."""
-    if edge != "clip" or context.grid.values[axis].dtype.kind == "U":
+    if edge != "clip" or space.grid.values[axis].dtype.kind == "U":
         return values
-    cuts = context.grid.values[axis]
-    location = f"{subject}: {context.grid.axes[axis]}"
-    numbers = np.asarray(require_unmasked(values, location, context.describe))
-    return np.clip(numbers, cuts.min(), cuts.max()) if numbers.dtype.kind in "biuf" else values
+    points = space.grid.values[axis]
+    location = f"{subject}: {space.grid.axes[axis]}"
+    numbers = np.asarray(require_unmasked(values, location, space.describe))
+    return np.clip(numbers, points.min(), points.max()) if numbers.dtype.kind in "biuf" else values
 
 
 def find_neighbours(
-    context: EvaluationContext,
+    space: StateActionSpace,
     axis: int,
     values: Any,
     subject: str,
     edge: str,
     noise: NoiseTable | None = None,
 ) -> Neighbours:
-    """The cut points on both sides of each value of an open mesh."""
-    cuts = _sorted_cut_points(context, axis, subject)
-    name = context.grid.axes[axis]
+    """The grid points on both sides of each value of an open mesh."""
+    points = _require_sorted_points(space, axis, subject)
+    name = space.grid.axes[axis]
 
-    x = checks.mesh_numbers(context, values, f"{subject}: {name}", noise)
-    near = context.grid.locate(axis, x)  # within rounding of a cut point is on it
-    low = cuts.min()
-    high = cuts.max()
+    x = checks.as_number_mesh(space, values, f"{subject}: {name}", noise)
+    near = space.grid.locate(axis, x)  # within rounding of a grid point is on it
+    low = points.min()
+    high = points.max()
     outside = ~((x >= low) & (x <= high)) & (near < 0)
     outside &= np.isnan(x) if edge == "clip" else True
     checks.raise_for_first(
         f"{subject} leaves the axis: "
         f"{name} must stay within {format_value(low)}..{format_value(high)}",
-        checks.drop_unused_entries(context, outside, noise),
-        lambda p: context.describe(p, x.shape, noise),
+        checks.drop_unused_entries(space, outside, noise),
+        lambda p: space.describe(p, x.shape, noise),
         lambda p: f"goes to {name}={format_value(float(x[p]))}",
         "cases",
     )
     x = np.clip(np.where(np.isnan(x), low, x), low, high)
-    return _neighbour_weights(cuts, x, near)
+    return _weigh_neighbours(points, x, near)
 
 
-def _sorted_cut_points(context: EvaluationContext, axis: int, subject: str) -> NDArray[np.float64]:
-    """The cut points of an axis, which must rise or fall."""
-    name = context.grid.axes[axis]
-    values = context.grid.values[axis]
+def _require_sorted_points(space: StateActionSpace, axis: int, subject: str) -> NDArray[np.float64]:
+    """The grid points of an axis, which must rise or fall."""
+    name = space.grid.axes[axis]
+    values = space.grid.values[axis]
     if values.dtype.kind == "U":
         requirement = f"{subject} cannot interpolate along an axis of text"
         raise ModelError(requirement, location=name, value=f"holds {values[0]}")
-    cuts = context.grid.numbers[axis]
-    steps = np.diff(cuts)
+    points = space.grid.numbers[axis]
+    steps = np.diff(points)
     turns = np.flatnonzero(np.sign(steps) != np.sign(steps[0])) if len(steps) else steps
     if len(turns):
         first = int(turns[0])
         raise ModelError(
-            f"{subject}: cut points must stand in order",
-            location=f"{name}={format_value(cuts[first + 1])}",
-            value=f"stands after {format_value(cuts[first])}",
+            f"{subject}: grid points must be in ascending or descending order",
+            location=f"{name}={format_value(points[first + 1])}",
+            value=f"follows {format_value(points[first])}",
             count=len(turns),
             total=len(steps),
             noun="steps",
         )
-    return cuts
+    return points
 
 
-def _neighbour_weights(
-    cuts: NDArray[np.float64], x: NDArray, near: NDArray[np.int64]
+def _weigh_neighbours(
+    points: NDArray[np.float64], x: NDArray, near: NDArray[np.int64]
 ) -> Neighbours:
-    """Positions and weights below and above; one side where every x is on a cut point."""
+    """Positions and weights below and above; one side where every x is on a grid point."""
     on = near >= 0
-    if on.all() or len(cuts) == 1:
+    if on.all() or len(points) == 1:
         return [(np.maximum(near, 0).astype(np.int32), np.ones(x.shape))]
-    falls = cuts[0] > cuts[-1]
-    rising = cuts[::-1] if falls else cuts
-    above = np.clip(np.searchsorted(rising, x), 1, len(cuts) - 1)
+    falls = points[0] > points[-1]
+    rising = points[::-1] if falls else points
+    above = np.clip(np.searchsorted(rising, x), 1, len(points) - 1)
     u = rising[above - 1]
     v = rising[above]
     weights = np.where(on, 1.0, (v - x) / (v - u)), np.where(on, 0.0, (x - u) / (v - u))
-    index = (len(cuts) - above, len(cuts) - 1 - above) if falls else (above - 1, above)
+    index = (len(points) - above, len(points) - 1 - above) if falls else (above - 1, above)
     sides = [np.where(on, near, i).astype(np.int32) for i in index]
     return list(zip(sides, weights, strict=True))
 
 
-def interpolated_scatter(
-    context: EvaluationContext,
+def build_interpolated_scatter(
+    space: StateActionSpace,
     neighbours_by_axis: dict[int, Neighbours],
     probs: NDArray[np.float64],
 ) -> Scatter:
     """Landings on the corners of cells, with ``probs`` (A | 1, *broadcast, K) of the noise."""
     count = probs.shape[-1]
     axes = tuple(neighbours_by_axis)
-    lengths = tuple(context.grid.shape[axis] for axis in axes)
-    own = [1] * context.rank
+    lengths = tuple(space.grid.shape[axis] for axis in axes)
+    own = [1] * space.rank
     for axis in axes:
-        own[axis + 1] = context.grid.shape[axis]
+        own[axis + 1] = space.grid.shape[axis]
     own[-1] = count
     targets = []
     chances = []
@@ -150,7 +148,7 @@ def interpolated_scatter(
         targets.append(flat.astype(index_type(math.prod(lengths))))
         chances.append(np.broadcast_to(p, (*p.shape[:-1], count)))
     return Scatter(
-        context.grid.shape,
+        space.grid.shape,
         axes,
         _stack_outcomes(targets),
         _stack_outcomes(chances),

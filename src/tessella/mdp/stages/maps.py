@@ -18,15 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name, charge_entries
-from tessella.mdp.dynamics import entries_for_walkers
+from tessella.mdp.dynamics import gather_walker_entries
 from tessella.mdp.stages.interpolation import (
     EdgeOption,
     Neighbours,
     OffGridOption,
+    build_interpolated_scatter,
     clip_to_axis,
     find_neighbours,
-    interpolated_scatter,
     require_known_options,
 )
 from tessella.mdp.stages.operation import (
@@ -36,16 +35,22 @@ from tessella.mdp.stages.operation import (
     gather_along,
     with_length,
 )
-from tessella.mdp.stages.scatter import Scatter, joint_operation
+from tessella.mdp.stages.scatter import Scatter, build_joint_matrix
 from tessella.mdp.stages.stage import (
     CompiledStage,
     Function,
     Noise,
     Stage,
-    expected_stage_reward,
+    compute_expected_stage_reward,
+    compute_stage_reward,
     require_noise,
-    stage_reward,
     tabulate_noise,
+)
+from tessella.mdp.state_action_space import (
+    NoiseTable,
+    StateActionSpace,
+    call_by_name,
+    charge_entries,
 )
 
 
@@ -53,7 +58,7 @@ from tessella.mdp.stages.stage import (
 class Decide(Stage):
     """The coordinate along ``axis`` becomes ``to(...)``, which must lie on the grid.
 
-    With ``between="interpolate"`` it may lie between cut points, see ``interpolation``; with
+    With ``between="interpolate"`` it may lie between grid points, see ``interpolation``; with
     ``edge="clip"`` what lies past the ends of the axis stops there.
     """
 
@@ -64,24 +69,24 @@ class Decide(Stage):
     edge: EdgeOption = "error"
     costs: Function | None = None
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
+    def compile(self, space: StateActionSpace) -> CompiledStage:
         subject = f"deciding {self.axis}"
         require_known_options(subject, self.between, self.edge)
-        operation = self._operation(context, context.axis(self.axis), subject)
-        paid = stage_reward(context, self.net_reward, f"the reward of {subject}")
+        operation = self._build_operation(space, space.axis(self.axis), subject)
+        paid = compute_stage_reward(space, self.net_reward, f"the reward of {subject}")
         return CompiledStage(operation, paid, self.net_reward, None)
 
-    def _operation(self, context: EvaluationContext, axis: int, subject: str) -> Operation:
-        values = call_by_name(self.to, context.mesh(), subject)
+    def _build_operation(self, space: StateActionSpace, axis: int, subject: str) -> Operation:
+        values = call_by_name(self.to, space.mesh(), subject)
         if self.between == "interpolate":
-            neighbours = find_neighbours(context, axis, values, subject, self.edge)
-            return interpolated_scatter(context, {axis: neighbours}, np.ones((1,) * context.rank))
-        values = clip_to_axis(context, axis, values, subject, self.edge)
-        target = checks.axis_positions(context, axis, values, subject)[..., 0]
-        if context.time is not None:  # at other times it may depend on the axis
-            lengths = with_length(target.shape, axis + 1, context.grid.shape[axis])
+            neighbours = find_neighbours(space, axis, values, subject, self.edge)
+            return build_interpolated_scatter(space, {axis: neighbours}, np.ones((1,) * space.rank))
+        values = clip_to_axis(space, axis, values, subject, self.edge)
+        target = checks.locate_on_axis(space, axis, values, subject)[..., 0]
+        if space.time is not None:  # at other times it may depend on the axis
+            lengths = with_length(target.shape, axis + 1, space.grid.shape[axis])
             target = np.broadcast_to(target, lengths)
-        return AxisMap(context.grid.shape, (axis,), target.copy())
+        return AxisMap(space.grid.shape, (axis,), target.copy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,15 +98,15 @@ class AxisMap(Operation):
 
     target: NDArray[np.int32]
 
-    meshes = ("target",)
-    mesh_lead = 1
+    mesh_fields = ("target",)
+    mesh_lead_dims = 1
     accepts_broadcast_input = True
 
     @property
     def hashed_name(self) -> str:
         return "Gather"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         lengths = with_length(self.target.shape, self.axis + 1, self.shape[self.axis])
         return self.shape, self.axis, np.broadcast_to(self.target, lengths)
 
@@ -109,7 +114,7 @@ class AxisMap(Operation):
         return np.broadcast_shapes(with_length(after, self.axis, 1), self.target.shape[1:])
 
     def positions(self, axis: int) -> NDArray:
-        return self.target[:, None] if axis == self.axis else self.own_positions(axis)
+        return self.target[:, None] if axis == self.axis else self.current_positions(axis)
 
     @property
     def adjoint_rounding_terms(self) -> int:
@@ -117,7 +122,7 @@ class AxisMap(Operation):
 
     def sample(self, states, actions, rng):
         where = list(np.unravel_index(states, self.shape))
-        where[self.axis] = entries_for_walkers(self.target, actions, where).astype(np.int64)
+        where[self.axis] = gather_walker_entries(self.target, actions, where).astype(np.int64)
         return np.ravel_multi_index(tuple(where), self.shape), None
 
     @staticmethod
@@ -129,7 +134,7 @@ class AxisMap(Operation):
 class Jump(Stage):
     """One noise moves several coordinates at once: ``to(...)`` maps axis names to new values.
 
-    With ``between="interpolate"`` they may lie between cut points, see ``interpolation``; with
+    With ``between="interpolate"`` they may lie between grid points, see ``interpolation``; with
     ``edge="clip"`` what lies past the ends of an axis stops there.
     """
 
@@ -143,90 +148,94 @@ class Jump(Stage):
     def __post_init__(self) -> None:
         require_noise(self.noise, "a jump")
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
+    def compile(self, space: StateActionSpace) -> CompiledStage:
         subject = f"the jump on {self.noise.name}"
         require_known_options(subject, self.between, self.edge)
-        noise_table = tabulate_noise(context, self.noise, subject)
-        moved = axis_updates(
-            context, call_by_name(self.to, context.mesh(noise_table.variable), subject), subject
+        noise_table = tabulate_noise(space, self.noise, subject)
+        new_values = read_axis_updates(
+            space, call_by_name(self.to, space.mesh(noise_table.variable), subject), subject
         )
-        operation = self._operation(context, moved, noise_table, subject)
-        paid, error = expected_stage_reward(
-            context, self.net_reward, f"the reward of {subject}", noise_table
+        operation = self._build_operation(space, new_values, noise_table, subject)
+        paid, error = compute_expected_stage_reward(
+            space, self.net_reward, f"the reward of {subject}", noise_table
         )
         return CompiledStage(operation, paid, self.net_reward, noise_table.variable, error)
 
-    def _operation(
+    def _build_operation(
         self,
-        context: EvaluationContext,
-        moved: dict[int, ArrayLike],
+        space: StateActionSpace,
+        new_values: dict[int, ArrayLike],
         noise_table: NoiseTable,
         subject: str,
     ) -> RandomOperation:
         if self.between == "interpolate":
-            return _interpolating_operation(context, moved, noise_table, subject, self.edge)
-        moved = {a: clip_to_axis(context, a, v, subject, self.edge) for a, v in moved.items()}
-        few = joint_operation(context, moved, noise_table, subject)
-        if few is not None:
-            return few
-        target = flat_target_states(context, moved, subject, noise_table)
+            return _build_interpolation(space, new_values, noise_table, subject, self.edge)
+        new_values = {
+            a: clip_to_axis(space, a, v, subject, self.edge) for a, v in new_values.items()
+        }
+        joint_matrix = build_joint_matrix(space, new_values, noise_table, subject)
+        if joint_matrix is not None:
+            return joint_matrix
+        target = flatten_targets(space, new_values, subject, noise_table)
         target = np.broadcast_to(target, (*target.shape[:-1], len(noise_table)))
         return Scatter(
-            context.grid.shape,
-            tuple(range(context.grid.ndim)),
+            space.grid.shape,
+            tuple(range(space.grid.ndim)),
             np.ascontiguousarray(np.moveaxis(target, -1, 1)),
             np.ascontiguousarray(np.moveaxis(noise_table.probs, -1, 1)),
         )
 
 
-def _interpolating_operation(
-    context: EvaluationContext,
-    moved: dict[int, ArrayLike],
+def _build_interpolation(
+    space: StateActionSpace,
+    new_values: dict[int, ArrayLike],
     noise_table: NoiseTable,
     subject: str,
     edge: str,
 ) -> RandomOperation:
-    """Landings between cut points, along one axis or on the corners of a cell."""
+    """Landings between grid points, along one axis or on the corners of a cell."""
 
     def find_cut_points(axis: int) -> Neighbours:
-        text = context.grid.values[axis].dtype.kind == "U"
-        if axis in moved and not text:
-            return find_neighbours(context, axis, moved[axis], subject, edge, noise_table)
-        value = moved.get(axis, context.mesh()[context.grid.axes[axis]])
-        at_point = checks.axis_positions(context, axis, value, subject, noise_table)
-        return [(at_point, np.ones((1,) * context.rank))]
+        text = space.grid.values[axis].dtype.kind == "U"
+        if axis in new_values and not text:
+            return find_neighbours(space, axis, new_values[axis], subject, edge, noise_table)
+        value = new_values.get(axis, space.mesh()[space.grid.axes[axis]])
+        at_point = checks.locate_on_axis(space, axis, value, subject, noise_table)
+        return [(at_point, np.ones((1,) * space.rank))]
 
-    axes = moved if len(moved) == 1 else range(context.grid.ndim)
-    return interpolated_scatter(
-        context, {axis: find_cut_points(axis) for axis in axes}, noise_table.probs
+    axes = new_values if len(new_values) == 1 else range(space.grid.ndim)
+    return build_interpolated_scatter(
+        space, {axis: find_cut_points(axis) for axis in axes}, noise_table.probs
     )
 
 
-def axis_updates(context: EvaluationContext, result: object, subject: str) -> dict[int, ArrayLike]:
+def read_axis_updates(
+    space: StateActionSpace, result: object, subject: str
+) -> dict[int, ArrayLike]:
     """Position of an axis to its new values, from a mapping of names."""
     if not isinstance(result, Mapping):
         raise ModelError(
             f"{subject} must return a mapping of axis names to values", value=f"got {result!r}"
         )
-    return {context.axis(name): value for name, value in result.items()}
+    return {space.axis(name): value for name, value in result.items()}
 
 
-def target_states(
-    context: EvaluationContext, result: object, subject: str, noise_table: NoiseTable
+def find_target_states(
+    space: StateActionSpace, result: object, subject: str, noise_table: NoiseTable
 ) -> NDArray[np.integer]:
     """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
-    return flat_target_states(context, axis_updates(context, result, subject), subject, noise_table)
+    return flatten_targets(space, read_axis_updates(space, result, subject), subject, noise_table)
 
 
-def flat_target_states(
-    context: EvaluationContext, moved: dict[int, ArrayLike], subject: str, noise_table: NoiseTable
+def flatten_targets(
+    space: StateActionSpace, new_values: dict[int, ArrayLike], subject: str, noise_table: NoiseTable
 ) -> NDArray[np.integer]:
     """The same from new values by position of the axis."""
     where = []
-    for axis, name in enumerate(context.grid.axes):
-        value = moved.get(axis, context.mesh()[name])
-        where.append(checks.axis_positions(context, axis, value, subject, noise_table))
-    full = np.broadcast_shapes(*(w.shape for w in where), (1, *context.grid.shape, 1))
+    for axis, name in enumerate(space.grid.axes):
+        value = new_values.get(axis, space.mesh()[name])
+        where.append(checks.locate_on_axis(space, axis, value, subject, noise_table))
+    full = np.broadcast_shapes(*(w.shape for w in where), (1, *space.grid.shape, 1))
     charge_entries(math.prod(full[:-1]) * len(noise_table), subject)
     where = tuple(np.broadcast_to(w, full) for w in where)
-    return np.ravel_multi_index(where, context.grid.shape).astype(index_type(context.grid.size))
+    return np.ravel_multi_index(where, space.grid.shape).astype(index_type(space.grid.size))

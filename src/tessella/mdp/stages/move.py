@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, call_if_function, names_time
 from tessella.mdp.stages.operation import (
     Displacement,
     RandomOperation,
@@ -23,7 +22,8 @@ from tessella.mdp.stages.operation import (
     with_length,
 )
 from tessella.mdp.stages.shift import AxisShift
-from tessella.mdp.stages.stage import CompiledStage, Function, Stage, stage_reward
+from tessella.mdp.stages.stage import CompiledStage, Function, Stage, compute_stage_reward
+from tessella.mdp.state_action_space import StateActionSpace, call_if_function, names_time
 
 # A chain with at most this share of non-zero diagonals is applied by slices, not by a matrix.
 BANDED_MAX_DIAGONAL_SHARE = 0.2
@@ -42,32 +42,34 @@ class Move(Stage):
     pays: Function | None = None
     costs: Function | None = None
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
-        axis = context.axis(self.axis)
-        n = context.grid.shape[axis]
+    def compile(self, space: StateActionSpace) -> CompiledStage:
+        axis = space.axis(self.axis)
+        n = space.grid.shape[axis]
         subject = f"the move of {self.axis}"
-        given = call_if_function(self.matrix, context.mesh(extra_axes=1), subject, each=n * n)
+        given = call_if_function(
+            self.matrix, space.mesh(extra_axes=1), subject, values_per_point=n * n
+        )
         matrix = checks.as_numbers(given, subject)
         if matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
             raise ModelError(
                 f"{subject} must be a ({n}, {n}) matrix", value=f"has shape {matrix.shape}"
             )
-        matrix = matrix.reshape((1,) * (context.rank + 1 - matrix.ndim) + matrix.shape)
-        if matrix.ndim > context.rank + 1 or matrix.shape[axis + 1] != 1:
+        matrix = matrix.reshape((1,) * (space.rank + 1 - matrix.ndim) + matrix.shape)
+        if matrix.ndim > space.rank + 1 or matrix.shape[axis + 1] != 1:
             raise ModelError(
                 f"{subject} cannot be given its own axis: the rows of the matrix are that"
             )
         # Rows along the axis itself, the place reached as the noise: an open mesh like any other.
         rows = np.moveaxis(np.squeeze(matrix, axis + 1), -2, axis + 1)
-        rows = checks.check_probabilities(context, rows, n, f"the rows of {subject}")
-        operation = AxisMatrix(context.grid.shape, (axis,), np.moveaxis(rows, -1, 1))
-        if context.time is None or not names_time(self.matrix):  # it may have other diagonals later
-            operation = chain_operation(operation)
-        paid = stage_reward(context, self.net_reward, f"the reward of {subject}")
+        rows = checks.check_probabilities(space, rows, n, f"the rows of {subject}")
+        operation = AxisMatrix(space.grid.shape, (axis,), np.moveaxis(rows, -1, 1))
+        if space.time is None or not names_time(self.matrix):  # it may have other diagonals later
+            operation = build_chain(operation)
+        paid = compute_stage_reward(space, self.net_reward, f"the reward of {subject}")
         return CompiledStage(operation, paid, self.net_reward, None)
 
 
-def chain_operation(chain: AxisMatrix) -> AxisMatrix | AxisShift:
+def build_chain(chain: AxisMatrix) -> AxisMatrix | AxisShift:
     """The chain, by slices where its matrix is banded."""
     n = chain.shape[chain.axis]
     matrix = chain.matrix
@@ -76,7 +78,7 @@ def chain_operation(chain: AxisMatrix) -> AxisMatrix | AxisShift:
     if matrix.ndim > 3 or len(diagonals) > max(3, BANDED_MAX_DIAGONAL_SHARE * n):
         return chain
     low = int(min(diagonals.min(), 0))
-    pad = np.clip(np.arange(low, n + max(int(diagonals.max()), 0)), 0, n - 1).astype(np.int32)
+    pad_index = np.clip(np.arange(low, n + max(int(diagonals.max()), 0)), 0, n - 1).astype(np.int32)
     at_x = np.arange(n)
     probs = np.zeros((len(matrix), len(diagonals), n))
     for k, diagonal in enumerate(diagonals):
@@ -84,7 +86,7 @@ def chain_operation(chain: AxisMatrix) -> AxisMatrix | AxisShift:
         probs[:, k, inside] = matrix[:, at_x[inside], at_x[inside] + diagonal]
     probs = probs.reshape(*probs.shape[:2], *with_length((1,) * len(chain.shape), chain.axis, n))
     offsets = (diagonals - low).astype(np.int32)[None]
-    return AxisShift(chain.shape, chain.axes, pad, offsets, probs)
+    return AxisShift(chain.shape, chain.axes, pad_index, offsets, probs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,13 +95,13 @@ class AxisMatrix(RandomOperation):
 
     probs: NDArray[np.float64]  # (A | 1, n, *broadcast)
 
-    meshes = ("probs",)
+    mesh_fields = ("probs",)
 
     @property
     def hashed_name(self) -> str:
         return "Matrix"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         return self.shape, self.axis, self.matrix
 
     @property
@@ -114,7 +116,7 @@ class AxisMatrix(RandomOperation):
         return {"matrix": self.matrix}
 
     def positions(self, axis: int) -> NDArray:
-        own = self.own_positions(axis)
+        own = self.current_positions(axis)
         return np.moveaxis(own, axis + 2, 1) if axis == self.axis else own
 
     def max_displacement(self, axis: int) -> Displacement | None:

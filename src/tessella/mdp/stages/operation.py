@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import StateGrid
-from tessella.mdp.dynamics import entries_for_walkers, invert_cumulative
+from tessella.mdp.dynamics import gather_walker_entries, invert_cumulative
 from tessella.rounding import RowSumBounds, bound_sums
 
-MEAN_DIGITS = 9  # decimal digits of probabilities and positions that are sums over neighbours
+MEAN_DECIMALS = 9  # decimal digits of probabilities and positions that are sums over neighbours
 
 
 class Displacement(NamedTuple):
@@ -53,7 +53,7 @@ class Operation(ABC):
         axes: those along which it may move a state.
 
     Class attributes:
-        meshes: the fields that are open meshes over the grid, after ``mesh_lead`` dimensions.
+        mesh_fields: the fields that are open meshes over the grid, after ``mesh_lead_dims`` others.
         keeps_state: whether every state stays where it is.
         accepts_broadcast_input: whether ``apply`` takes an open mesh ``w``, of length one along
             axes that do not matter to it.
@@ -62,37 +62,37 @@ class Operation(ABC):
     shape: tuple[int, ...]
     axes: tuple[int, ...]
 
-    meshes: ClassVar[tuple[str, ...]] = ()
-    mesh_lead: ClassVar[int] = 2  # (A | 1, K, *broadcast)
+    mesh_fields: ClassVar[tuple[str, ...]] = ()
+    mesh_lead_dims: ClassVar[int] = 2  # (A | 1, K, *broadcast)
     keeps_state: ClassVar[bool] = False
     accepts_broadcast_input: ClassVar[bool] = False
 
     @staticmethod
     @abstractmethod
-    def apply(settings: Any, arrays: Any, w: Any, action: Any, /) -> Any:
+    def apply(static_args: Any, arrays: Any, w: Any, action: Any, /) -> Any:
         """The expectation of ``w`` after the operation, compiled; linear in ``w``.
 
         ``action`` is one action, or a policy (grid) where ``supports_policy_arrays``.
         """
 
     @staticmethod
-    def supports_policy_arrays(settings: Any, arrays: Any, /) -> bool:
+    def supports_policy_arrays(static_args: Any, arrays: Any, /) -> bool:
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
         return True
 
     @staticmethod
-    def compiled_input_shape(settings: Any, shape: tuple[int, ...], /) -> tuple[int, ...]:
+    def compiled_input_shape(static_args: Any, shape: tuple[int, ...], /) -> tuple[int, ...]:
         """The grid on which it begins, from that on which it leaves states."""
         return shape
 
     @property
-    def settings(self) -> Hashable:
-        """The settings of ``apply``: what compiled code is made for."""
+    def static_args(self) -> Hashable:
+        """The static arguments of ``apply``: each value of them is compiled once."""
         return self.axes
 
     def compile(self, depends_on_action: bool) -> CompiledOperation:
         """Its compiled form; ``depends_on_action`` is true if it or its reward does."""
-        return CompiledOperation(type(self), self.settings, depends_on_action)
+        return CompiledOperation(type(self), self.static_args, depends_on_action)
 
     @property
     @abstractmethod
@@ -100,17 +100,17 @@ class Operation(ABC):
         """The name by which it enters the fingerprint of a model: saved files keep it."""
 
     @abstractmethod
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """The numbers that enter the fingerprint of a model."""
 
     def arrays(self) -> dict[str, NDArray]:
         """The arrays of ``apply``."""
-        return {name: getattr(self, name) for name in self.meshes}
+        return {name: getattr(self, name) for name in self.mesh_fields}
 
     @property
     def depends_on_action(self) -> bool:
         """Whether the operation depends on the action."""
-        return any(len(getattr(self, name)) > 1 for name in self.meshes)
+        return any(len(getattr(self, name)) > 1 for name in self.mesh_fields)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -131,7 +131,7 @@ class Operation(ABC):
     def positions(self, axis: int) -> NDArray:
         """(A | 1, K, *broadcast) where the K outcomes lead along an axis."""
 
-    def own_positions(self, axis: int) -> NDArray:
+    def current_positions(self, axis: int) -> NDArray:
         """(1, 1, *broadcast) the positions along an axis before the operation."""
         own = with_length((1,) * len(self.shape), axis, -1)
         return np.arange(self.shape[axis]).reshape(1, 1, *own)
@@ -140,12 +140,12 @@ class Operation(ABC):
         """How far it moves a state along ``axis``; None where it has no ``block``."""
         if axis not in self.axes:
             return Displacement()
-        return Displacement.covering(self.positions(axis) - self.own_positions(axis))
+        return Displacement.covering(self.positions(axis) - self.current_positions(axis))
 
     def restrict_to_leading_axes(self, count: int) -> Operation | None:
         """The same on the first axes alone; None where others matter to it, or may do so."""
-        rank = self.mesh_lead + count
-        short = {name: drop_trailing_axes(getattr(self, name), rank) for name in self.meshes}
+        rank = self.mesh_lead_dims + count
+        short = {name: drop_trailing_axes(getattr(self, name), rank) for name in self.mesh_fields}
         if max(self.axes, default=-1) >= count or any(a is None for a in short.values()):
             return None
         return replace(self, shape=self.shape[:count], **short)
@@ -155,8 +155,10 @@ class Operation(ABC):
 
         Positions off the ends repeat the nearest one; moves out of the block stop at its ends.
         """
-        dim = self.mesh_lead + axis
-        parts = {name: take_range(getattr(self, name), dim, first, count) for name in self.meshes}
+        dim = self.mesh_lead_dims + axis
+        parts = {
+            name: take_range(getattr(self, name), dim, first, count) for name in self.mesh_fields
+        }
         if axis in self.axes:
             parts["target"] = relative_to_block(parts["target"], first, count)
         return replace(self, shape=with_length(self.shape, axis, count), **parts)
@@ -166,7 +168,7 @@ class Operation(ABC):
         states = np.arange(math.prod(self.shape)).reshape(self.shape)
         steps: Any = 0
         for axis in self.axes:
-            moves = action_slice(self.positions(axis), action) - self.own_positions(axis)[0]
+            moves = action_slice(self.positions(axis), action) - self.current_positions(axis)[0]
             steps = steps + moves * math.prod(self.shape[axis + 1 :])
         return (states + step for step in steps)
 
@@ -181,7 +183,7 @@ class Operation(ABC):
     def noise_positions(self, axis: int) -> NDArray:
         """(A | 1, K, *broadcast) where the values of the noise lead along an axis.
 
-        A value that lands between cut points leads to its neighbours: their mean.
+        A value that lands between grid points leads to its neighbours: their mean.
         """
         return self.positions(axis)
 
@@ -193,7 +195,7 @@ class Operation(ABC):
     def relative_rounding(self) -> float:
         """How far a stored probability may be off the one that was meant, as a share of it.
 
-        Above 0 where it lands between cut points, and goes to the neighbours.
+        Above 0 where it lands between grid points, and goes to the neighbours.
         """
         return 0.0
 
@@ -226,7 +228,7 @@ class RandomOperation(Operation):
 
     @property
     def targets_per_value(self) -> int:
-        """Outcomes, side by side, of one value of the noise: several land between cut points."""
+        """Outcomes, side by side, of one value of the noise: several land between grid points."""
         return 1
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
@@ -237,7 +239,7 @@ class RandomOperation(Operation):
     def noise_probabilities(self) -> NDArray[np.float64]:
         if self.targets_per_value == 1:
             return self.probs
-        return self._sum_targets(self.probs).round(MEAN_DIGITS)
+        return self._sum_targets(self.probs).round(MEAN_DECIMALS)
 
     def noise_positions(self, axis: int) -> NDArray:
         positions = self.positions(axis)
@@ -245,7 +247,7 @@ class RandomOperation(Operation):
             return positions
         mass = self._sum_targets(self.probs)
         mean = self._sum_targets(self.probs * positions) / np.where(mass > 0, mass, 1.0)
-        return mean.round(MEAN_DIGITS)
+        return mean.round(MEAN_DECIMALS)
 
     def _sum_targets(self, array: NDArray) -> NDArray:
         """(A | 1, K, ...) sums over the outcomes of each value of the noise."""
@@ -270,7 +272,7 @@ class RandomOperation(Operation):
     ) -> tuple[list[NDArray], NDArray[np.int64]]:
         """Coordinates of n walkers, and the index of the outcome that each of them drew."""
         where = list(np.unravel_index(states, self.shape))
-        return where, invert_cumulative(entries_for_walkers(self.cumulative, actions, where), rng)
+        return where, invert_cumulative(gather_walker_entries(self.cumulative, actions, where), rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +288,7 @@ class Reshape(Operation):
     accepts_broadcast_input = True
 
     @property
-    def settings(self) -> Hashable:
+    def static_args(self) -> Hashable:
         """How many axes appear, and the lengths of those that disappear."""
         return max(len(self.output_shape) - len(self.shape), 0), self._dropped
 
@@ -296,7 +298,7 @@ class Reshape(Operation):
             return "Stay"
         return "Forget" if self._dropped else "Open"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         return (self.shape,) if self.grid is None else (self.shape, self.grid)
 
     @property
@@ -317,7 +319,7 @@ class Reshape(Operation):
         return (*after, *(1,) * (len(self.shape) - len(after)))[: len(self.shape)]
 
     def positions(self, axis: int) -> NDArray:
-        return self.own_positions(axis)
+        return self.current_positions(axis)
 
     def block(self, axis: int, first: int, count: int) -> Reshape:
         shape = with_length(self.shape, axis, count)
@@ -339,13 +341,13 @@ class Reshape(Operation):
         return states * self._added // math.prod(self._dropped), None
 
     @staticmethod
-    def compiled_input_shape(settings, shape, /):
-        added, dropped = settings
+    def compiled_input_shape(static_args, shape, /):
+        added, dropped = static_args
         return (*shape[: len(shape) - added], *dropped)
 
     @staticmethod
-    def apply(settings, arrays, w, action, /):
-        added, dropped = settings
+    def apply(static_args, arrays, w, action, /):
+        added, dropped = static_args
         if added or dropped:  # an open mesh, the same for all values of axes that disappear
             return w[(..., *(0,) * added, *(None,) * len(dropped))]
         return w
@@ -353,23 +355,23 @@ class Reshape(Operation):
 
 @dataclass(frozen=True)
 class CompiledOperation:
-    """An operation without its numbers: what compiled code is made for; they come in as arrays."""
+    """An operation without its numbers, which compiled code gets as arrays."""
 
-    kind: type[Operation]
-    settings: Hashable
+    operation_type: type[Operation]
+    static_args: Hashable
     depends_on_action: bool
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
-        return self.kind.supports_policy_arrays(self.settings, arrays)
+        return self.operation_type.supports_policy_arrays(self.static_args, arrays)
 
     def input_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The grid on which it begins, from that on which it leaves states."""
-        return self.kind.compiled_input_shape(self.settings, shape)
+        return self.operation_type.compiled_input_shape(self.static_args, shape)
 
     def apply(self, arrays: Any, w: Any, action: Any) -> Any:
         """The expectation of ``w`` after the operation, under ``action``."""
-        return self.kind.apply(self.settings, arrays, w, action)
+        return self.operation_type.apply(self.static_args, arrays, w, action)
 
     def apply_with_reward(self, arrays: Any, w: Any, action: Any) -> Any:
         """The expectation of ``w`` and the stage's reward."""

@@ -1,4 +1,4 @@
-"""Blocks of a staged model: some places of one axis, with a halo of those around them that matter.
+"""Blocks of a staged model: neighbouring places of one axis, with a halo of places around them.
 
 A period moves a state along an axis by a limited number of places: ``halo_below`` down and
 ``halo_above`` up. So a backup of ``block_length`` neighbouring places needs the values of
@@ -6,7 +6,7 @@ A period moves a state along an axis by a limited number of places: ``halo_below
     halo_below + block_length + halo_above
 
 of them and no others. On a block and its halo alone, what comes out in the halo is wrong, since
-stages stop there that would go on; the block in the middle is right. An axis is cut into
+stages stop there that would continue; the block in the middle is right. An axis is cut into
 blocks of one length, so the last of them may lie partly past its end: what is there is a copy of
 the last place, which no state of the model reaches.
 
@@ -150,7 +150,7 @@ def partition_among_devices(dynamics: Dynamics, count: int) -> Partition:
     partition = find_partition(dynamics, count)
     if partition is None:
         raise ModelError(
-            "a model is cut among devices along an axis on which a period reaches only so far",
+            "a model is divided among devices along an axis on which a period moves only so far",
             value=f"among {count}, each would need all of this one",
         )
     return partition

@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.grid import index_type
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, charge_entries
 from tessella.mdp.stages.operation import (
     Operation,
     RandomOperation,
@@ -40,6 +39,7 @@ from tessella.mdp.stages.operation import (
     take_range,
     with_length,
 )
+from tessella.mdp.state_action_space import NoiseTable, StateActionSpace, charge_entries
 from tessella.rounding import EPS
 
 # Targets of whole states up to which a fingerprint is made of these.
@@ -53,25 +53,25 @@ MATRIX_MAX_COLUMNS_PER_OUTCOME = 64
 class Scatter(RandomOperation):
     """Any map of some axes: ``target`` counts states of these.
 
-    Compiled, ``sum_k p_k w[target_k(s)]``, along one axis or over whole states. With ``corners``,
+    Compiled, ``sum_k p_k w[target_k(s)]``, along one axis or over whole states. With ``n_corners``,
     each value of the noise leads to so many neighbours side by side, with the weights of a landing
-    between cut points (``interpolation``).
+    between grid points (``interpolation``).
     """
 
     target: NDArray[np.integer]  # (A | 1, K, *broadcast)
     probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
-    corners: int = 0  # 0 where values lead to one target each
-    interpolated_axes: int = 0  # axes that are interpolated along
+    n_corners: int = 0  # 0 where values lead to one target each
+    n_interpolated_axes: int = 0  # axes that are interpolated along
 
-    meshes = ("target", "probs")
+    mesh_fields = ("target", "probs")
 
     @property
     def is_along_axis(self) -> bool:
         """Whether targets are positions on one axis; else they are whole states."""
-        return self.corners > 0 and len(self.axes) == 1
+        return self.n_corners > 0 and len(self.axes) == 1
 
     @property
-    def settings(self) -> Hashable:
+    def static_args(self) -> Hashable:
         """The axis of the targets; None for whole states."""
         return self.axis if self.is_along_axis else None
 
@@ -79,21 +79,21 @@ class Scatter(RandomOperation):
     def hashed_name(self) -> str:
         if self.is_along_axis:
             return "Blend"
-        return "Corners" if self.corners else "Scatter"
+        return "Corners" if self.n_corners else "Scatter"
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         if self.is_along_axis:
-            return self.shape, self.axis, self.target, self.probs, self.corners
+            return self.shape, self.axis, self.target, self.probs, self.n_corners
         numbers = self.shape, self.target, self.probs
-        return (*numbers, self.corners, self.interpolated_axes) if self.corners else numbers
+        return (*numbers, self.n_corners, self.n_interpolated_axes) if self.n_corners else numbers
 
     @property
     def targets_per_value(self) -> int:
-        return max(self.corners, 1)
+        return max(self.n_corners, 1)
 
     @property
     def relative_rounding(self) -> float:
-        return INTERPOLATION_ROUNDING * self.interpolated_axes
+        return INTERPOLATION_ROUNDING * self.n_interpolated_axes
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -102,7 +102,7 @@ class Scatter(RandomOperation):
 
     def positions(self, axis: int) -> NDArray:
         if axis not in self.axes:
-            return self.own_positions(axis)
+            return self.current_positions(axis)
         k = self.axes.index(axis)
         return self.target // math.prod(self.lengths[k + 1 :]) % self.lengths[k]
 
@@ -178,16 +178,16 @@ class Scatter(RandomOperation):
         return lax.scan(add, jnp.zeros_like(w), terms)[0]
 
 
-def joint_operation(
-    context: EvaluationContext, moved: dict[int, ArrayLike], noise_table: NoiseTable, subject: str
+def build_joint_matrix(
+    space: StateActionSpace, moved: dict[int, ArrayLike], noise_table: NoiseTable, subject: str
 ) -> JointMatrix | None:
     """The jump to new values by position of the axis; None where a matrix would be larger."""
     count = len(noise_table)
-    shape = context.grid.shape
+    shape = space.grid.shape
     axes = tuple(sorted(moved))
-    if not axes or context.time is not None:  # at other times it may depend on other axes
+    if not axes or space.time is not None:  # at other times it may depend on other axes
         return None
-    where = [checks.axis_positions(context, a, moved[a], subject, noise_table) for a in axes]
+    where = [checks.locate_on_axis(space, a, moved[a], subject, noise_table) for a in axes]
     lengths = tuple(shape[a] for a in axes)
     reached = np.broadcast_shapes(*(place.shape for place in where))
     charge_entries(math.prod(reached[:-1]) * count, subject)
@@ -214,11 +214,11 @@ class JointMatrix(Scatter):
 
     accepts_broadcast_input = True
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """That of a scatter over whole states, unless these are too many."""
         if math.prod(self.shape) * math.prod(self.target.shape[:2]) > FINGERPRINT_MAX_TARGETS:
             return self.shape, self.axes, self.target, self.probs
-        return self.over_whole_states().identity()
+        return self.over_whole_states().fingerprint_key()
 
     def over_whole_states(self) -> Scatter:
         """The same with whole states as targets."""
@@ -228,7 +228,7 @@ class JointMatrix(Scatter):
         return Scatter(self.shape, tuple(range(len(self.shape))), target, self.probs)
 
     @property
-    def settings(self) -> Hashable:
+    def static_args(self) -> Hashable:
         return self.axes, self.lengths
 
     @property
@@ -275,14 +275,14 @@ class JointMatrix(Scatter):
         return self.rounding_terms + math.prod(touched)
 
     @staticmethod
-    def supports_policy_arrays(settings, arrays, /) -> bool:
+    def supports_policy_arrays(static_args, arrays, /) -> bool:
         return is_shared_by_actions(arrays["matrix"])
 
     @staticmethod
-    def apply(settings, arrays, w, action, /):
+    def apply(static_args, arrays, w, action, /):
         import jax.numpy as jnp
 
-        moved, lengths = settings
+        moved, lengths = static_args
         action = 0 if jnp.ndim(action) else action  # a policy comes here only where all share it
         matrix = compiled_action_slice(arrays["matrix"], action)
         columns = arrays["columns"]

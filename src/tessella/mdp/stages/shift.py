@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError, format_value
 from tessella.grid import StateGrid
 from tessella.mdp import checks
-from tessella.mdp.context import EvaluationContext, NoiseTable, call_by_name
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
+    build_interpolated_scatter,
     find_neighbours,
-    interpolated_scatter,
     require_known_options,
 )
 from tessella.mdp.stages.operation import (
@@ -38,10 +37,11 @@ from tessella.mdp.stages.stage import (
     Function,
     Noise,
     Stage,
-    expected_stage_reward,
+    compute_expected_stage_reward,
     require_noise,
     tabulate_noise,
 )
+from tessella.mdp.state_action_space import NoiseTable, StateActionSpace, call_by_name
 
 Edge = Literal["clip", "reflect", "wrap", "error"]
 SLICED_MAX_ACTIONS = 8  # actions for which slices are faster than reading single entries
@@ -54,7 +54,7 @@ class Shift(Stage):
     ``edge`` says what happens past the ends: ``clip`` stops there, ``reflect`` turns back,
     ``wrap`` goes on at the other end (weekdays, angles), ``error`` refuses a model that could get
     there. ``pays`` and ``costs`` may depend on the noise; they see the coordinate before the move.
-    With ``between="interpolate"`` it may move by any amount, along cut points of any spacing, and
+    With ``between="interpolate"`` it may move by any amount, along grid points of any spacing, and
     land between them: see ``interpolation``.
     """
 
@@ -69,72 +69,72 @@ class Shift(Stage):
     def __post_init__(self) -> None:
         require_noise(self.noise, f"a shift of {self.axis}")
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
-        axis = context.axis(self.axis)
+    def compile(self, space: StateActionSpace) -> CompiledStage:
+        axis = space.axis(self.axis)
         subject = f"the shift of {self.axis} by {self.noise.name}"
-        noise_table = tabulate_noise(context, self.noise, subject)
-        operation = self._operation(context, axis, noise_table, subject)
-        paid, error = expected_stage_reward(
-            context, self.net_reward, f"the reward of {subject}", noise_table
+        noise_table = tabulate_noise(space, self.noise, subject)
+        operation = self._build_operation(space, axis, noise_table, subject)
+        paid, error = compute_expected_stage_reward(
+            space, self.net_reward, f"the reward of {subject}", noise_table
         )
         return CompiledStage(operation, paid, self.net_reward, noise_table.variable, error)
 
-    def _operation(
-        self, context: EvaluationContext, axis: int, noise_table: NoiseTable, subject: str
+    def _build_operation(
+        self, space: StateActionSpace, axis: int, noise_table: NoiseTable, subject: str
     ) -> RandomOperation:
         if self.between != "error":
             require_known_options(subject, self.between, self.edge)
-            own = [1] * context.rank
+            own = [1] * space.rank
             own[axis + 1] = -1
-            to = context.grid.numbers[axis].reshape(own) + _shift_amounts(
-                context, self, noise_table, subject
+            to = space.grid.numbers[axis].reshape(own) + _compute_shift_amounts(
+                space, self, noise_table, subject
             )
-            neighbours = find_neighbours(context, axis, to, subject, self.edge, noise_table)
-            return interpolated_scatter(context, {axis: neighbours}, noise_table.probs)
-        steps = _grid_steps(context, self, axis, noise_table, subject)
+            neighbours = find_neighbours(space, axis, to, subject, self.edge, noise_table)
+            return build_interpolated_scatter(space, {axis: neighbours}, noise_table.probs)
+        steps = _count_grid_steps(space, self, axis, noise_table, subject)
         if self.edge == "error":
-            _require_inside(context, axis, steps, noise_table, subject)
-        return shift_operation(
-            context.grid.shape, axis, steps, np.moveaxis(noise_table.probs, -1, 1), self.edge
+            _require_inside(space, axis, steps, noise_table, subject)
+        return build_shift(
+            space.grid.shape, axis, steps, np.moveaxis(noise_table.probs, -1, 1), self.edge
         )
 
 
-def _shift_amounts(
-    context: EvaluationContext, stage: Shift, noise_table: NoiseTable, subject: str
+def _compute_shift_amounts(
+    space: StateActionSpace, stage: Shift, noise_table: NoiseTable, subject: str
 ) -> NDArray[np.float64]:
     """(A | 1, 1, ..., K | 1) how far each noise value moves."""
     count = len(noise_table)
-    mesh = context.mesh(noise_table.variable)
-    allowed = {n: mesh[n] for n in (noise_table.variable[0], *context.action_values)}
+    mesh = space.mesh(noise_table.variable)
+    allowed = {n: mesh[n] for n in (noise_table.variable.name, *space.action_values)}
     by = (
-        noise_table.variable[1]
+        noise_table.variable.values
         if stage.by is None
         else call_by_name(stage.by, allowed, f"{subject}: its amount")
     )
     amounts = checks.as_numbers(by, f"{subject}: its amount")
-    amounts = context.as_mesh(amounts, f"{subject}: its amount", count)
+    amounts = space.as_mesh(amounts, f"{subject}: its amount", count)
     if amounts.size > len(amounts) * count:
         raise ModelError(f"{subject}: its amount may depend on the action and the noise only")
     return amounts
 
 
-def _grid_steps(
-    context: EvaluationContext, stage: Shift, axis: int, noise_table: NoiseTable, subject: str
+def _count_grid_steps(
+    space: StateActionSpace, stage: Shift, axis: int, noise_table: NoiseTable, subject: str
 ) -> NDArray[np.float64]:
     """(A | 1, K) how many grid steps each noise value moves, a whole number of any size."""
     if stage.edge not in get_args(Edge):
         *others, last = map(repr, get_args(Edge))
         requirement = f"{subject}: edge must be {', '.join(others)} or {last}"
         raise ModelError(requirement, value=f"got {stage.edge!r}")
-    gap = _axis_spacing(context.grid, axis, subject)
-    amounts = _shift_amounts(context, stage, noise_table, subject)
+    gap = _find_axis_spacing(space.grid, axis, subject)
+    amounts = _compute_shift_amounts(space, stage, noise_table, subject)
     with np.errstate(over="ignore", invalid="ignore"):
         steps = amounts / gap
         odd = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # not a number where infinite
     checks.raise_for_first(
         f"{subject} must be by whole grid steps",
         odd,
-        lambda p: context.describe(p, amounts.shape, noise_table),
+        lambda p: space.describe(p, amounts.shape, noise_table),
         lambda p: (
             f"moves by {format_value(amounts[p])} "
             f"where neighbours are {format_value(abs(gap))} apart"
@@ -158,7 +158,7 @@ def _reduce_steps(steps: NDArray, n: int, edge: str) -> NDArray[np.int64]:
     return steps.astype(np.int64)
 
 
-def _axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
+def _find_axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
     """The distance between neighbours of an evenly spaced axis, negative when it descends."""
     numbers = grid.numbers[axis]
     if len(numbers) == 1:
@@ -180,10 +180,10 @@ def _axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
 
 
 def _require_inside(
-    context: EvaluationContext, axis: int, steps: NDArray, noise_table: NoiseTable, subject: str
+    space: StateActionSpace, axis: int, steps: NDArray, noise_table: NoiseTable, subject: str
 ) -> None:
-    d = context.grid.ndim
-    n = context.grid.shape[axis]
+    d = space.grid.ndim
+    n = space.grid.shape[axis]
     lengths = [1] * (d + 2)
     lengths[axis + 1] = n
     by = steps.reshape(len(steps), *[1] * d, -1)
@@ -191,17 +191,17 @@ def _require_inside(
     # Whether an outcome can happen may depend on more than the axis and the noise.
     shape = np.broadcast_shapes(to.shape, noise_table.probs.shape)
     outside = np.broadcast_to((to < 0) | (to >= n), shape)
-    amounts = np.broadcast_to(by * _axis_spacing(context.grid, axis, subject), shape)
+    amounts = np.broadcast_to(by * _find_axis_spacing(space.grid, axis, subject), shape)
     checks.raise_for_first(
         f"{subject} leaves the grid",
-        checks.drop_unused_entries(context, outside, noise_table),
-        lambda p: context.describe(p, shape, noise_table),
+        checks.drop_unused_entries(space, outside, noise_table),
+        lambda p: space.describe(p, shape, noise_table),
         lambda p: f"moves by {format_value(amounts[p])}",
         "cases",
     )
 
 
-def shift_operation(
+def build_shift(
     shape: tuple[int, ...], axis: int, steps: NDArray, probs: NDArray, edge: str
 ) -> AxisShift:
     """Moves by ``steps`` (A | 1, K), whole numbers, with ``probs`` (A | 1, K, *broadcast)."""
@@ -211,73 +211,77 @@ def shift_operation(
     high = max(int(steps.max()), 0)
     padded = np.arange(low, n + high)
     if edge == "reflect":
-        pad = np.abs((padded + n - 1) % max(2 * (n - 1), 1) - (n - 1))
+        pad_index = np.abs((padded + n - 1) % max(2 * (n - 1), 1) - (n - 1))
     elif edge == "wrap":
-        pad = padded % n
+        pad_index = padded % n
     else:
-        pad = np.clip(padded, 0, n - 1)
+        pad_index = np.clip(padded, 0, n - 1)
     offsets = (steps - low).astype(np.int32)
-    return AxisShift(shape, (axis,), pad.astype(np.int32), offsets, np.ascontiguousarray(probs))
+    return AxisShift(
+        shape, (axis,), pad_index.astype(np.int32), offsets, np.ascontiguousarray(probs)
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class AxisShift(RandomOperation):
-    """Shifts along one axis: ``pad`` maps padded positions to it, a slice starts at an offset.
+    """Shifts along one axis; ``pad_index`` holds the axis position of each padded position.
 
     Compiled, ``sum_k p_k * w[x + offset_k]`` with a slice of the padded ``w`` for each k.
     """
 
-    pad: NDArray[np.int32]
+    pad_index: NDArray[np.int32]
     offsets: NDArray[np.int32]  # (A | 1, K)
     probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
 
-    meshes = ("probs",)
+    mesh_fields = ("probs",)
 
     @property
     def hashed_name(self) -> str:
         return "Slices"
 
-    def identity(self) -> tuple:
-        return self.shape, self.axis, self.pad, self.offsets, self.probs
+    def fingerprint_key(self) -> tuple:
+        return self.shape, self.axis, self.pad_index, self.offsets, self.probs
 
     def arrays(self) -> dict[str, NDArray]:
-        return {"pad": self.pad, "offsets": self.offsets, "probs": self.probs}
+        return {"pad_index": self.pad_index, "offsets": self.offsets, "probs": self.probs}
 
     @property
     def depends_on_action(self) -> bool:
         return len(self.offsets) > 1 or len(self.probs) > 1
 
     def positions(self, axis: int) -> NDArray:
-        own = self.own_positions(axis)
+        own = self.current_positions(axis)
         if axis != self.axis:
             return own
-        to = self.pad[self.offsets[..., None] + np.arange(self.shape[axis])]
+        to = self.pad_index[self.offsets[..., None] + np.arange(self.shape[axis])]
         return to.reshape(*self.offsets.shape, *own.shape[2:])
 
     def max_displacement(self, axis: int) -> Displacement:
         if axis != self.axis:
             return Displacement()
         x = np.arange(self.shape[axis])
-        moved = [self.pad[x + offset] - x for offset in np.unique(self.offsets)]
+        moved = [self.pad_index[x + offset] - x for offset in np.unique(self.offsets)]
         return Displacement.covering(np.array([[steps.min(), steps.max()] for steps in moved]))
 
     def block(self, axis: int, first: int, count: int) -> AxisShift:
         shape = with_length(self.shape, axis, count)
-        pad = self.pad
+        pad_index = self.pad_index
         if axis == self.axis:
             beyond = np.arange(first, first + count + int(self.offsets.max()))
-            pad = relative_to_block(pad[np.clip(beyond, 0, len(pad) - 1)], first, count)
+            pad_index = relative_to_block(
+                pad_index[np.clip(beyond, 0, len(pad_index) - 1)], first, count
+            )
         probs = take_range(self.probs, axis + 2, first, count)
-        return replace(self, shape=shape, pad=pad, probs=probs)
+        return replace(self, shape=shape, pad_index=pad_index, probs=probs)
 
     @property
     def adjoint_rounding_terms(self) -> int:
-        return 2 * self.offsets.shape[1] + len(self.pad)
+        return 2 * self.offsets.shape[1] + len(self.pad_index)
 
     def sample(self, states, actions, rng):
         where, k = self.draw(states, actions, rng)
         start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
-        where[self.axis] = self.pad[start + where[self.axis]].astype(np.int64)
+        where[self.axis] = self.pad_index[start + where[self.axis]].astype(np.int64)
         return np.ravel_multi_index(tuple(where), self.shape), k
 
     @staticmethod
@@ -298,7 +302,7 @@ class AxisShift(RandomOperation):
         (axis,) = axes
         offsets = arrays["offsets"]
         probs = arrays["probs"]
-        padded = jnp.take(w, arrays["pad"], axis=axis, mode="clip")
+        padded = jnp.take(w, arrays["pad_index"], axis=axis, mode="clip")
         size = w.shape[axis]
 
         def add(total, term):

@@ -32,17 +32,17 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError, format_value, require_whole
 from tessella.grid import StateGrid, refuse_unordered, to_plain_values
 from tessella.mdp import checks
-from tessella.mdp.checks import SUM_TOLERANCE
-from tessella.mdp.context import (
-    EvaluationContext,
-    NamedValues,
+from tessella.mdp.checks import ROW_SUM_TOLERANCE
+from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
+from tessella.mdp.state_action_space import (
     NoiseTable,
+    NoiseVariable,
+    StateActionSpace,
     call_by_name,
     call_if_function,
-    make_context,
+    make_state_action_space,
     names_time,
 )
-from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
 from tessella.rounding import EPS, bound_expectation_error
 
 Function = Callable[..., ArrayLike]
@@ -88,10 +88,10 @@ class ExpectedReward:
     def bound(self) -> float:
         """No sum is larger than this: probabilities sum to 1, up to rounding."""
         most = float(np.abs(self.reward).max())
-        return most * (1 + SUM_TOLERANCE) * (1 + EPS * (2 + self.reward.shape[-1]))
+        return most * (1 + ROW_SUM_TOLERANCE) * (1 + EPS * (2 + self.reward.shape[-1]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray:
-        return expectation(self.probs, self.reward).astype(dtype or float, copy=False)
+        return compute_expectation(self.probs, self.reward).astype(dtype or float, copy=False)
 
     def block(self, axis: int, first: int, count: int) -> ExpectedReward:
         """On ``count`` places of one axis, from ``first`` on; off its ends the nearest place."""
@@ -103,15 +103,13 @@ class ExpectedReward:
         """The array of the sums, made on the device."""
         from tessella.mdp.compilation import einsum_on_device
 
-        return einsum_on_device(*expectation_subscripts(self.probs, self.reward)).reshape(
-            self.shape
-        )
+        return einsum_on_device(*einsum_subscripts(self.probs, self.reward)).reshape(self.shape)
 
 
 Reward = NDArray[np.float64] | ExpectedReward
 
 
-def reward_bound(reward: Reward) -> float:
+def bound_reward(reward: Reward) -> float:
     """The largest size of a reward, or a bound on it."""
     return reward.bound if isinstance(reward, ExpectedReward) else float(np.abs(reward).max())
 
@@ -123,14 +121,14 @@ def factor_reward(probs: NDArray, reward: NDArray) -> ExpectedReward | None:
     return factors if math.prod(factors.shape) > many else None
 
 
-def expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
+def compute_expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
     """``sum_k probs[..., k] reward[..., k]`` over open meshes, as a matrix product if it can be."""
     out = np.broadcast_shapes(probs.shape[:-1], reward.shape[:-1])
-    subscripts, *factors = expectation_subscripts(probs, reward)
+    subscripts, *factors = einsum_subscripts(probs, reward)
     return np.einsum(subscripts, *factors, optimize=True).reshape(out)
 
 
-def expectation_subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, NDArray]:
+def einsum_subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, NDArray]:
     """How ``einsum`` reads the sum, and its factors without axes of length one."""
     rank = probs.ndim - 1
     letters = [chr(ord("a") + i) for i in range(rank)]
@@ -165,18 +163,18 @@ class Stage(ABC):
         return any(map(names_time, [*parts, *laws]))
 
     @abstractmethod
-    def compile(self, context: EvaluationContext) -> CompiledStage:
-        """The stage as arrays over the grid of ``context``."""
+    def compile(self, space: StateActionSpace) -> CompiledStage:
+        """The stage as arrays over the grid of ``space``."""
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledStage:
-    """A stage made of numbers: what happens to the state, and what it pays."""
+    """A stage as arrays: its operation on the state and its reward."""
 
     operation: Operation
     reward: Reward | None  # (A | 1, *broadcast) expected over the stage's noise
     pays: Function | None  # the stage's own reward function, for simulation
-    noise: NamedValues | None  # its name and (K,) values
+    noise: NoiseVariable | None
     reward_error: float = 0.0  # bound on what rounding did to the expected reward
 
     @property
@@ -240,15 +238,13 @@ def _takes_keywords(part: object) -> bool:
     return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(part).parameters.values())
 
 
-def stage_reward(
-    context: EvaluationContext, pays: Function | None, subject: str
+def compute_stage_reward(
+    space: StateActionSpace, pays: Function | None, subject: str
 ) -> NDArray[np.float64] | None:
     """(A | 1, *broadcast) reward of a stage that pays on no noise."""
     if pays is None:
         return None
-    return checks.check_rewards(context, call_by_name(pays, context.mesh(), subject), subject)[
-        ..., 0
-    ]
+    return checks.check_rewards(space, call_by_name(pays, space.mesh(), subject), subject)[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,36 +280,37 @@ def require_noise(noise: object, subject: str) -> None:
         raise ModelError(requirement, value=f"got {noise!r}")
 
 
-def tabulate_noise(context: EvaluationContext, noise: Noise, subject: str) -> NoiseTable:
+def tabulate_noise(space: StateActionSpace, noise: Noise, subject: str) -> NoiseTable:
     """``noise`` as checked numbers."""
     values = to_plain_values(noise.values, f"{subject}: its values")
     if not values.size:
         raise ModelError(f"{subject}: a noise needs at least one value")
-    context.mesh((noise.name, values))
+    variable = NoiseVariable(noise.name, values)
+    space.mesh(variable)  # refuses a name that is taken
     many = len(values)
-    result = call_if_function(noise.probabilities, context.mesh(), subject, each=many)
-    probs = checks.check_probabilities(context, result, many, f"the probabilities of {subject}")
-    return NoiseTable((noise.name, values), probs)
+    result = call_if_function(noise.probabilities, space.mesh(), subject, values_per_point=many)
+    probs = checks.check_probabilities(space, result, many, f"the probabilities of {subject}")
+    return NoiseTable(variable, probs)
 
 
-def expected_stage_reward(
-    context: EvaluationContext, pays: Function | None, subject: str, noise_table: NoiseTable
+def compute_expected_stage_reward(
+    space: StateActionSpace, pays: Function | None, subject: str, noise_table: NoiseTable
 ) -> tuple[Reward | None, float]:
     """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
     if pays is None:
         return None, 0.0
-    result = call_by_name(pays, context.mesh(noise_table.variable), subject)
-    reward = checks.check_rewards(context, result, subject, noise_table)
+    result = call_by_name(pays, space.mesh(noise_table.variable), subject)
+    reward = checks.check_rewards(space, result, subject, noise_table)
     if reward.shape[-1] == 1:  # paid whatever the noise
         return reward[..., 0], 0.0
     factors = factor_reward(noise_table.probs, reward)
     if factors is not None:
         return factors, bound_expectation_error(reward.shape[-1], factors.bound)
-    expected = expectation(noise_table.probs, reward)
+    expected = compute_expectation(noise_table.probs, reward)
     if (reward >= 0).all() or (reward <= 0).all():  # sizes without a second array over states
         sizes = max(expected.max(), -expected.min())
     else:
-        sizes = expectation(noise_table.probs, np.abs(reward))
+        sizes = compute_expectation(noise_table.probs, np.abs(reward))
     return expected, bound_expectation_error(reward.shape[-1], sizes)
 
 
@@ -352,25 +349,23 @@ class Pay(Stage):
         if self.pays is None and self.costs is None:
             raise ModelError("a Pay stage needs what it pays, or what it costs")
 
-    def compile(self, context: EvaluationContext) -> CompiledStage:
-        paid = stage_reward(context, self.net_reward, "the reward of a Pay stage")
-        return CompiledStage(Reshape(context.grid.shape, ()), paid, self.net_reward, None)
+    def compile(self, space: StateActionSpace) -> CompiledStage:
+        paid = compute_stage_reward(space, self.net_reward, "the reward of a Pay stage")
+        return CompiledStage(Reshape(space.grid.shape, ()), paid, self.net_reward, None)
 
 
-def add_scratch_axes(
-    context: EvaluationContext, scratch: Mapping[str, Sequence]
-) -> EvaluationContext:
-    """The context with scratch axes, for the functions of stages."""
+def add_scratch_axes(space: StateActionSpace, scratch: Mapping[str, Sequence]) -> StateActionSpace:
+    """The state-action space with scratch axes, for the functions of stages."""
     if not isinstance(scratch, Mapping):
         requirement = "scratch axes need names and values, as in {'delivery': range(5)}"
         raise ModelError(requirement, value=f"got {scratch!r}")
-    grid = context.grid
+    grid = space.grid
     for name in scratch:
         if name in grid.axes:
             raise ModelError(f"a scratch axis cannot be called {name!r}: an axis is")
     axes = dict(zip(grid.axes, grid.values, strict=True)) | dict(scratch)
-    wide = make_context(StateGrid(axes), context.actions, context.action_name)
-    return replace(wide, time=context.time)
+    wide = make_state_action_space(StateGrid(axes), space.actions, space.action_name)
+    return replace(wide, time=space.time)
 
 
 def restrict_scratch_axes(

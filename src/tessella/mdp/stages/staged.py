@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
-from tessella.mdp.context import TIME, EvaluationContext, call_by_name
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
     CompileOptions,
     Dynamics,
+    StepResult,
     TileSizes,
-    Transitions,
 )
 from tessella.mdp.stages.operation import (
     CompiledOperation,
@@ -45,20 +44,21 @@ from tessella.mdp.stages.stage import (
     Pay,
     Stage,
     add_scratch_axes,
+    bound_reward,
     require_list,
     restrict_scratch_axes,
-    reward_bound,
 )
-from tessella.mdp.tabular.rows import unique_rows
+from tessella.mdp.state_action_space import TIME, StateActionSpace, call_by_name
+from tessella.mdp.tabular.rows import find_unique_rows
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.rounding import EPS, ModelRounding, Rounding, RowSumBounds
+from tessella.rounding import EPS, ModelRounding, RoundingBounds, RowSumBounds
 
 
 @dataclass(frozen=True, eq=False)
 class Staged(Dynamics):
     """Dynamics given as stages; build it with ``MDP.staged``."""
 
-    context: EvaluationContext
+    space: StateActionSpace
     stages: tuple[CompiledStage, ...]
 
     has_stages = True
@@ -66,11 +66,11 @@ class Staged(Dynamics):
 
     @staticmethod
     def build(
-        context: EvaluationContext,
+        space: StateActionSpace,
         stages: Sequence[Stage],
         feasible: NDArray[np.bool_] | None = None,
         scratch: Mapping[str, Sequence] | None = None,
-        compile_stage: Callable[[Stage, EvaluationContext], CompiledStage] | None = None,
+        compile_stage: Callable[[Stage, StateActionSpace], CompiledStage] | None = None,
     ) -> Staged:
         """Make numbers of the stages.
 
@@ -78,10 +78,10 @@ class Staged(Dynamics):
         ``compile_stage`` may have the numbers of a stage already.
         """
         stages = as_stages(stages)
-        wide = add_scratch_axes(context, scratch) if scratch is not None else context
+        wide = add_scratch_axes(space, scratch) if scratch is not None else space
         masked = wide
         if feasible is not None:
-            shape = (len(context.actions), *context.grid.shape)
+            shape = (len(space.actions), *space.grid.shape)
             trailing = (1,) * (wide.rank - len(shape))
             masked = replace(wide, feasible=feasible.T.reshape(shape + trailing))
         compiled = []
@@ -92,8 +92,8 @@ class Staged(Dynamics):
             # The mask speaks of the state at the start, which any stage but Pay leaves behind.
             masked = masked if isinstance(stage, Pay) else wide
         if scratch is not None:
-            compiled = restrict_scratch_axes(wide.grid, context.grid, compiled)
-        return Staged(context, tuple(compiled))
+            compiled = restrict_scratch_axes(wide.grid, space.grid, compiled)
+        return Staged(space, tuple(compiled))
 
     def compute_row_sums(self) -> RowSumBounds:
         return reduce(RowSumBounds.compose, (stage.operation.row_sums for stage in self.stages))
@@ -110,10 +110,10 @@ class Staged(Dynamics):
         outcomes = 1
         copies = 1
         for operation in reversed(self._operations):
-            outcomes = min(outcomes * operation.max_outcomes, self.context.grid.size)
+            outcomes = min(outcomes * operation.max_outcomes, self.space.grid.size)
             copies = self.n_actions if operation.depends_on_action else copies
             largest = max(largest, math.prod(operation.shape) * outcomes * copies)
-        return max(largest, self.context.grid.size * self.n_actions * self.longest_row)
+        return max(largest, self.space.grid.size * self.n_actions * self.longest_row)
 
     @property
     def sweep_products(self) -> int:
@@ -135,11 +135,11 @@ class Staged(Dynamics):
 
     def estimate_row_entries(self, n_states: int, n_actions: int) -> int:
         """Probabilities of its table, by rows of random states, the same in every process."""
-        n = self.context.grid.size
+        n = self.space.grid.size
         rng = np.random.default_rng(0)
         states = rng.choice(n, min(n_states, n), replace=False)
         actions = rng.choice(self.n_actions, min(n_actions, self.n_actions), replace=False)
-        counts = [rows_of_states(self._operations, a, states).nnz for a in actions]
+        counts = [compute_rows_of_states(self._operations, a, states).nnz for a in actions]
         return math.ceil(sum(counts) / (len(states) * len(actions)) * n * self.n_actions)
 
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
@@ -155,7 +155,7 @@ class Staged(Dynamics):
         """The table; None where it turns out to have more probabilities than these."""
         import scipy.sparse as sp
 
-        n = self.context.grid.size
+        n = self.space.grid.size
         n_actions = self.n_actions
         operations = self._operations
         first_shared = self._first_shared_move
@@ -171,24 +171,24 @@ class Staged(Dynamics):
             row_of = np.arange(n * n_actions)
         else:  # few distinct moves, each followed by the same rest of the period
             moves = [
-                stage_product(operations[:1], a) for a in range(n_actions if first_shared else 1)
+                multiply_stages(operations[:1], a) for a in range(n_actions if first_shared else 1)
             ]
-            rows, row_of = unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
+            rows, row_of = find_unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
             later = operations[1:]
-            rows = sp.csr_array(rows @ stage_product(later, 0) if later else rows)
+            rows = sp.csr_array(rows @ multiply_stages(later, 0) if later else rows)
             if rows.nnz > max_entries:
                 return None
         row_of = np.resize(row_of, n * n_actions).reshape(n_actions, n).T
         return Tabular.build(
-            self.context,
+            self.space,
             sp.csr_array(rows),
             row_of,
             self.expected_reward(),
-            given_rounding=self.rounding.as_saved,
+            build_rounding=self.rounding.in_file,
         )
 
     @cached_property
-    def rounding(self) -> Rounding:  # type: ignore[override]
+    def rounding(self) -> RoundingBounds:  # type: ignore[override]
         # Two more for each stage: the products, and the reward that is added.
         terms = sum(operation.rounding_terms + 2 for operation in self._operations)
         rows = sum(operation.relative_rounding for operation in self._operations)
@@ -198,8 +198,8 @@ class Staged(Dynamics):
         reward = (reward + rows * self.reward_scale) * (1 + rows)
         # Each entry of a row, and each reward, is a sum over stages of so many terms.
         sums = EPS / 2 * (terms + 2)
-        as_saved = ModelRounding(rows + sums, reward + sums * self.reward_scale)
-        return Rounding(ModelRounding(rows, reward), as_saved, terms)
+        in_file = ModelRounding(rows + sums, reward + sums * self.reward_scale)
+        return RoundingBounds(ModelRounding(rows, reward), in_file, terms)
 
     @cached_property
     def adjoint_rounding_terms(self) -> int:  # type: ignore[override]
@@ -212,12 +212,12 @@ class Staged(Dynamics):
     @property
     def longest_row(self) -> int:
         outcomes = math.prod(stage.operation.max_outcomes for stage in self.stages)
-        return min(outcomes, self.context.grid.size)
+        return min(outcomes, self.space.grid.size)
 
     @cached_property
     def reward_scale(self) -> float:  # type: ignore[override]
         paid = (stage.reward for stage in self.stages if stage.reward is not None)
-        return float(sum(map(reward_bound, paid)))
+        return float(sum(map(bound_reward, paid)))
 
     def compile(self) -> BackendModel:
         return self.compile_with(CompileOptions())
@@ -264,9 +264,9 @@ class Staged(Dynamics):
         """(S, S) the rows of one action after the other."""
         first_shared = self._first_shared_move
         later = self._operations[first_shared:]
-        end = stage_product(later, 0) if first_shared < len(self.stages) else None
+        end = multiply_stages(later, 0) if first_shared < len(self.stages) else None
         for action in range(self.n_actions):
-            yield stage_product(self._operations[:first_shared], action, end)
+            yield multiply_stages(self._operations[:first_shared], action, end)
 
     @property
     def _operations(self) -> list[Operation]:
@@ -284,31 +284,33 @@ class Staged(Dynamics):
         w: NDArray | None = None  # nothing is paid after the last stage
         for stage in reversed(self.stages):
             if w is not None:
-                w = _expectation(stage.operation, w, action)
+                w = _compute_expectation(stage.operation, w, action)
             if stage.reward is not None:
                 start = np.zeros(stage.operation.shape) if w is None else w
                 w = action_slice(np.asarray(stage.reward), action) + start
         return (np.zeros(self.shape) if w is None else w).ravel()
 
-    def step(self, states, actions, rng) -> Transitions:
+    def step(self, states, actions, rng) -> StepResult:
         paid = np.zeros(len(states))
-        grid = self.context.grid
+        grid = self.space.grid
         for stage in self.stages:
             now = states
             states, k = stage.operation.sample(now, actions, rng)
             if stage.pays is not None:
-                paid = paid + self._payment(stage, grid.coordinates(now), actions, k)
+                paid = paid + self._compute_payment(stage, grid.coordinates(now), actions, k)
             if isinstance(stage.operation, Reshape):
                 grid = stage.operation.grid or grid
-        return Transitions(states, paid, np.zeros(len(states), dtype=bool))
+        return StepResult(states, paid, np.zeros(len(states), dtype=bool))
 
-    def _payment(self, stage: CompiledStage, names: dict, actions, k) -> NDArray[np.float64]:
+    def _compute_payment(
+        self, stage: CompiledStage, names: dict, actions, k
+    ) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
-        names |= {n: values[actions] for n, values in self.context.action_values.items()}
-        if self.context.time is not None:
-            names[TIME] = np.int64(self.context.time)
+        names |= {n: values[actions] for n, values in self.space.action_values.items()}
+        if self.space.time is not None:
+            names[TIME] = np.int64(self.space.time)
         if stage.noise is not None:
-            names[stage.noise[0]] = stage.noise[1][k]
+            names[stage.noise.name] = stage.noise.values[k]
         assert stage.pays is not None
         paid = np.asarray(call_by_name(stage.pays, names, "a reward"), dtype=float)
         if paid.shape not in ((), actions.shape):
@@ -335,14 +337,14 @@ class StageBackend(Backend):
         """Operations from here to the end depend on no action."""
         return _count_to_last([operation.depends_on_action for operation in self.operations])
 
-    def _backward(self, arrays, w, action, with_reward, indices):
+    def _run_backward(self, arrays, w, action, with_reward, indices):
         """Through some operations; in between w is an open mesh where that is enough."""
         import jax.numpy as jnp
 
         shape = w.shape
         for i in reversed(indices):
             operation = self.operations[i]
-            if jnp.ndim(action) or not operation.kind.accepts_broadcast_input:
+            if jnp.ndim(action) or not operation.operation_type.accepts_broadcast_input:
                 w = jnp.broadcast_to(w, shape)
             chosen = _match_rank(action, w)
             if with_reward and "reward" in arrays[i]:
@@ -353,19 +355,19 @@ class StageBackend(Backend):
         return jnp.broadcast_to(w, shape)
 
     def shared_backup(self, arrays, w_S, with_reward):
-        return self._backward(
+        return self._run_backward(
             arrays, w_S, 0, with_reward, range(self.first_shared, len(self.operations))
         )
 
     def action_backup(self, arrays, w, action, with_reward):
-        return self._backward(arrays, w, action, with_reward, range(self.first_shared))
+        return self._run_backward(arrays, w, action, with_reward, range(self.first_shared))
 
     def supports_policy_arrays(self, arrays) -> bool:
         # A policy speaks of the state at the start, which the first move leaves behind.
         *before, last = range(self.first_shared) or (None,)
         if last is None:
             return True
-        still = all(self.operations[i].kind.keeps_state for i in before)
+        still = all(self.operations[i].operation_type.keeps_state for i in before)
         return still and self.operations[last].supports_policy_arrays(arrays[last])
 
     def finish_policy_backup(self, arrays, w, policy, with_reward):
@@ -382,12 +384,15 @@ def build_stage_backend(
     operations = [(stage.operation, stage.depends_on_action) for stage in stages]
     if tiles is None:
         return StageBackend(
-            tuple(operation.compile(acts) for operation, acts in operations), n_actions
+            tuple(
+                operation.compile(depends_on_action) for operation, depends_on_action in operations
+            ),
+            n_actions,
         )
-    from tessella.mdp.stages.gpu_kernels import tiled_operation
+    from tessella.mdp.stages.gpu_kernels import build_tiled_operation
 
     return StageBackend(
-        tuple(tiled_operation(*one, tiles, for_any_block) for one in operations), n_actions
+        tuple(build_tiled_operation(*one, tiles, for_any_block) for one in operations), n_actions
     )
 
 
@@ -416,7 +421,7 @@ def _match_rank(action, w):
     return jnp.broadcast_to(action[(..., *(None,) * extra)], w.shape)
 
 
-def _expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
+def _compute_expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
     flat = w.ravel()
     total = np.zeros(operation.shape)
     for to, p in operation.outcomes(action):
@@ -424,7 +429,7 @@ def _expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.fl
     return total
 
 
-def stage_product(operations: Sequence[Operation], action: int, later=None):
+def multiply_stages(operations: Sequence[Operation], action: int, later=None):
     """Sparse matrix of some stages under an action, and of what comes later."""
     if not operations:
         assert later is not None
@@ -432,23 +437,25 @@ def stage_product(operations: Sequence[Operation], action: int, later=None):
     matrices = []
     reachable = None
     for operation in operations[:-1]:
-        matrix, reachable = _drop_empty_columns(_stage_matrix(operation, action, reachable))
+        matrix, reachable = _drop_empty_columns(_build_stage_matrix(operation, action, reachable))
         matrices.append(matrix)
-    last = _stage_matrix(operations[-1], action, reachable)
+    last = _build_stage_matrix(operations[-1], action, reachable)
     rows = last if later is None else last @ later
     for matrix in reversed(matrices):
         rows = matrix @ rows
     return rows
 
 
-def rows_of_states(operations: Sequence[Operation], action: int, states: NDArray[np.integer]):
+def compute_rows_of_states(
+    operations: Sequence[Operation], action: int, states: NDArray[np.integer]
+):
     """Sparse rows of some states under an action, one stage after the other."""
     import scipy.sparse as sp
 
     rows = sp.csr_array(sp.eye_array(len(states)))
     live = states
     for operation in operations:
-        matrix, live = _drop_empty_columns(_stage_matrix(operation, action, live))
+        matrix, live = _drop_empty_columns(_build_stage_matrix(operation, action, live))
         rows = sp.csr_array(rows @ matrix)
     return rows
 
@@ -465,7 +472,7 @@ def _drop_empty_columns(matrix):
     return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
 
 
-def _stage_matrix(operation: Operation, action: int, live: NDArray | None):
+def _build_stage_matrix(operation: Operation, action: int, live: NDArray | None):
     """Sparse matrix of one stage, from the ``live`` states before it (or all) to those after it."""
     import scipy.sparse as sp
 

@@ -19,17 +19,17 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ArgumentError, ModelError
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Actions, as_action_list, describe_action
-from tessella.mdp.checks import as_numbers, raise_for_first, shape_of
-from tessella.mdp.context import (
-    EvaluationContext,
+from tessella.mdp.checks import as_numbers, raise_for_first, read_shape
+from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.state_action_space import (
     Feasible,
-    feasible_mask,
-    make_context,
+    StateActionSpace,
+    build_feasible_mask,
+    make_state_action_space,
     require_feasible_actions,
 )
-from tessella.mdp.dynamics import ModelComponents
 from tessella.mdp.tabular.pairs import (
-    Layout,
+    ArrayLayout,
     Pairs,
     build_tabular,
     check_rewards,
@@ -37,7 +37,7 @@ from tessella.mdp.tabular.pairs import (
     read_rewards,
     require_distinct_pairs,
 )
-from tessella.mdp.tabular.rows import max_repeats
+from tessella.mdp.tabular.rows import count_max_repeats
 from tessella.mdp.tabular.tabular import Outcomes
 from tessella.rounding import EPS, ModelRounding, bound_expectation_error
 
@@ -48,40 +48,40 @@ UNNAMED_MAX_ACTIONS = 2**20
 def from_arrays(
     transition: Any,
     reward: Any,
-    layout: Layout,
+    layout: ArrayLayout,
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,
     feasible: Feasible,
     action_name: str,
-) -> ModelComponents:
+) -> ModelParts:
     """See ``MDP.from_arrays``."""
     if layout not in ("ASS", "SAS"):
         raise ArgumentError("layout must be 'ASS' or 'SAS'", value=f"got {layout!r}")
-    matrices = _matrices(transition, layout)
+    matrices = _read_matrices(transition, layout)
     n_actions = len(matrices)
     n_states = len(matrices[0].indptr) - 1
-    context = _make_context(grid, actions, action_name, n_states, n_actions)
-    given = _rewards(context, reward, layout)
+    space = _make_space(grid, actions, action_name, n_states, n_actions)
+    given = _read_rewards(space, reward, layout)
     if feasible is None:
-        mask = _feasible_pairs(matrices, given)
-        require_feasible_actions(context.grid, mask)
+        mask = _find_feasible_pairs(matrices, given)
+        require_feasible_actions(space.grid, mask)
     else:
-        mask = feasible_mask(context, feasible)
+        mask = build_feasible_mask(space, feasible)
     states, choices = np.nonzero(mask)
     stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
-    pairs = Pairs(context, states, choices, stacked[choices * n_states + states])
+    pairs = Pairs(space, states, choices, stacked[choices * n_states + states])
     check_rows(pairs)
-    merged = _max_repeats(transition)
+    merged = _count_max_repeats(transition)
     if isinstance(given, list):
-        outcomes = _outcomes(pairs, given)
-        expected = outcomes.expected_reward[pairs.keys]
-        paid = outcomes.rounding(factors=merged).reward + _merging_error(reward)
+        outcomes = _make_outcomes(pairs, given)
+        expected = outcomes.expected_reward[pairs.pair_indices]
+        paid = outcomes.rounding(factors=merged).reward_error + _bound_merging_error(reward)
     else:
         outcomes = None
         paid = 0.0
         expected = check_rewards(pairs, given[states, choices])
-    given_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
-    return build_tabular(pairs, expected, outcomes, given_rounding)
+    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
+    return build_tabular(pairs, expected, outcomes, build_rounding)
 
 
 def from_pairs(
@@ -92,11 +92,11 @@ def from_pairs(
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,
     action_name: str,
-) -> ModelComponents:
+) -> ModelParts:
     """See ``MDP.from_pairs``."""
-    s = _indices(states, "states")
-    a = _indices(choices, "choices")
-    rows = _matrix(transition, "transition")
+    s = _read_indices(states, "states")
+    a = _read_indices(choices, "choices")
+    rows = _read_matrix(transition, "transition")
     n_rows = len(rows.indptr) - 1
     n_states = int(np.asarray(rows.shape)[1])
     if not len(s) == len(a) == n_rows:
@@ -108,22 +108,22 @@ def from_pairs(
     n_actions = (
         min(max(int(a.max()) + 1, 1), UNNAMED_MAX_ACTIONS) if actions is None else len(actions)
     )
-    context = _make_context(grid, actions, action_name, n_states, n_actions)
+    space = _make_space(grid, actions, action_name, n_states, n_actions)
     s = _check_range(s, n_states, "state")
     a = _check_range(a, n_actions, "action")
-    pairs = Pairs(context, s, a, rows)
+    pairs = Pairs(space, s, a, rows)
     require_distinct_pairs(pairs)
     expected = read_rewards(pairs, reward)
     kept = np.flatnonzero(~np.isneginf(expected))
     if len(kept) < len(expected):
         pairs = pairs.subset(kept)
         expected = expected[kept]
-    require_feasible_actions(context.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
+    require_feasible_actions(space.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
     check_rewards(pairs, expected)
-    merged = _max_repeats([transition])
-    given_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0)
-    return build_tabular(pairs, expected, None, given_rounding)
+    merged = _count_max_repeats([transition])
+    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0)
+    return build_tabular(pairs, expected, None, build_rounding)
 
 
 def negate_costs(costs: Any) -> Any:
@@ -135,35 +135,37 @@ def negate_costs(costs: Any) -> Any:
     return -as_numbers(costs, "costs")
 
 
-def _make_context(
+def _make_space(
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,
     action_name: str,
     n_states: int,
     n_actions: int,
-) -> EvaluationContext:
-    context = make_context(
+) -> StateActionSpace:
+    space = make_state_action_space(
         {"state": range(n_states)} if grid is None else grid,
         range(n_actions) if actions is None else actions,
         action_name,
     )
-    if context.grid.size != n_states:
-        raise ModelError(f"the grid has {context.grid.size} states, the arrays have {n_states}")
-    if len(context.actions) != n_actions:
-        raise ModelError(f"{len(context.actions)} actions are named, the arrays have {n_actions}")
-    return context
+    if space.grid.size != n_states:
+        raise ModelError(f"the grid has {space.grid.size} states, the arrays have {n_states}")
+    if len(space.actions) != n_actions:
+        raise ModelError(f"{len(space.actions)} actions are named, the arrays have {n_actions}")
+    return space
 
 
-def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
+def _read_matrices(transition: Any, layout: ArrayLayout) -> list[sp.csr_array]:
     """A matrices (S, S), from a dense array of three axes or a list."""
     if sp.issparse(transition):
         raise ModelError("transition must be a list of A sparse (S, S) matrices, not one matrix")
-    if _any_sparse(transition):
+    if _has_sparse(transition):
         if layout != "ASS":
             raise ArgumentError(
                 "a list of sparse matrices has layout 'ASS'", value=f"got {layout!r}"
             )
-        matrices = [_matrix(m, f"the transition of action {a}") for a, m in enumerate(transition)]
+        matrices = [
+            _read_matrix(m, f"the transition of action {a}") for a, m in enumerate(transition)
+        ]
     else:
         matrices = [sp.csr_array(m) for m in _dense_by_action(transition, layout)]
     n = len(matrices[0].indptr) - 1
@@ -177,7 +179,7 @@ def _matrices(transition: Any, layout: Layout) -> list[sp.csr_array]:
     return matrices
 
 
-def _dense_by_action(transition: Any, layout: Layout) -> NDArray[np.float64]:
+def _dense_by_action(transition: Any, layout: ArrayLayout) -> NDArray[np.float64]:
     """(A, S, S)."""
     dense = as_numbers(transition, "transition")
     if dense.ndim != 3 or 0 in dense.shape:
@@ -185,7 +187,7 @@ def _dense_by_action(transition: Any, layout: Layout) -> NDArray[np.float64]:
             f"transition must have three axes ({layout})", value=f"has shape {dense.shape}"
         )
     shape = dense.shape
-    fits: dict[Layout, bool] = {"ASS": shape[1] == shape[2], "SAS": shape[0] == shape[2]}
+    fits: dict[ArrayLayout, bool] = {"ASS": shape[1] == shape[2], "SAS": shape[0] == shape[2]}
     if not fits[layout]:
         other = [f", which is layout={name!r}" for name in fits if fits[name]]
         raise ModelError(
@@ -195,22 +197,22 @@ def _dense_by_action(transition: Any, layout: Layout) -> NDArray[np.float64]:
     return dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
 
 
-def _any_sparse(arrays: Any) -> bool:
+def _has_sparse(arrays: Any) -> bool:
     """Whether this is a sequence with sparse matrices in it, as a list or an object array."""
     objects = isinstance(arrays, np.ndarray) and arrays.ndim == 1 and arrays.dtype == object
     return (objects or isinstance(arrays, list | tuple)) and any(sp.issparse(m) for m in arrays)
 
 
-def _max_repeats(matrices: Any) -> int:
+def _count_max_repeats(matrices: Any) -> int:
     """The largest number of entries that share one position of a sparse matrix and are added up."""
-    return max((max_repeats(m.row, m.col) for m in _as_coordinates(matrices)), default=1) or 1
+    return max((count_max_repeats(m.row, m.col) for m in _as_coordinates(matrices)), default=1) or 1
 
 
-def _merging_error(matrices: Any) -> float:
+def _bound_merging_error(matrices: Any) -> float:
     """Bound on the rounding of adding up entries that share one position."""
     error = 0.0
     for m in _as_coordinates(matrices):
-        merged = max_repeats(m.row, m.col)
+        merged = count_max_repeats(m.row, m.col)
         if merged > 1:
             sizes = sp.csr_array((np.abs(m.data), (m.row, m.col)), shape=m.shape)
             error = max(error, bound_expectation_error(merged, sizes.data))
@@ -219,7 +221,7 @@ def _merging_error(matrices: Any) -> float:
 
 def _as_coordinates(matrices: Any) -> list[Any]:
     """The sparse matrices whose entries may share a position, as they were given, as float64."""
-    if not _any_sparse(matrices):
+    if not _has_sparse(matrices):
         return []
     mixed = [m for m in matrices if sp.issparse(m) and not _is_canonical(m)]
     return [sp.coo_array(m, dtype=float) for m in map(sp.coo_array, mixed)]
@@ -233,7 +235,7 @@ def _is_canonical(matrix: Any) -> bool:
     return bool(again.has_canonical_format)  # looked at, not remembered
 
 
-def _matrix(matrix: Any, subject: str) -> sp.csr_array:
+def _read_matrix(matrix: Any, subject: str) -> sp.csr_array:
     """A dense matrix, or a sparse one of any format, as compressed rows of its own."""
     if not sp.issparse(matrix):
         dense = as_numbers(matrix, subject)
@@ -259,29 +261,29 @@ def _matrix(matrix: Any, subject: str) -> sp.csr_array:
     return csr
 
 
-def _rewards(
-    context: EvaluationContext, reward: Any, layout: Layout
+def _read_rewards(
+    space: StateActionSpace, reward: Any, layout: ArrayLayout
 ) -> NDArray[np.float64] | list[NDArray | sp.csr_array]:
     """(S, A) rewards, or A matrices (S, S) when they are by transition."""
-    n = context.grid.size
-    n_actions = len(context.actions)
-    if _any_sparse(reward):
-        return _sparse_rewards(reward, n, n_actions)
+    n = space.grid.size
+    n_actions = len(space.actions)
+    if _has_sparse(reward):
+        return _read_sparse_rewards(reward, n, n_actions)
 
     def describe(index: tuple, shape: tuple) -> str:
         state, action = index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1]
-        described = describe_action(context.action_name, context.actions[action])
-        return f"{context.grid.describe(state)}, {described}"
+        described = describe_action(space.action_name, space.actions[action])
+        return f"{space.grid.describe(state)}, {described}"
 
     full = (n_actions, n, n) if layout == "ASS" else (n, n_actions, n)
-    shape = shape_of(reward, "reward")
+    shape = read_shape(reward, "reward")
     if shape not in ((n,), (n, n_actions), full):
         raise ModelError(
             f"reward must have shape ({n},), ({n}, {n_actions}) or {full}",
             value=f"has shape {shape}",
         )
     if shape == (n,):
-        numbers = as_numbers(reward, "rewards", lambda place, _: context.grid.describe(place[0]))
+        numbers = as_numbers(reward, "rewards", lambda place, _: space.grid.describe(place[0]))
         return np.repeat(numbers[:, None], n_actions, axis=1)
     numbers = as_numbers(reward, "rewards", describe)
     if shape == (n, n_actions):
@@ -289,24 +291,24 @@ def _rewards(
     return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0))
 
 
-def _sparse_rewards(reward: Any, n: int, n_actions: int) -> list[NDArray | sp.csr_array]:
-    by_action: list[NDArray | sp.csr_array] = [_matrix(m, "reward") for m in reward]
+def _read_sparse_rewards(reward: Any, n: int, n_actions: int) -> list[NDArray | sp.csr_array]:
+    by_action: list[NDArray | sp.csr_array] = [_read_matrix(m, "reward") for m in reward]
     if [m.shape for m in by_action] != [(n, n)] * n_actions:
         raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
     return by_action
 
 
-def _feasible_pairs(
+def _find_feasible_pairs(
     matrices: list[sp.csr_array], given: NDArray[np.float64] | list[NDArray | sp.csr_array]
 ) -> NDArray[np.bool_]:
     """(S, A) the pairs that the rewards do not call infeasible."""
     if not isinstance(given, list):
         return ~np.isneginf(given)
     both = zip(matrices, given, strict=True)
-    return np.stack([~_rows_never_allowed(rows, paid) for rows, paid in both], axis=1)
+    return np.stack([~_find_infeasible_rows(rows, paid) for rows, paid in both], axis=1)
 
 
-def _rows_never_allowed(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDArray[np.bool_]:
+def _find_infeasible_rows(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDArray[np.bool_]:
     """(S,) whether all that a row can lead to pays -inf; in an empty row, whether all states do."""
     n = len(rows.indptr) - 1
     stated = sp.csr_array(np.isneginf(paid) if isinstance(paid, np.ndarray) else paid == -np.inf)
@@ -314,34 +316,34 @@ def _rows_never_allowed(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDA
         return np.zeros(n, dtype=bool)
     where, to = rows.nonzero()
     ways = np.bincount(where, minlength=n)
-    out = np.bincount(where, np.isneginf(_entries(paid, where, to)), minlength=n)
+    out = np.bincount(where, np.isneginf(_take_entries(paid, where, to)), minlength=n)
     return np.where(ways > 0, out == ways, stated.sum(axis=1) == n)
 
 
-def _outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes:
+def _make_outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes:
     """One outcome for each stored transition; a reward of a transition that cannot be is unread."""
     rows = pairs.rows
-    owner = pairs.owner
+    pair_of_entry = pairs.pair_of_entry
     paid = np.empty(len(rows.data))
     for action, reward in enumerate(by_action):
-        mine = np.flatnonzero(pairs.choices[owner] == action)
-        paid[mine] = _entries(reward, pairs.states[owner[mine]], rows.indices[mine])
+        mine = np.flatnonzero(pairs.choices[pair_of_entry] == action)
+        paid[mine] = _take_entries(reward, pairs.states[pair_of_entry[mine]], rows.indices[mine])
 
     def entry(i: int) -> str:
-        way = f"pays {paid[i]} on the way to {pairs.context.grid.describe(int(rows.indices[i]))}"
+        way = f"pays {paid[i]} on the way to {pairs.space.grid.describe(int(rows.indices[i]))}"
         return f"{way}; what cannot be done pays -inf on every way" if paid[i] == -np.inf else way
 
     pairs.raise_for_entries("rewards must be finite", ~np.isfinite(paid), entry)
     return Outcomes.from_list(
-        pairs.keys[owner],
-        pairs.context.grid.size * len(pairs.context.actions),
+        pairs.pair_indices[pair_of_entry],
+        pairs.space.grid.size * len(pairs.space.actions),
         rows.indices,
         rows.data,
         paid,
     )
 
 
-def _entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray) -> NDArray:
+def _take_entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray) -> NDArray:
     """``matrix[row, column]``; scipy returns different types for many, one and no entries."""
     if isinstance(matrix, np.ndarray):
         return matrix[row, column]
@@ -349,11 +351,11 @@ def _entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray) -> N
     stored = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
     wanted = row * n + column
     at = np.searchsorted(stored, wanted)
-    found = np.append(stored, -1)[at] == wanted
-    return np.where(found, np.append(matrix.data, 0.0)[at], 0.0)
+    is_stored = np.append(stored, -1)[at] == wanted
+    return np.where(is_stored, np.append(matrix.data, 0.0)[at], 0.0)
 
 
-def _indices(array: ArrayLike, subject: str) -> NDArray:
+def _read_indices(array: ArrayLike, subject: str) -> NDArray:
     indices = np.asarray(require_unmasked(array, subject))
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
         raise ModelError(

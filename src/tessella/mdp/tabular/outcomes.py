@@ -26,20 +26,20 @@ from tessella.errors import ArgumentError, ModelError, format_value, require_ext
 from tessella.grid import refuse_unordered
 from tessella.mdp import checks
 from tessella.mdp.checks import as_numbers
-from tessella.mdp.context import (
-    EvaluationContext,
-    Feasible,
-    NamedValues,
-    NoiseTable,
-    call_by_name,
-    feasible_mask,
-    make_context,
-)
-from tessella.mdp.dynamics import ModelComponents
-from tessella.mdp.stages.maps import target_states
+from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.stages.maps import find_target_states
 from tessella.mdp.stages.stage import Noise, tabulate_noise
 from tessella.mdp.start import start_distribution
-from tessella.mdp.tabular.pairs import Pairs, build_tabular, check_rows, pairs_of
+from tessella.mdp.state_action_space import (
+    Feasible,
+    NoiseTable,
+    NoiseVariable,
+    StateActionSpace,
+    build_feasible_mask,
+    call_by_name,
+    make_state_action_space,
+)
+from tessella.mdp.tabular.pairs import Pairs, build_tabular, check_rows, pairs_from_outcomes
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 
 if TYPE_CHECKING:
@@ -47,45 +47,47 @@ if TYPE_CHECKING:
     from tessella.mdp.start import Start
 
 ToyTextTable = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
-STEP_CONTEXT = "the step function"
+STEP_SUBJECT = "the step function"
 OUTCOME_BYTES = 176  # bytes held at once for each outcome while rows are made of them, as measured
 STEP_MAX_BYTES = 8 << 30  # bytes beyond which no model is written out
 
 
 def from_step(
     step: Callable[..., tuple[Mapping[str, Any], Any]],
-    context: EvaluationContext,
+    space: StateActionSpace,
     noise: Sequence[Noise] | Noise,
     feasible: Feasible,
     sign: int = 1,
-) -> ModelComponents:
+) -> ModelParts:
     """See ``MDP.from_step``; ``sign`` makes rewards of what the step pays."""
-    n = context.grid.size
-    n_actions = len(context.actions)
-    _require_memory(context, 1)  # however few the outcomes, before anything as large is made
-    mask = np.ones((n, n_actions), bool) if feasible is None else feasible_mask(context, feasible)
-    context_read = replace(context, feasible=mask.T.reshape(n_actions, *context.grid.shape, 1))
-    laws = _noise_tables(context_read, [noise] if isinstance(noise, Noise) else noise)
-    _require_memory(context, math.prod(len(noise_table) for noise_table in laws))
-    named, noise_table = _joint_noise(context_read, laws)
-    result = call_by_name(step, context.mesh() | named, STEP_CONTEXT)
+    n = space.grid.size
+    n_actions = len(space.actions)
+    _require_memory(space, 1)  # however few the outcomes, before anything as large is made
+    mask = (
+        np.ones((n, n_actions), bool) if feasible is None else build_feasible_mask(space, feasible)
+    )
+    masked_space = replace(space, feasible=mask.T.reshape(n_actions, *space.grid.shape, 1))
+    noise_tables = _tabulate_noises(masked_space, [noise] if isinstance(noise, Noise) else noise)
+    _require_memory(space, math.prod(len(noise_table) for noise_table in noise_tables))
+    named, noise_table = _combine_noises(masked_space, noise_tables)
+    result = call_by_name(step, space.mesh() | named, STEP_SUBJECT)
     if not (isinstance(result, tuple) and len(result) == 2):
-        raise ModelError(f"{STEP_CONTEXT} must return (next coordinates by name, reward)")
-    to = target_states(context_read, result[0], STEP_CONTEXT, noise_table)
+        raise ModelError(f"{STEP_SUBJECT} must return (next coordinates by name, reward)")
+    to = find_target_states(masked_space, result[0], STEP_SUBJECT, noise_table)
     numbers = checks.check_rewards(
-        context_read, result[1], f"the reward of {STEP_CONTEXT}", noise_table
+        masked_space, result[1], f"the reward of {STEP_SUBJECT}", noise_table
     )
     paid = sign * numbers
     states, choices = np.nonzero(mask)
 
-    def of_pairs(array: NDArray) -> NDArray:
+    def select_pairs(array: NDArray) -> NDArray:
         """(L * K,) the outcomes of the feasible pairs, from an open mesh."""
-        full = np.broadcast_to(array, (n_actions, *context.grid.shape, len(noise_table)))
+        full = np.broadcast_to(array, (n_actions, *space.grid.shape, len(noise_table)))
         return np.moveaxis(full.reshape(n_actions, n, -1), 0, 1)[mask].ravel()
 
-    state = of_pairs(to)
-    p = of_pairs(noise_table.probs)
-    reward = of_pairs(paid)
+    state = select_pairs(to)
+    p = select_pairs(noise_table.probs)
+    reward = select_pairs(paid)
     pair = np.repeat(np.arange(len(states)), len(noise_table))
     happens = np.flatnonzero(p)
     state = state[happens]
@@ -93,17 +95,17 @@ def from_step(
     reward = reward[happens]
     pair = pair[happens]
     rows = sp.csr_array((p, (pair, state)), shape=(len(states), n))
-    pairs = Pairs(context, states, choices, rows)
-    outcomes = Outcomes.from_list(pairs.keys[pair], n * n_actions, state, p, reward)
-    expected = outcomes.expected_reward[pairs.keys]
-    given_rounding = outcomes.rounding(factors=max(len(laws), 1))
-    return build_tabular(pairs, expected, outcomes, given_rounding)
+    pairs = Pairs(space, states, choices, rows)
+    outcomes = Outcomes.from_list(pairs.pair_indices[pair], n * n_actions, state, p, reward)
+    expected = outcomes.expected_reward[pairs.pair_indices]
+    build_rounding = outcomes.rounding(factors=max(len(noise_tables), 1))
+    return build_tabular(pairs, expected, outcomes, build_rounding)
 
 
-def _require_memory(context: EvaluationContext, outcomes: int) -> None:
+def _require_memory(space: StateActionSpace, outcomes: int) -> None:
     """Refuse a model that would take too much memory, before anything of it is computed."""
-    pairs = f"{len(context.actions):,} actions x {context.grid.size:,} states"
-    needed = OUTCOME_BYTES * len(context.actions) * context.grid.size * outcomes
+    pairs = f"{len(space.actions):,} actions x {space.grid.size:,} states"
+    needed = OUTCOME_BYTES * len(space.actions) * space.grid.size * outcomes
     if needed > STEP_MAX_BYTES:
         raise ModelError(
             f"from_step writes out every outcome, in at most {STEP_MAX_BYTES:,} bytes; "
@@ -112,68 +114,68 @@ def _require_memory(context: EvaluationContext, outcomes: int) -> None:
         )
 
 
-def _noise_tables(context: EvaluationContext, noises: Sequence[Noise]) -> list[NoiseTable]:
+def _tabulate_noises(space: StateActionSpace, noises: Sequence[Noise]) -> list[NoiseTable]:
     refuse_unordered(noises, "noises")
     names = [noise.name for noise in noises]
     for name in names:
         if names.count(name) > 1:
             raise ModelError(f"a noise cannot be called {name!r}: that name is taken")
-    return [tabulate_noise(context, noise, noise.name) for noise in noises]
+    return [tabulate_noise(space, noise, noise.name) for noise in noises]
 
 
-def _joint_noise(
-    context: EvaluationContext, laws: list[NoiseTable]
+def _combine_noises(
+    space: StateActionSpace, noise_tables: list[NoiseTable]
 ) -> tuple[dict[str, NDArray], NoiseTable]:
     """Name to (K,) values of all K combinations of the noises, and their joint law."""
     named: dict[str, NDArray] = {}
-    probs = np.ones((1,) * context.rank)
-    for noise_table in laws:
+    probs = np.ones((1,) * space.rank)
+    for noise_table in noise_tables:
         name, values = noise_table.variable
         shape = np.broadcast_shapes(probs.shape[:-1], noise_table.probs.shape[:-1])
         named = {n: np.repeat(v, len(values)) for n, v in named.items()}
         named[name] = np.tile(values, probs.shape[-1])
         probs = (probs[..., :, None] * noise_table.probs[..., None, :]).reshape(*shape, -1)
-    return named, NoiseTable(_combination_labels(named), probs)
+    return named, NoiseTable(_label_combinations(named), probs)
 
 
-def _combination_labels(named: dict[str, NDArray]) -> NamedValues:
+def _label_combinations(named: dict[str, NDArray]) -> NoiseVariable:
     """The combinations as one noise, for messages: ``demand=3`` or ``demand, price=(3, 1)``."""
     if len(named) == 1:
-        return next(iter(named.items()))
+        return NoiseVariable(*next(iter(named.items())))
     rows = zip(*(v.tolist() for v in named.values()), strict=True)
     texts = [f"({', '.join(map(str, row))})" for row in rows]
-    return ", ".join(named), np.array(texts or [""])
+    return NoiseVariable(", ".join(named), np.array(texts or [""]))
 
 
-def from_gymnasium(env: Any) -> ModelComponents:
+def from_gymnasium(env: Any) -> ModelParts:
     """See ``MDP.from_gymnasium``."""
     table = getattr(getattr(env, "unwrapped", env), "P", None)
     if table is None:
         raise ModelError(
             "the environment must list its transitions", location=str(env), value="has no table P"
         )
-    context = make_context({"state": range(len(table))}, range(len(table[0])), "action")
-    outcomes = _read_outcomes(context, table)
-    pairs = pairs_of(context, outcomes, outcomes.probability * ~outcomes.ended)
-    expected = outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.start))]
+    space = make_state_action_space({"state": range(len(table))}, range(len(table[0])), "action")
+    outcomes = _read_outcomes(space, table)
+    pairs = pairs_from_outcomes(space, outcomes, outcomes.probability * ~outcomes.ended)
+    expected = outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.pair_starts))]
     return build_tabular(pairs, expected, outcomes, outcomes.rounding())
 
 
-def name_of(env: Any) -> str:
+def read_environment_name(env: Any) -> str:
     """What Gymnasium calls the environment; empty where it was not made by its registry."""
     return getattr(getattr(env, "spec", None), "id", "")
 
 
-def start_of(env: Any) -> NDArray[np.float64] | None:
+def read_environment_start(env: Any) -> NDArray[np.float64] | None:
     """The distribution of the first state, where the environment states it."""
     start = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
     return None if start is None else as_numbers(start, "initial_state_distrib")
 
 
-def _read_outcomes(context: EvaluationContext, table: Any) -> Outcomes:
+def _read_outcomes(space: StateActionSpace, table: Any) -> Outcomes:
     """The outcomes of a toy-text table, checked."""
-    n = context.grid.size
-    n_actions = len(context.actions)
+    n = space.grid.size
+    n_actions = len(space.actions)
     for s in range(n):
         if s not in table or len(table[s]) != n_actions:
             raise ModelError(
@@ -190,13 +192,15 @@ def _read_outcomes(context: EvaluationContext, table: Any) -> Outcomes:
     places = (np.ones(len(pair)), (pair, np.arange(len(pair))))
     keys = np.arange(len(lists))
     alone = sp.csr_array(places, shape=(len(lists), len(pair)))
-    numbers = _numbers(Pairs(context, keys // n_actions, keys % n_actions, alone), pair, columns)
+    numbers = _check_columns(
+        Pairs(space, keys // n_actions, keys % n_actions, alone), pair, columns
+    )
     outcomes = Outcomes.from_list(pair, len(lists), *numbers, np.asarray(columns[3], dtype=bool))
-    check_rows(pairs_of(context, outcomes, outcomes.probability))
+    check_rows(pairs_from_outcomes(space, outcomes, outcomes.probability))
     return outcomes
 
 
-def _numbers(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArray, NDArray]:
+def _check_columns(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArray, NDArray]:
     """Next states, probabilities and rewards of the outcomes, each checked by itself."""
 
     def numbers(column: int, subject: str) -> NDArray:
@@ -205,7 +209,7 @@ def _numbers(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArr
     p = numbers(0, "probabilities")
     state = numbers(1, "next states")
     reward = numbers(2, "rewards")
-    n = pairs.context.grid.size
+    n = pairs.space.grid.size
     pairs.raise_for_entries(
         f"next states must lie in 0..{n - 1}",
         ~((state >= 0) & (state < n) & (state == np.rint(state))),
@@ -223,18 +227,18 @@ def _numbers(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray, NDArr
     return state, p, reward
 
 
-def transition_table(mdp: MDP) -> ToyTextTable:
+def build_transition_table(mdp: MDP) -> ToyTextTable:
     """The toy-text table ``P`` of any model; infeasible actions have no outcomes."""
-    o = _outcomes(mdp)
+    o = _list_outcomes(mdp)
     columns = (o.probability.tolist(), o.state.tolist(), o.reward.tolist(), o.ended.tolist())
     flat = list(zip(*columns, strict=True))
-    start = o.start.tolist()
+    start = o.pair_starts.tolist()
     lists = [flat[low:high] for low, high in pairwise(start)]
     n = mdp.n_actions
     return {s: {a: lists[s * n + a] for a in range(n)} for s in range(mdp.n_states)}
 
 
-def _outcomes(mdp: MDP) -> Outcomes:
+def _list_outcomes(mdp: MDP) -> Outcomes:
     """Its own outcomes, or those of a model that pays by state and action."""
     if isinstance(mdp.dynamics, Tabular) and mdp.dynamics.outcomes is not None:
         return mdp.dynamics.outcomes
@@ -273,7 +277,7 @@ def to_gymnasium(mdp: MDP, start: Start) -> Any:
         @property
         def P(self) -> ToyTextTable:
             if self._table is None:
-                self._table = transition_table(mdp)
+                self._table = build_transition_table(mdp)
             return self._table
 
         def reset(self, *, seed: int | None = None, options: dict | None = None):
@@ -290,7 +294,7 @@ def to_gymnasium(mdp: MDP, start: Start) -> Any:
             taken = mdp.dynamics.step(
                 np.array([self._state]), np.array([int(action)]), self.np_random
             )
-            self._state = int(taken.states[0])
+            self._state = int(taken.next_states[0])
             return self._state, float(taken.rewards[0]), bool(taken.ended[0]), False, self._info()
 
         def _info(self) -> dict:

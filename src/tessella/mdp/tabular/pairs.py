@@ -1,4 +1,4 @@
-"""State-action pairs and their rows, the form that every table of transitions comes down to.
+"""State-action pairs and their rows, the common form of all tables of transitions.
 
 For each of L feasible pairs (s, a) there is one row ``P(. | s, a)`` over the S states. A pair that
 is not listed is infeasible. Any model is written out as such rows, in the layouts that
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value
 from tessella.mdp.actions import describe_action
-from tessella.mdp.checks import SUM_TOLERANCE, as_numbers, raise_for_first, shape_of
-from tessella.mdp.context import EvaluationContext
-from tessella.mdp.dynamics import ModelComponents
+from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, raise_for_first, read_shape
+from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.state_action_space import StateActionSpace
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import NO_ROUNDING, ModelRounding
 
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
 
     from tessella.mdp.model import MDP
 
-Layout = Literal["ASS", "SAS"]
+ArrayLayout = Literal["ASS", "SAS"]
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """L state-action pairs and their rows."""
 
-    context: EvaluationContext
+    space: StateActionSpace
     states: NDArray[np.int64]  # (L,)
     choices: NDArray[np.int64]  # (L,)
     rows: sp.csr_array  # (L, S)
 
     @property
-    def keys(self) -> NDArray[np.int64]:
+    def pair_indices(self) -> NDArray[np.int64]:
         """(L,) ``s * A + a``."""
-        return self.states * len(self.context.actions) + self.choices
+        return self.states * len(self.space.actions) + self.choices
 
     @property
-    def owner(self) -> NDArray[np.int64]:
+    def pair_of_entry(self) -> NDArray[np.int64]:
         """The pair that each stored entry of ``rows`` belongs to."""
         return np.repeat(np.arange(len(self.states)), np.diff(self.rows.indptr))
 
     def subset(self, kept: NDArray[np.int64]) -> Pairs:
         """The pairs at these positions."""
-        return Pairs(self.context, self.states[kept], self.choices[kept], self.rows[kept])
+        return Pairs(self.space, self.states[kept], self.choices[kept], self.rows[kept])
 
     def describe(self, pair: int) -> str:
         """``stock=3, regime=0, order=8``."""
         s = int(self.states[pair])
         a = int(self.choices[pair])
-        action = describe_action(self.context.action_name, self.context.actions[a])
-        return f"{self.context.grid.describe(s)}, {action}"
+        action = describe_action(self.space.action_name, self.space.actions[a])
+        return f"{self.space.grid.describe(s)}, {action}"
 
     def raise_for_pairs(
         self,
@@ -84,7 +84,7 @@ class Pairs:
         if not bad.any():
             return
         broken = np.zeros(len(self.states), dtype=bool)
-        broken[self.owner[bad]] = True
+        broken[self.pair_of_entry[bad]] = True
         self.raise_for_pairs(
             requirement, broken, lambda pair: value(self._first_bad_entry(bad, pair)), noun
         )
@@ -97,13 +97,13 @@ class Pairs:
 def check_rows(pairs: Pairs) -> None:
     """Refuse rows that are not probability distributions."""
     check_entries(pairs)
-    check_sums(pairs, SUM_TOLERANCE)
+    check_sums(pairs, ROW_SUM_TOLERANCE)
 
 
 def check_entries(pairs: Pairs) -> None:
     """Refuse entries of rows that are no probabilities."""
     rows = pairs.rows
-    grid = pairs.context.grid
+    grid = pairs.space.grid
 
     def entry(i: int) -> str:
         return (
@@ -130,7 +130,7 @@ def check_sums(pairs: Pairs, tolerance: float) -> None:
 
 def read_rewards(pairs: Pairs, reward: Any) -> NDArray[np.float64]:
     """(L,) rewards, one number for each pair."""
-    shape = shape_of(reward, "reward")
+    shape = read_shape(reward, "reward")
     if shape != pairs.states.shape:
         raise ModelError(f"reward must have shape {pairs.states.shape}", value=f"has shape {shape}")
     return as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
@@ -149,9 +149,9 @@ def check_rewards(pairs: Pairs, paid: NDArray[np.float64]) -> NDArray[np.float64
 
 def require_distinct_pairs(pairs: Pairs) -> None:
     """Refuse a pair that is listed twice."""
-    if np.bincount(pairs.keys).max() == 1:
+    if np.bincount(pairs.pair_indices).max() == 1:
         return
-    _, first, counts = np.unique(pairs.keys, return_index=True, return_counts=True)
+    _, first, counts = np.unique(pairs.pair_indices, return_index=True, return_counts=True)
     repeats = np.ones(len(pairs.states), dtype=np.int64)
     repeats[first] = counts
     pairs.raise_for_pairs(
@@ -161,32 +161,32 @@ def require_distinct_pairs(pairs: Pairs) -> None:
     )
 
 
-def pairs_of(context: EvaluationContext, outcomes: Outcomes, probability: NDArray) -> Pairs:
+def pairs_from_outcomes(space: StateActionSpace, outcomes: Outcomes, probability: NDArray) -> Pairs:
     """The pairs that have outcomes, with rows of these probabilities."""
     import scipy.sparse as sp
 
-    shape = (len(outcomes.start) - 1, context.grid.size)
+    shape = (len(outcomes.pair_starts) - 1, space.grid.size)
     rows = sp.csr_array((probability, (outcomes.pair, outcomes.state)), shape=shape)
     rows.eliminate_zeros()
-    feasible = np.flatnonzero(np.diff(outcomes.start))
-    states, choices = np.divmod(feasible, len(context.actions))
-    return Pairs(context, states, choices, rows[feasible])
+    feasible = np.flatnonzero(np.diff(outcomes.pair_starts))
+    states, choices = np.divmod(feasible, len(space.actions))
+    return Pairs(space, states, choices, rows[feasible])
 
 
 def build_tabular(
     pairs: Pairs,
     expected: NDArray[np.float64],
     outcomes: Outcomes | None = None,
-    given_rounding: ModelRounding = NO_ROUNDING,
-) -> ModelComponents:
-    """A model's parts from pairs that pay ``expected`` (L,), off by ``given_rounding``."""
-    shape = (pairs.context.grid.size, len(pairs.context.actions))
+    build_rounding: ModelRounding = NO_ROUNDING,
+) -> ModelParts:
+    """A model's parts from pairs that pay ``expected`` (L,), off by ``build_rounding``."""
+    shape = (pairs.space.grid.size, len(pairs.space.actions))
     row_of = np.full(shape, -1, dtype=np.int64)
     row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))
     reward = np.zeros(shape)
     reward[pairs.states, pairs.choices] = expected
-    dynamics = Tabular.build(pairs.context, pairs.rows, row_of, reward, outcomes, given_rounding)
-    return ModelComponents(pairs.context, dynamics, row_of >= 0)
+    dynamics = Tabular.build(pairs.space, pairs.rows, row_of, reward, outcomes, build_rounding)
+    return ModelParts(pairs.space, dynamics, row_of >= 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +234,7 @@ def to_sparse(mdp: MDP) -> SparseModel:
     return SparseModel(matrices, np.where(mask, mdp.reward, -np.inf), mask, mdp.discount)
 
 
-def to_arrays(mdp: MDP, layout: Layout) -> DenseModel:
+def to_arrays(mdp: MDP, layout: ArrayLayout) -> DenseModel:
     """See ``MDP.to_arrays``."""
     sparse = to_sparse(mdp)
     dense = np.stack([m.toarray() for m in sparse.transition], axis=0 if layout == "ASS" else 1)

@@ -1,4 +1,4 @@
-"""Rows of probabilities: stored once each, drawn from, and multiplied, compiled or by NumPy.
+"""Rows of probabilities: each stored once, sampled, and multiplied, compiled or by NumPy.
 
 Compiled code cuts sparse rows into chunks of equal width, and multiplies rows that are nearly full
 as a dense matrix. Their number is rounded up, so that models of nearly one size share compiled
@@ -38,7 +38,7 @@ DENSE_MIN_SHARE = 0.25
 CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ much
 
 
-def max_repeats(row: NDArray, column: NDArray) -> int:
+def count_max_repeats(row: NDArray, column: NDArray) -> int:
     """The largest number of entries that share one position of a matrix."""
     if not len(row):
         return 0
@@ -61,7 +61,7 @@ def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Gene
     return start[which] + k
 
 
-def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
+def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     """Distinct rows in the order of their first occurrence, and which of them each row equals.
 
     Equal rows have equal products with any vector, to the last bit, so that a random vector
@@ -80,7 +80,7 @@ def unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     first = first[order]
     index = rank[index]
     distinct = rows[first]
-    if not _rows_equal(rows, distinct, index):  # two rows met in one product: keep all
+    if not _rows_equal(rows, distinct, index):  # two different rows have one product: keep all
         return rows, identity
     return distinct, index
 
@@ -223,7 +223,7 @@ class RowArrays:
         reward_by_action = np.ascontiguousarray(reward.T)
         stored_rows = rows.toarray() if layout.dense else rows
         return RowArrays(
-            stored_rows, row_by_action, reward_by_action, _regular_slices(row_of), layout
+            stored_rows, row_by_action, reward_by_action, _find_regular_slices(row_of), layout
         )
 
     def action_entries(self, w: NDArray, action: int) -> NDArray[np.float64]:
@@ -244,7 +244,7 @@ class RowArrays:
         return PolicyRows(self.rows[row_index], None, reward, self.layout)
 
 
-def _regular_slices(row_of: NDArray) -> tuple[slice, ...] | None:
+def _find_regular_slices(row_of: NDArray) -> tuple[slice, ...] | None:
     """The slices of each action's rows, if all pairs are in order; None if they are not."""
     n, n_actions = row_of.shape
     pair_index = np.arange(row_of.size)
@@ -398,7 +398,7 @@ class PeriodBackend(Backend):
     """The backward pass of a horizon whose periods are tables."""
 
     n_actions: int
-    period: Backend
+    period_backend: Backend
     is_compiled: ClassVar[bool] = False
     has_direct_solve: ClassVar[bool] = True
 
@@ -412,12 +412,15 @@ class PeriodBackend(Backend):
 
     def shared_backup(self, arrays: PeriodRows, w_S, with_reward):
         periods = zip(arrays.periods, self._next_values(arrays, w_S, with_reward), strict=True)
-        return [self.period.shared_backup(table, w, with_reward) for table, w in periods]
+        return [self.period_backend.shared_backup(table, w, with_reward) for table, w in periods]
 
     def action_backup(self, arrays: PeriodRows, w, action, with_reward):
         periods = zip(arrays.periods, w, strict=True)
         return np.stack(
-            [self.period.action_backup(table, v, action, with_reward) for table, v in periods]
+            [
+                self.period_backend.action_backup(table, v, action, with_reward)
+                for table, v in periods
+            ]
         )
 
     def policy_backup(self, arrays: PeriodRows, w_S, policy, with_reward):

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import index_type
-from tessella.mdp.checks import SUM_TOLERANCE
-from tessella.mdp.context import EvaluationContext
+from tessella.mdp.checks import ROW_SUM_TOLERANCE
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
     Dynamics,
     FactorisedSystem,
-    Transitions,
+    StepResult,
 )
+from tessella.mdp.state_action_space import StateActionSpace
 from tessella.mdp.tabular.rows import (
     DenseRows,
     LayoutRule,
@@ -35,15 +35,15 @@ from tessella.mdp.tabular.rows import (
     RowLayout,
     SparseRows,
     compile_rows,
+    count_max_repeats,
     draw_entries,
-    max_repeats,
-    unique_rows,
+    find_unique_rows,
 )
 from tessella.rounding import (
     EPS,
     NO_ROUNDING,
     ModelRounding,
-    Rounding,
+    RoundingBounds,
     RowSumBounds,
     bound_expectation_error,
     bound_row_sums,
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 class Outcomes:
     """Single outcomes of each (state, action), for models that pay by outcome or can end.
 
-    Those of pair ``s * A + a`` are ``start[pair]:start[pair + 1]``.
+    Those of pair ``s * A + a`` are ``pair_starts[pair]:pair_starts[pair + 1]``.
     """
 
-    start: NDArray[np.int64]
+    pair_starts: NDArray[np.int64]
     state: NDArray[np.int64]
     probability: NDArray[np.float64]
     reward: NDArray[np.float64]
@@ -90,7 +90,7 @@ class Outcomes:
     @property
     def pair(self) -> NDArray[np.int64]:
         """Whose each outcome is."""
-        return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+        return np.repeat(np.arange(len(self.pair_starts) - 1), np.diff(self.pair_starts))
 
     @property
     def expected_reward(self) -> NDArray[np.float64]:
@@ -102,8 +102,8 @@ class Outcomes:
 
         Each probability is a product of so many given ``factors``.
         """
-        most = int(np.diff(self.start).max(initial=0)) + factors - 1
-        merged = max_repeats(self.pair, self.state) + factors - 1
+        most = int(np.diff(self.pair_starts).max(initial=0)) + factors - 1
+        merged = count_max_repeats(self.pair, self.state) + factors - 1
         sizes = self.expected(np.abs(self.reward))
         return ModelRounding(
             EPS * merged if merged > 1 else 0.0, bound_expectation_error(most, sizes)
@@ -111,7 +111,7 @@ class Outcomes:
 
     def expected(self, paid: NDArray) -> NDArray[np.float64]:
         """(S * A,) what each pair gets on average, where its outcomes get ``paid``."""
-        total = np.bincount(self.pair, self.probability * paid, minlength=len(self.start) - 1)
+        total = np.bincount(self.pair, self.probability * paid, minlength=len(self.pair_starts) - 1)
         return total.astype(float)
 
 
@@ -119,29 +119,29 @@ class Outcomes:
 class Tabular(Dynamics):
     """Dynamics given as arrays; built by ``MDP.from_arrays`` and other builders."""
 
-    context: EvaluationContext
+    space: StateActionSpace
     rows: sp.csr_array  # (n_rows, S) distinct rows
     row_of: NDArray[np.integer]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
-    given_rounding: ModelRounding = NO_ROUNDING  # what building it cost
+    build_rounding: ModelRounding = NO_ROUNDING  # what building it cost
 
     offers_rows = True
 
     @staticmethod
     def build(
-        context: EvaluationContext,
+        space: StateActionSpace,
         rows: sp.csr_array,
         row_of: NDArray,
         reward: NDArray,
         outcomes: Outcomes | None = None,
-        given_rounding: ModelRounding = NO_ROUNDING,
+        build_rounding: ModelRounding = NO_ROUNDING,
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible.
 
         Rows are in the order in which pairs first use them, whatever order they came in.
         """
-        distinct, index = unique_rows(rows)
+        distinct, index = find_unique_rows(rows)
         used = index[row_of[row_of >= 0]]
         everyone = np.arange(len(distinct.indptr) - 1)
         if not np.array_equal(used, everyone):
@@ -151,14 +151,14 @@ class Tabular(Dynamics):
             distinct = distinct[order]
             index = place[index]
         shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
-        return Tabular(context, distinct, shared, reward, outcomes, given_rounding)
+        return Tabular(space, distinct, shared, reward, outcomes, build_rounding)
 
     def compute_row_sums(self) -> RowSumBounds:
         return bound_row_sums(self.rows)
 
     @property
-    def rounding(self) -> Rounding:
-        return Rounding(self.given_rounding, self.given_rounding, self.longest_row + 2)
+    def rounding(self) -> RoundingBounds:
+        return RoundingBounds(self.build_rounding, self.build_rounding, self.longest_row + 2)
 
     @cached_property
     def longest_row(self) -> int:  # type: ignore[override]
@@ -197,19 +197,19 @@ class Tabular(Dynamics):
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
         return self if self.rows.nnz <= max_entries else None
 
-    def numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+    def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
         layout = choose_layout(self.rows, self.row_of.size)
         table = RowArrays.build(self.rows, self.row_of, self.reward, layout)
         return BackendModel(RowBackend(self.n_actions, self.shape), table)
 
     @cached_property
     def backend_model(self) -> BackendModel:
-        return self.numpy_model(lambda rows, n_pairs: RowLayout())
+        return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
 
     def compile(self) -> BackendModel:
         from tessella.mdp.compilation import to_device
 
-        rows, arrays = compile_rows(self.rows, self.context.grid.size)
+        rows, arrays = compile_rows(self.rows, self.space.grid.size)
         arrays["row_of"] = np.ascontiguousarray(self.row_of.T)
         arrays["reward"] = np.ascontiguousarray(self.reward.T)
         backend = CompiledRowBackend(rows, self.n_actions, self.shape)
@@ -232,22 +232,22 @@ class Tabular(Dynamics):
     def action_reward(self, action: int) -> NDArray[np.float64]:
         return self.reward[:, action].copy()
 
-    def step(self, states, actions, rng) -> Transitions:
+    def step(self, states, actions, rng) -> StepResult:
         if self.outcomes is None:
             which = self.row_of[states, actions]
             reached = states.copy()
             going_on = self.rows.sum(axis=1)[which]  # what is missing of 1 ends the process
             ended = np.zeros(len(states), dtype=bool)
-            if (going_on < 1 - SUM_TOLERANCE).any():
+            if (going_on < 1 - ROW_SUM_TOLERANCE).any():
                 ended = rng.random(len(states)) >= going_on
             if not ended.all():
                 on = ~ended
                 entry = draw_entries(self.rows.indptr, self.rows.data, which[on], rng)
                 reached[on] = self.rows.indices[entry]
-            return Transitions(reached, self.reward[states, actions], ended)
+            return StepResult(reached, self.reward[states, actions], ended)
         o = self.outcomes
-        entry = draw_entries(o.start, o.probability, states * self.n_actions + actions, rng)
-        return Transitions(o.state[entry], o.reward[entry], o.ended[entry])
+        entry = draw_entries(o.pair_starts, o.probability, states * self.n_actions + actions, rng)
+        return StepResult(o.state[entry], o.reward[entry], o.ended[entry])
 
 
 @dataclass(frozen=True)

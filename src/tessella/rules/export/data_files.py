@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tessella.errors import FileError
 from tessella.files import TEXT_MAX_BYTES, read_errors, read_whole
 from tessella.grid import StateGrid
-from tessella.mdp.actions import components
+from tessella.mdp.actions import component_names
 from tessella.mdp.policy import Policy
 from tessella.mdp.rule_tree import is_text_axis
 from tessella.rules.export.export_context import (
@@ -168,7 +168,7 @@ def _to_int_if_whole(x: float) -> float | int:
 
 def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> NDArray[np.int64]:
     """(states,) action indices."""
-    parts = len(components(actions)) or 1
+    parts = len(component_names(actions)) or 1
     lines = [line for line in text.splitlines() if line.strip()]
     _require_dimensions([line for line in lines if line.startswith("#")], grid.ndim, parts, name)
     rows = _parse_rows([line for line in lines if not line.startswith("#")], name)
@@ -203,7 +203,7 @@ def _parse_rows(lines: list[str], name: str) -> NDArray[np.float64]:
 
 
 def _list_action_columns(actions: tuple) -> list[list]:
-    names = components(actions)
+    names = component_names(actions)
     columns = [[a[n] for a in actions] for n in names] if names else [list(actions)]
     return [_encode_values(column) for column in columns]
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, counted, format_value
-from tessella.mdp.actions import components, describe_action
+from tessella.mdp.actions import component_names, describe_action
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.rule_tree import (
@@ -127,7 +127,7 @@ class ExportContext:
     @cached_property
     def action_columns(self) -> dict[str, tuple]:
         """What an action consists of: a name, and the value for each action index."""
-        names = components(self.policy.actions)
+        names = component_names(self.policy.actions)
         actions = self.policy.actions
         if not names:
             return {self.policy.action_name: tuple(actions)}

@@ -1,4 +1,4 @@
-"""What the functions of a model may name, and calling them by the names of their arguments.
+"""The state-action space of a model, and calls of its functions by the names of their arguments.
 
 Arrays are open meshes of rank ``1 + d + 1``: actions first, then the d axes of the grid, then the
 noise. A function that names only some of them returns an array that has length 1 elsewhere, so what
@@ -13,53 +13,65 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, TessellaError, format_value
 from tessella.grid import StateGrid, refuse_reserved, require_unmasked
-from tessella.mdp.actions import Actions, components, describe_action, normalise_actions, values_of
+from tessella.mdp.actions import (
+    Actions,
+    actions_to_array,
+    component_names,
+    describe_action,
+    normalise_actions,
+)
 
 Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may give for it
 TIME = "time"  # the axis of a finite horizon, and what functions call it
-NamedValues = tuple[str, NDArray]  # a noise: its name and its (K,) values
 
-FUNCTION_MAX_ENTRIES = 200_000_000  # numbers that the functions of a problem or of a file work out
+FUNCTION_MAX_ENTRIES = 200_000_000  # numbers computed by the functions of a problem or of a file
+
+
+class NoiseVariable(NamedTuple):
+    """A finite random variable without its probabilities."""
+
+    name: str
+    values: NDArray  # (K,)
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseTable:
     """A noise as checked numbers."""
 
-    variable: NamedValues
+    variable: NoiseVariable
     probs: NDArray[np.float64]  # open mesh (A | 1, *broadcast, K)
 
     def __len__(self) -> int:
         """K, how many values it has."""
-        return len(self.variable[1])
+        return len(self.variable.values)
 
 
 @dataclass
 class EntryBudget:
-    """How many numbers may be worked out for a model in all, and how many are left.
+    """How many numbers may be computed for a model, and how many of them remain.
 
-    Those that are being worked out count ``times`` as many.
+    Numbers are counted ``multiplier`` times.
     """
 
-    most: int
-    left: int
-    times: int = 1
+    max_entries: int
+    remaining: int
+    multiplier: int = 1
 
 
 _budget: ContextVar[EntryBudget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def limit_entries(most: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
-    """Inside this, a model is rejected before more numbers than ``most`` are worked out for it."""
-    before = _budget.set(EntryBudget(most, most))
+def limit_entries(max_entries: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
+    """Inside this, a model for which more than ``max_entries`` numbers are computed is rejected."""
+    before = _budget.set(EntryBudget(max_entries, max_entries))
     try:
         yield
     finally:
@@ -67,15 +79,15 @@ def limit_entries(most: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
 
 
 @contextmanager
-def multiply_entry_counts(times: int) -> Iterator[None]:
-    """Inside this, numbers count for so many periods that are built alike."""
+def multiply_entry_counts(multiplier: int) -> Iterator[None]:
+    """Inside this, every number counts ``multiplier`` times, for periods that are built alike."""
     budget = _budget.get() or EntryBudget(0, 0)
-    before = budget.times
-    budget.times = times
+    before = budget.multiplier
+    budget.multiplier = multiplier
     try:
         yield
     finally:
-        budget.times = before
+        budget.multiplier = before
 
 
 def charge_entries(entries: int, subject: str) -> None:
@@ -83,34 +95,34 @@ def charge_entries(entries: int, subject: str) -> None:
     budget = _budget.get()
     if budget is None:
         return
-    budget.left -= entries * budget.times
-    if budget.left < 0:
-        requirement = f"at most {budget.most:,} numbers may be worked out for this model"
-        needed = budget.most - budget.left
+    budget.remaining -= entries * budget.multiplier
+    if budget.remaining < 0:
+        requirement = f"at most {budget.max_entries:,} numbers may be computed for this model"
+        needed = budget.max_entries - budget.remaining
         raise ModelError(
             requirement, location=subject, value=f"makes it {needed:,}; choose smaller settings"
         )
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluationContext:
-    """Axes, action and, while a model is built, the pairs that can occur."""
+class StateActionSpace:
+    """The states and actions of a model and, while it is built, the feasible pairs."""
 
     grid: StateGrid
     actions: tuple
     action_name: str = "action"
-    feasible: NDArray[np.bool_] | None = None  # (A, *grid, 1); None where every pair can occur
+    feasible: NDArray[np.bool_] | None = None  # (A, *grid, 1); None where every pair is feasible
     time: int | None = None  # of the period that is built, with a finite horizon
 
-    def identity(self) -> tuple:
+    def fingerprint_key(self) -> tuple:
         """What enters the fingerprint of a model; the time of a period is in its numbers."""
         return self.grid, self.actions, self.action_name, self.feasible
 
     @property
     def action_values(self) -> dict[str, NDArray]:
         """(A,) actions as numbers, text or records, by their name, and components by theirs."""
-        values = values_of(self.actions)
-        return {self.action_name: values} | {n: values[n] for n in components(self.actions)}
+        values = actions_to_array(self.actions)
+        return {self.action_name: values} | {n: values[n] for n in component_names(self.actions)}
 
     @property
     def rank(self) -> int:
@@ -120,7 +132,7 @@ class EvaluationContext:
         """Position of the axis that a part of the model names."""
         return self.grid.axis(name, error=ModelError)
 
-    def mesh(self, noise: NamedValues | None = None, extra_axes: int = 0) -> dict[str, NDArray]:
+    def mesh(self, noise: NoiseVariable | None = None, extra_axes: int = 0) -> dict[str, NDArray]:
         """Name to open-mesh array of rank 1 + d + 1, and trailing axes of length one after it."""
         d = self.grid.ndim
         names = {
@@ -130,9 +142,9 @@ class EvaluationContext:
         for name, values in self.action_values.items():
             names[name] = values.reshape((-1,) + (1,) * (d + 1))
         if noise is not None:
-            if noise[0] in names:
-                raise ModelError(f"a noise cannot be called {noise[0]!r}: that name is taken")
-            names[noise[0]] = noise[1].reshape((1,) * (d + 1) + (-1,))
+            if noise.name in names:
+                raise ModelError(f"a noise cannot be called {noise.name!r}: that name is taken")
+            names[noise.name] = noise.values.reshape((1,) * (d + 1) + (-1,))
         if extra_axes:
             names = {
                 n: array.reshape(array.shape + (1,) * extra_axes) for n, array in names.items()
@@ -174,42 +186,45 @@ class EvaluationContext:
             if (lengths[axis] > 1 or len(axis_values) == 1) and index[axis] < len(axis_values)
         ]
         if noise is not None and lengths[-1] > 1 and index[-1] < len(noise):
-            name, drawn = noise.variable
-            parts.append(f"{name}={format_value(drawn[index[-1]])}")
+            variable = noise.variable
+            parts.append(f"{variable.name}={format_value(variable.values[index[-1]])}")
         return ", ".join(parts)
 
 
-def make_context(
+def make_state_action_space(
     grid: StateGrid | Mapping[str, Sequence], actions: Actions, action_name: str
-) -> EvaluationContext:
-    """What a model's functions may name, checked."""
+) -> StateActionSpace:
+    """The state-action space of a grid and a list of actions, checked."""
     grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
     named = normalise_actions(actions, action_name)
     if action_name in grid.axes:
         raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
     refuse_reserved(action_name, "the action")
-    for name in components(named):
+    for name in component_names(named):
         if name in (*grid.axes, action_name):
             subject = "an axis" if name in grid.axes else "the action"
             requirement = f"a component of the actions cannot be called {name!r}: {subject} is"
             raise ModelError(requirement)
-    return EvaluationContext(grid, named, action_name)
+    return StateActionSpace(grid, named, action_name)
 
 
 def call_by_name(
     function: Callable,
-    names: Mapping[str, NDArray],
+    variables: Mapping[str, NDArray],
     subject: str,
     *,
-    each: int = 1,
+    values_per_point: int = 1,
     error: type[TessellaError] = ModelError,
 ) -> Any:
-    """``function`` of its parameters among ``names``; it returns ``each`` numbers for a point."""
-    given = _select_arguments(function, names, subject, error)
+    """``function``, called with those of ``variables`` that are its parameters.
+
+    It returns ``values_per_point`` numbers for each point.
+    """
+    given = _select_arguments(function, variables, subject, error)
     budget = _budget.get()
     if budget is not None:
-        enough = budget.left // max(budget.times, 1)
-        charge_entries(_result_size(function, given, each, enough), subject)
+        max_entries = budget.remaining // max(budget.multiplier, 1)
+        charge_entries(_result_size(function, given, values_per_point, max_entries), subject)
     try:
         return function(**given)
     except TessellaError:
@@ -222,10 +237,18 @@ def call_by_name(
 
 
 def call_if_function(
-    given: Any, names: Mapping[str, NDArray], subject: str = "a reward", *, each: int = 1
+    given: Any,
+    variables: Mapping[str, NDArray],
+    subject: str = "a reward",
+    *,
+    values_per_point: int = 1,
 ) -> Any:
-    """A function of ``names``, called; numbers as they are."""
-    return call_by_name(given, names, subject, each=each) if callable(given) else given
+    """The value of a function of ``variables``; numbers are returned as they are."""
+    return (
+        call_by_name(given, variables, subject, values_per_point=values_per_point)
+        if callable(given)
+        else given
+    )
 
 
 def names_time(part: object) -> bool:
@@ -238,33 +261,35 @@ def names_time(part: object) -> bool:
 
 
 def _select_arguments(
-    function: Callable, names: Mapping[str, NDArray], subject: str, error: type[TessellaError]
+    function: Callable, variables: Mapping[str, NDArray], subject: str, error: type[TessellaError]
 ) -> dict[str, NDArray]:
-    """Those of ``names`` that are parameters of ``function``."""
+    """Those of ``variables`` that are parameters of ``function``."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as fault:
         raise error(f"{subject} must be a function of named coordinates; {fault}") from None
-    wanted = [p.name for p in parameters if p.name in names or p.default is p.empty]
+    wanted = [p.name for p in parameters if p.name in variables or p.default is p.empty]
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        wanted = list(names)
+        wanted = list(variables)
     for name in wanted:
-        if name not in names:
-            may = f"it may name {', '.join(names)}"
-            raise error(f"{subject} asks for {name!r}", value=may)
-    return {name: names[name] for name in wanted}
+        if name not in variables:
+            allowed = f"it may name {', '.join(variables)}"
+            raise error(f"{subject} asks for {name!r}", value=allowed)
+    return {name: variables[name] for name in wanted}
 
 
-def _result_size(function: Callable, given: dict[str, NDArray], each: int, enough: int) -> int:
-    """How many numbers a function returns; counted from above unless that is more than ``enough``.
+def _result_size(
+    function: Callable, given: dict[str, NDArray], values_per_point: int, max_entries: int
+) -> int:
+    """How many numbers a function returns; an upper bound if that is at most ``max_entries``.
 
     Then it is called on the first two values of every axis: its result is as long there as the axes
     on which it depends.
     """
     shapes = [array.shape for array in given.values()]
     full = [max(lengths) for lengths in zip(*shapes, strict=True)]  # beyond what NumPy broadcasts
-    most = each * math.prod(full)
-    if most <= enough:
+    most = values_per_point * math.prod(full)
+    if most <= max_entries:
         return most
     first = {name: array[(slice(2),) * array.ndim] for name, array in given.items()}
     try:
@@ -289,26 +314,26 @@ def _flatten_result(result: Any) -> list[Any]:
     return [result]
 
 
-def feasible_mask(
-    context: EvaluationContext, feasible: ArrayLike | Callable[..., ArrayLike]
+def build_feasible_mask(
+    space: StateActionSpace, feasible: ArrayLike | Callable[..., ArrayLike]
 ) -> NDArray[np.bool_]:
     """(S, A) mask from an array of the grid's shape + actions, or a function of axes and action."""
-    full = (*context.grid.shape, len(context.actions))
+    full = (*space.grid.shape, len(space.actions))
     charge_entries(math.prod(full), "feasible")
     if callable(feasible):
         given = require_unmasked(
-            call_by_name(feasible, context.mesh(), "feasible"), "feasible", context.describe
+            call_by_name(feasible, space.mesh(), "feasible"), "feasible", space.describe
         )
-        result = context.as_mesh(np.asarray(given), "feasible")
+        result = space.as_mesh(np.asarray(given), "feasible")
         result = np.moveaxis(np.broadcast_to(result[..., 0], (full[-1], *full[:-1])), 0, -1)
     else:
         result = np.asarray(require_unmasked(feasible, "feasible"))
     if result.dtype.kind != "b":
         raise ModelError("feasible must be true or false", value=f"got {result.dtype}")
-    if result.shape not in (full, (context.grid.size, full[-1])):
+    if result.shape not in (full, (space.grid.size, full[-1])):
         raise ModelError(f"feasible must have shape {full}", value=f"got {result.shape}")
-    mask = result.reshape(context.grid.size, full[-1]).copy()
-    require_feasible_actions(context.grid, mask)
+    mask = result.reshape(space.grid.size, full[-1]).copy()
+    require_feasible_actions(space.grid, mask)
     mask.setflags(write=False)
     return mask
 
