@@ -9,13 +9,14 @@ import tessella as ts
 from tessella.problems.seat_revenue import seat_revenue
 from tessella.problems.vertical_cas import (
     ACCELERATIONS,
+    ALTITUDE_BLOCKS,
     CLIMB_RATE_MAX,
     CLIMB_RATE_MIN,
     MIRRORED_ADVISORY,
-    _altitude_cuts,
+    RATE_BLOCKS,
     _costs,
+    _cut_points,
     _limit_acceleration,
-    _rate_cuts,
     vertical_cas,
 )
 
@@ -59,7 +60,8 @@ def test_up_and_down_are_exchanged_in_every_state(aircraft):
 
 
 def test_the_published_grid_has_the_published_size():
-    h, v = _altitude_cuts(), _rate_cuts()
+    h = _cut_points(ALTITUDE_BLOCKS, (-100, 100, 9), every=1)
+    v = _cut_points(RATE_BLOCKS, (-30, 30, 21), every=1)
     assert (len(h), len(v)) == (65, 39)
     assert 65 * 39 * 39 * 9 * 2 == 1_779_570
     assert (h == -h[::-1]).all()
