@@ -123,12 +123,12 @@ def test_a_shape_met_before_compiles_nothing_and_a_new_one_only_its_seven_pieces
     seven = sorted(
         [
             "run_iterations",
-            "decide",
-            "bound_error",
-            "compare_policy",
+            "_decide",
+            "_bound_error",
+            "_compare_policy",
             "_correct",
             "run_iterations",
-            "bound_error",
+            "_bound_error",
         ]
     )
     certified(small(11))

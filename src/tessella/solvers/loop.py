@@ -125,7 +125,7 @@ class _Run:
         self.state = iteration.enclose_first_point(
             self.prepared.backend, self.evaluates_policy, self.data, self.state
         )
-        target = compute_target(self.data, self.state.floor)
+        target = compute_target(self.data, np.float64(self.state.floor))
         self.log.add([self.state.bound], [self.state.changed], target)
         if not self.uses_coarse_correction:
             return
@@ -221,7 +221,7 @@ class _Run:
 
     @property
     def _rounding_floor(self) -> float:
-        return float(compute_rounding_floor(self.data, self.state.floor))
+        return float(compute_rounding_floor(self.data, np.float64(self.state.floor)))
 
     def _should_eliminate(self, is_done: bool) -> bool:
         """Whether an average may need elimination: at the end, or where the bound hardly falls."""
@@ -286,7 +286,7 @@ class _Run:
 
     def make_result(self, partial: bool) -> Result:
         """The result, as ``make_run_result`` reports it."""
-        target = float(compute_target(self.data, self.state.floor))
+        target = float(compute_target(self.data, np.float64(self.state.floor)))
         bound = float(self.state.bound)
         if self.prepared.layout is None:
             value, gain = self._report_values(self.prepared.to_result(self.state.backup))
