@@ -134,7 +134,7 @@ def measure(size: int) -> tuple[str, list[str]]:
     n, rounds = mdp.n_states, solution.sweeps
     swept = rounds
     if isinstance(method, ts.MixedPrecision):
-        swept += method.first + (rounds - 1) * (method.terms + 1)
+        swept += method.first_sweeps + (rounds - 1) * (method.correction_terms + 1)
     row = (
         f"| {n:,} | {swept} | {solution.error_bound:.1e} | {built:.2f} | {first:.1f} | "
         f"{seconds:.2f} | {peak:.1f} | {found:.1e} |"
