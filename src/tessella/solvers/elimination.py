@@ -345,7 +345,9 @@ class FeasibleRows(NamedTuple):
             + saved_rounding.reward_error
             + (saved_rounding.row_error + EPS**2) * sizes
         )
-        return residuals, (error + row_sum_error * abs(residuals - self.reward)) * (1 + 8 * EPS)
+        # A row that sums to 1 + x is meant to be divided by that: x / (1 + x) of the sum is wrong.
+        error += row_sum_error / (1 - row_sum_error) * abs(residuals - self.reward)
+        return residuals, error * (1 + 8 * EPS)
 
     def max_by_state(self, numbers: NDArray) -> NDArray[np.float64]:
         """(S,) the largest of each state."""
