@@ -273,3 +273,22 @@ def test_near_discount_1_the_bound_is_no_wider_than_through_stages(discount):
     as_table = ts.solve(mdp).error_bound
     through = ts.solve(mdp, plan=plan_by(mdp, "stages")).error_bound
     assert as_table < 3 * through
+
+
+def test_rows_are_built_once_for_all_verbs(monkeypatch, tmp_path):
+    built = []
+    build = staged.Staged._build_rows
+
+    def count(self, max_entries):
+        built.append(self)
+        return build(self, max_entries)
+
+    monkeypatch.setattr(staged.Staged, "_build_rows", count)
+    mdp = ts.problem("inventory").build(max_stock=8, max_regime=2)
+    solution = ts.solve(mdp)
+    rule = ts.compress(solution, loss=0.05)
+    rule.certificate.save(tmp_path / "certificate.json")
+    ts.solve(mdp, ts.LinearProgramming())
+    ts.evaluate(mdp, rule)
+    mdp.save(tmp_path / "model.nc")
+    assert len(built) == 1

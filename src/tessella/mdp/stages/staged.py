@@ -258,7 +258,15 @@ class Staged(Dynamics):
         return _count_to_last([stage.depends_on_action for stage in self.stages])
 
     def to_sparse(self) -> list:
-        return list(self._rows_by_action())
+        return self._get_rows().to_sparse()
+
+    def policy_matrix(self, policy: NDArray):
+        return self._get_rows().policy_matrix(policy)
+
+    def _get_rows(self) -> Tabular:
+        rows = self.as_rows()
+        assert rows is not None  # without a limit
+        return rows
 
     def _rows_by_action(self) -> Iterator:
         """(S, S) the rows of one action after the other."""
