@@ -57,6 +57,7 @@ FACTORS = [1.0, 1 - 1e-9, 0.9, 0.5, 1e-3, 0.0]
     off=st.sampled_from([0.0, 1e-9, 1e-3, 0.5]),
     seed=st.integers(0, 1000),
 )
+@example(case=case(64628), lie="the shares", factor=1.0, off=0.5, seed=0)
 def test_what_holds_is_true_in_rational_arithmetic_whatever_lie_was_told(
     tmp_path_factory, case, lie, factor, off, seed
 ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import netCDF4
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -156,15 +155,6 @@ def test_files_keep_that_a_model_is_stated_in_costs(tmp_path):
     for mdp in (shop(costs=kept), shop(pays=kept)):
         mdp.save(tmp_path / "m.nc")
         assert ts.MDP.load(tmp_path / "m.nc").minimise == mdp.minimise
-
-
-def test_a_file_that_states_costs_in_the_former_way_is_refused_and_not_read_as_rewards(tmp_path):
-    shop(costs=kept).save(tmp_path / "m.nc")
-    with netCDF4.Dataset(tmp_path / "m.nc", "a") as file:
-        file.delncattr("stated_in")
-        file.told = "in costs"
-    with pytest.raises(ts.FileError, match="of an earlier version; save it again"):
-        ts.MDP.load(tmp_path / "m.nc")
 
 
 def test_a_stage_that_neither_pays_nor_costs_is_no_pay_stage():

@@ -410,7 +410,10 @@ def test_wrong_actions():
     )
     assert message(build, [1, "two"]) == "actions must be all numbers or all text; got [1, 'two']"
     assert message(build, [0.0, np.nan]) == "actions must be finite; got nan"
-    assert message(build, [0, 1], "stock") == "the action cannot be called 'stock': an axis is"
+    assert (
+        message(build, [0, 1], "stock")
+        == "the action cannot be called 'stock': an axis has this name"
+    )
 
 
 def test_a_step_function_that_leaves_the_grid():

@@ -204,8 +204,10 @@ def test_faulty_scratch_axes():
             )
         return str(caught.value)
 
-    assert wrong({"x": range(2)}) == "a scratch axis cannot be called 'x': an axis is"
-    assert wrong({"action": range(2)}) == "the action cannot be called 'action': an axis is"
+    assert wrong({"x": range(2)}) == "a scratch axis cannot be called 'x': an axis has this name"
+    assert (
+        wrong({"action": range(2)}) == "the action cannot be called 'action': an axis has this name"
+    )
     assert wrong({"y": []}) == "an axis needs at least one value; y has none"
     assert wrong(["y"]) == (
         "scratch axes need names and values, as in {'delivery': range(5)}; got ['y']"

@@ -308,9 +308,12 @@ def test_faulty_combinations():
     assert wrong({"a": [0, 1, 0], "b": [5]}) == (
         "actions must differ from one another; a=0, b=5 occurs 2 times"
     )
-    assert wrong({"x": range(2)}) == "a component of the actions cannot be called 'x': an axis is"
+    assert (
+        wrong({"x": range(2)})
+        == "a component of the actions cannot be called 'x': an axis has this name"
+    )
     assert wrong({"action": range(2)}) == (
-        "a component of the actions cannot be called 'action': the action is"
+        "a component of the actions cannot be called 'action': the action has this name"
     )
     assert wrong({"value": range(2)}).startswith(
         "a component of the actions cannot be called 'value': a solution holds"

@@ -177,13 +177,21 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
             "10: a range has 'step' or",
         ),
         ('["low", "high"]', "3", "10: axes, season must be a list of values, a range"),
-        ("season = [", "price = [", "10: an axis cannot be called 'price': a parameter is"),
+        (
+            "season = [",
+            "price = [",
+            "10: an axis cannot be called 'price': a parameter has this name",
+        ),
         ("season = [", "value = [", "10: an axis cannot be called 'value': a solution holds"),
         ("season = [", "max = [", "10: an axis cannot be called 'max': expressions use it"),
         ("season = [", '"my axis" = [', "10: a name is letters, digits and underscores"),
         ("season = [", "s" * 101 + " = [", "10: a name has at most 100 characters"),
         ("season = [", "__class__ = [", "10: a name is letters, digits and underscores"),
-        ('name = "order"', 'name = "stock"', "13: the action cannot be called 'stock': an axis is"),
+        (
+            'name = "order"',
+            'name = "stock"',
+            "13: the action cannot be called 'stock': an axis has this name",
+        ),
         ("[0.5, 2.5]", "[0.5]", "20: its values must be 2 numbers, in the order of season"),
         ("[0.5, 2.5]", '[0.5, "a"]', "20: its values must be 2 numbers, in the order of season"),
         ("values = [0.5, 2.5]", "", "20: a table has 'values', or 'csv' and 'column'"),
@@ -288,7 +296,9 @@ def test_with_a_horizon_time_is_the_time_and_nothing_else(file, mistakes):
         ('kind = "discounted"', 'kind = "horizon"\nperiods = 3'),
         ("price = 4.0", "price = 4.0\ntime = 2"),
     )
-    assert mistakes(file(text)) == ["18: the time cannot be called 'time': a parameter is"]
+    assert mistakes(file(text)) == [
+        "18: the time cannot be called 'time': a parameter has this name"
+    ]
 
 
 def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path):

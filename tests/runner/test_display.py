@@ -21,14 +21,14 @@ from tessella.support.text import format_duration
 
 
 def test_the_time_left_is_the_work_left_at_the_pace_so_far():
-    stage = Throughput(total=10, work=100.0, began=0.0)
+    stage = Throughput(total=10, work=100.0, start_time=0.0)
     stage.add(count=2, work=25.0, now=5.0)
     assert stage.seconds_left(now=5.0) == pytest.approx(75 * 5 / 25)
     assert stage.rate(now=5.0) == pytest.approx(2 / 5)
 
 
 def test_what_was_stored_before_counts_as_done_and_not_towards_the_rate():
-    stage = Throughput(total=10, work=20.0, done=8, began=0.0)
+    stage = Throughput(total=10, work=20.0, done=8, start_time=0.0)
     stage.add(1, 10.0, now=2.0)
     assert (stage.done, stage.rate(2.0)) == (9, 0.5)
     stage.add(1, 10.0, now=4.0)
@@ -44,7 +44,7 @@ def test_nothing_is_said_about_pace_before_anything_arrived():
 
 
 def test_the_time_left_is_being_estimated_until_a_tenth_of_the_work_is_done():
-    stage = Throughput(total=1000, work=100.0, began=0.0)
+    stage = Throughput(total=1000, work=100.0, start_time=0.0)
     assert format_task("Linear", stage, 2.0) == "Linear: 0 of 1,000, estimating the time left"
     stage.add(20, 9.0, now=20.0)
     assert format_task("Linear", stage, 20.0) == (
@@ -55,7 +55,7 @@ def test_the_time_left_is_being_estimated_until_a_tenth_of_the_work_is_done():
 
 
 def test_a_long_study_has_its_estimate_after_a_minute_with_some_runs():
-    stage = Throughput(total=10_000, work=10_000.0, began=0.0)
+    stage = Throughput(total=10_000, work=10_000.0, start_time=0.0)
     for second in (10.0, 20.0, 30.0, 40.0):
         stage.add(1, 5.0, now=second)
     assert stage.seconds_left(61.0) is None
@@ -76,7 +76,7 @@ def test_bars_say_that_the_time_left_is_being_estimated_of_what_has_begun():
 
 
 def test_a_line_has_counts_rate_and_time_left():
-    stage = Throughput(total=1155, work=100.0, began=0.0)
+    stage = Throughput(total=1155, work=100.0, start_time=0.0)
     stage.add(300, 25.0, now=10.0)
     assert format_task("Linear", stage, 10.0) == "Linear: 300 of 1,155, 30.0 a second, 0:30 left"
 

@@ -286,7 +286,7 @@ def test_a_store_that_lacks_a_column_is_refused(tmp_path, table):
     column = {"record": "mean_loss", "context": "content", "session": "description"}[table]
     with closing(sqlite3.connect(tmp_path / "study.sqlite")) as connection, connection:
         connection.execute(f"ALTER TABLE {table} RENAME COLUMN {column} TO other")
-    message = f"study.sqlite is no whole store: its table {table} has no {column}"
+    message = f"study.sqlite is not a complete store: its table {table} has no {column}"
     for opened in (Store.reader, Store.writer):
         with pytest.raises(StudyError, match=message), opened(tmp_path):
             pass

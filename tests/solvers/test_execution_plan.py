@@ -296,7 +296,7 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
         (shop, {"tiles": 64}, "tiles must be TileSizes, or None; got 64"),
         (shop, {"thresholds": 64}, "thresholds must be Thresholds; got 64"),
         (shop, {"method": "sweeps"}, "method must be a method object .*; got 'sweeps'"),
-        (shop, {"method": ts.ValueIteration(), "tol": 1e-3}, "say tol in the method object"),
+        (shop, {"method": ts.ValueIteration(), "tol": 1e-3}, "tol is set in the method"),
         (shop, {"tol": -1.0}, "tol must be a positive number, or None; got -1.0"),
         (shop, {"devices": 0}, "devices must be a whole number, at least 1; got 0"),
         (table, {"representation": "stages"}, "rows, no stages; got representation='stages'"),

@@ -107,7 +107,7 @@ def test_a_plan_takes_the_words_of_solve():
     linear = cost(mdp, ts.PolicyIteration(1e-3))
     plain = cost(mdp, ts.ValueIteration(1e-3))
     assert linear.memory - plain.memory == linear.arrays["linear systems"]
-    with pytest.raises(ts.ArgumentError, match="in the method object"):
+    with pytest.raises(ts.ArgumentError, match="tol is set in the method"):
         ts.plan(mdp, ts.ValueIteration(1e-3), tol=1e-3)
     with pytest.raises(ts.ArgumentError, match="as many devices"):
         ts.plan(mdp, devices=1000)
@@ -156,7 +156,9 @@ def test_a_plan_of_a_large_average_counts_its_coarse_nodes_and_what_is_in_single
     mdp = ts.inventory(max_stock=stock, max_regime=regime).with_criterion(ts.Average())
     plan = plan_by(mdp, "stages")
     made, prepared = plans.estimate_cost(plan, calibrate=False), PreparedModel(plan)
-    coarse = in_float64(prepared.build_policy_data)(np.zeros(mdp.grid.shape, np.int32)).coarse
+    coarse = in_float64(prepared.build_policy_data)(
+        np.zeros(mdp.grid.shape, np.int32)
+    ).coarse_correction
     held = sum(leaf.nbytes for leaf in jax.tree.leaves(coarse))
     assert made.arrays["coarse nodes"] == held
     single = in_float64(

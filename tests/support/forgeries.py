@@ -93,13 +93,18 @@ def _moved(factor: float):
     return {(making, "_compute_occupancy"): visits}
 
 
+def _pull(end: float, value: float, factor: float) -> float:
+    """An end nearer to the value; by a factor of 1 the end itself, which sums would round."""
+    return end if factor == 1.0 else value + factor * (end - value)
+
+
 def _means(factor: float):
     """Means are said to be known better than they are."""
 
     def mean(weights, band):
         found = true_mean(weights, band)
         value = float(found)
-        lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
+        lower, upper = (_pull(end, value, factor) for end in (found.lower, found.upper))
         return Interval(value, min(lower, value), max(upper, value))
 
     return {(making, "enclose_mean"): mean}
@@ -111,7 +116,7 @@ def _shares(factor: float):
     def share(counts, total):
         found = true_share(counts, total)
         value = float(found)
-        lower, upper = (value + factor * (end - value) for end in (found.lower, found.upper))
+        lower, upper = (_pull(end, value, factor) for end in (found.lower, found.upper))
         return Interval(value, min(lower, value), max(upper, value))
 
     return {(making, "enclose_share"): share}

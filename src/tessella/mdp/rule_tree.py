@@ -256,7 +256,8 @@ def node_from_json(content: Mapping[str, Any]) -> Node:
     """What ``node_to_json`` wrote."""
     ((key, node_fields),) = content.items()
     if key not in NODE_CLASSES:
-        raise PolicyError(f"a program is made of {', '.join(NODE_CLASSES)}", value=f"got {key!r}")
+        requirement = f"a rule tree consists of {', '.join(NODE_CLASSES)}"
+        raise PolicyError(requirement, value=f"got {key!r}")
     return NODE_CLASSES[key](**{name: _from_json(value) for name, value in node_fields.items()})
 
 

@@ -198,12 +198,14 @@ def make_state_action_space(
     grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
     named = normalise_actions(actions, action_name)
     if action_name in grid.axes:
-        raise ModelError(f"the action cannot be called {action_name!r}: an axis is")
+        raise ModelError(f"the action cannot be called {action_name!r}: an axis has this name")
     refuse_reserved(action_name, "the action")
     for name in component_names(named):
         if name in (*grid.axes, action_name):
             subject = "an axis" if name in grid.axes else "the action"
-            requirement = f"a component of the actions cannot be called {name!r}: {subject} is"
+            requirement = (
+                f"a component of the actions cannot be called {name!r}: {subject} has this name"
+            )
             raise ModelError(requirement)
     return StateActionSpace(grid, named, action_name)
 

@@ -294,7 +294,7 @@ def parse(text: str) -> Node:
     try:
         return _convert(ast.parse(source, mode="eval").body, by_column)
     except (SyntaxError, RecursionError, MemoryError):
-        raise ExpressionError("this is no expression", 0) from None
+        raise ExpressionError("not a valid expression", 0) from None
 
 
 def _tokenize(text: str) -> list[Token]:

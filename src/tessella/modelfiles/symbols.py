@@ -72,7 +72,9 @@ class SymbolTable:
         if name in RESERVED_NAMES:
             raise ModelError(f"{subject} cannot be called {name!r}: expressions use it")
         if name in self.definitions:
-            raise ModelError(f"{subject} cannot be called {name!r}: {self.definitions[name]} is")
+            raise ModelError(
+                f"{subject} cannot be called {name!r}: {self.definitions[name]} has this name"
+            )
         if subject in ("an axis", "the action", "a component"):
             refuse_reserved(name, subject)
 

@@ -261,7 +261,7 @@ def _check_columns(connection: sqlite3.Connection, path: Path) -> None:
         missing = set(columns) - {row[0] for row in cursor}
         if missing:
             subject = ", ".join(sorted(missing))
-            raise StudyError(f"{path} is no whole store: its table {table} has no {subject}")
+            raise StudyError(f"{path} is not a complete store: its table {table} has no {subject}")
 
 
 def _check_format(connection: sqlite3.Connection, path: Path, *allowed: int) -> None:

@@ -68,7 +68,8 @@ class InPlace(Method):
     def check_supports(self, mdp: MDP) -> None:
         if not isinstance(mdp.dynamics, Staged) or not mdp.criterion.is_discounted:
             requirement = "value iteration in place serves models of stages with discounted rewards"
-            raise ArgumentError(requirement, value=f"this is {mdp.criterion}")
+            kind = "stages" if mdp.dynamics.has_stages else "tables"
+            raise ArgumentError(requirement, value=f"this model has {kind} and {mdp.criterion}")
 
     @property
     def states_per_block(self) -> int:

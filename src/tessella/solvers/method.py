@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, counted, require_whole
+from tessella.errors import ArgumentError, counted, is_number, require_whole
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Method(ABC):
 def require_method(method: object, tol: object) -> None:
     """Refuse an object that is no method, and a tolerance next to a method."""
     if tol is not None:
-        raise ArgumentError("say tol in the method object")
+        raise ArgumentError("tol is set in the method: ValueIteration(tol=...)")
     if not isinstance(method, Method):
         requirement = "method must be a method object such as ValueIteration(); a plan is plan=..."
         raise ArgumentError(requirement, value=f"got {method!r:.60}")
@@ -124,9 +124,9 @@ def validate_tol(tol: object) -> float | None:
     """``tol`` as a positive number, or None."""
     if tol is None:
         return None
-    if not isinstance(tol, int | float | np.number) or not (np.isfinite(tol) and tol > 0):
-        raise ArgumentError("tol must be a positive number, or None", value=f"got {tol!r}")
-    return float(tol)
+    if not is_number(tol) or not tol > 0:  # type: ignore[operator]
+        raise ArgumentError("tol must be a positive number, or None", value=f"got {tol!r:.60}")
+    return float(tol)  # type: ignore[arg-type]
 
 
 def require_between(settings: object, name: str, low: float, high: float) -> None:

@@ -150,7 +150,7 @@ def partition_among_devices(dynamics: Dynamics, count: int) -> Partition:
     partition = find_partition(dynamics, count)
     if partition is None:
         raise ModelError(
-            "a model is divided among devices along an axis on which a period moves only so far",
+            "a model is divided among devices along an axis with bounded moves",
             value=f"among {count}, each would need all of this one",
         )
     return partition
@@ -166,7 +166,7 @@ def partition_by_size(dynamics: Dynamics, block_states: int) -> Partition:
     partition = find_partition(dynamics, min(count, max(dynamics.shape)))
     if partition is None:
         raise ModelError(
-            "a model is cut into blocks along an axis on which a period moves only so far",
+            "a model is cut into blocks along an axis with bounded moves",
             value="every axis of this one has moves across most of it",
         )
     return partition

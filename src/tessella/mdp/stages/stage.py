@@ -362,7 +362,7 @@ def add_scratch_axes(space: StateActionSpace, scratch: Mapping[str, Sequence]) -
     grid = space.grid
     for name in scratch:
         if name in grid.axes:
-            raise ModelError(f"a scratch axis cannot be called {name!r}: an axis is")
+            raise ModelError(f"a scratch axis cannot be called {name!r}: an axis has this name")
     axes = dict(zip(grid.axes, grid.values, strict=True)) | dict(scratch)
     wide = make_state_action_space(StateGrid(axes), space.actions, space.action_name)
     return replace(wide, time=space.time)
