@@ -239,7 +239,7 @@ def test_foreign_arrays_under_the_true_hash_are_rejected(files, tmp_path, capsys
     named = {
         "reward": "of another model: content is",
         "data": "its rows do not sum to 1, as those of an average or a total do",
-        "criterion": "no discount, horizon, average or total",
+        "criterion": "must be a discount, a horizon, an average or a total",
     }
     assert named[change] in said
 

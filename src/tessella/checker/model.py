@@ -234,7 +234,7 @@ def read_criterion(text: str, discount: float) -> tuple[Any, int | None]:
     if criterion in ("average", "total"):
         return criterion, None
     if not (isinstance(criterion, list) and len(criterion) == 3 and criterion[0] == "horizon"):
-        raise ValueError("its criterion must be a discount, a horizon, average or total")
+        raise ValueError("its criterion must be a discount, a horizon, an average or a total")
     _, periods, stated = criterion
     if not (type(periods) is int and periods >= 1 and stated == discount):
         raise ValueError("its horizon is not a number of periods")
