@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, ModelError, TessellaError, format_value
+from tessella.errors import (
+    ArgumentError,
+    ModelError,
+    TessellaError,
+    format_value,
+    raise_for_first,
+)
 
 # A solution is a dataset whose dimensions are the axes and the action; these are its variables.
 HISTORY_VARIABLES = ("history_bound", "history_changed", "history_seconds")
@@ -209,18 +215,14 @@ class StateGrid:
             raise ArgumentError(
                 f"points must have shape (n, {self.ndim})", value=f"got {points.shape}"
             )
-        bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
-        if bad.size:
-            row = bad[0]
-            value = f"is ({', '.join(format_value(float(x)) for x in points[row])})"
-            raise ArgumentError(
-                "points must be finite",
-                location=f"row {row}",
-                value=value,
-                count=bad.size,
-                total=len(points),
-                noun="points",
-            )
+        raise_for_first(
+            "points must be finite",
+            ~np.isfinite(points).all(axis=1),
+            lambda row: f"row {row}",
+            lambda row: f"is ({', '.join(format_value(float(x)) for x in points[row])})",
+            "points",
+            error=ArgumentError,
+        )
         indices = [_find_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
         return np.ravel_multi_index(tuple(indices), self.shape)
 
@@ -379,27 +381,22 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
     array = to_plain_values(values, f"the values of axis {name!r}")
     if not array.size:
         raise ModelError("an axis needs at least one value", location=name, value="has none")
-    if array.dtype.kind == "f" and not (np.abs(array) <= AXIS_MAX_SIZE).all():
-        bad = np.flatnonzero(~(np.abs(array) <= AXIS_MAX_SIZE))
-        raise ModelError(
+    if array.dtype.kind == "f":
+        raise_for_first(
             f"axis values must lie between -{AXIS_MAX_SIZE:g} and {AXIS_MAX_SIZE:g}",
-            location=name,
-            value=f"holds {array[bad[0]]}",
-            count=bad.size,
-            total=array.size,
-            noun="values",
+            ~(np.abs(array) <= AXIS_MAX_SIZE),
+            lambda _: name,
+            lambda i: f"holds {array[i]}",
+            "values",
         )
     unique, counts = np.unique(array, return_counts=True)
-    repeated = np.flatnonzero(counts > 1)
-    if repeated.size:
-        raise ModelError(
-            "axis values must differ from one another",
-            location=f"{name}={format_value(unique[repeated[0]])}",
-            value=f"occurs {counts[repeated[0]]} times",
-            count=repeated.size,
-            total=len(unique),
-            noun="values",
-        )
+    raise_for_first(
+        "axis values must differ from one another",
+        counts > 1,
+        lambda i: f"{name}={format_value(unique[i])}",
+        lambda i: f"occurs {counts[i]} times",
+        "values",
+    )
     array.setflags(write=False)
     return array
 

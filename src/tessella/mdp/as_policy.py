@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, PolicyError, TessellaError
+from tessella.errors import ArgumentError, PolicyError, TessellaError, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Combination, as_records, component_names
-from tessella.mdp.checks import raise_for_first
 from tessella.mdp.policy import (
     CHUNK_STATES,
     DecisionFunction,
@@ -396,7 +395,7 @@ def _find_action_indices(
     raise_for_first(
         f"{action_name} must be one of {', '.join(names)}",
         indices < 0,
-        lambda row: describe(row[0]),
+        describe,
         lambda row: f"gets {_describe_answer(answers[row], parts)}",
         noun,
         error=PolicyError,

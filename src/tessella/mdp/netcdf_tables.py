@@ -15,9 +15,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import FileError
+from tessella.errors import FileError, raise_for_first
 from tessella.grid import StateGrid, index_type
-from tessella.mdp.checks import raise_for_first
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.state_action_space import TIME, StateActionSpace, make_state_action_space
 from tessella.mdp.tabular.pairs import (

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import FileError
+from tessella.errors import FileError, raise_for_first
 from tessella.files import TEXT_MAX_BYTES, atomic_write, read_errors, read_whole
 from tessella.mdp.actions import actions_to_array, as_records, component_names
-from tessella.mdp.checks import raise_for_first
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -65,7 +64,7 @@ class PolicyTable:
             raise_for_first(
                 f"{self.file} must hold each state once",
                 bad,
-                lambda state: mdp.grid.describe(state[0]),
+                mdp.grid.describe,
                 lambda _, fault=fault: fault,
                 "states",
                 error=FileError,
@@ -77,8 +76,8 @@ class PolicyTable:
         raise_for_first(
             requirement,
             np.asarray(bad, dtype=bool),
-            lambda row: f"line {self.lines[row[0]]}",
-            lambda row: value(row[0]),
+            lambda row: f"line {self.lines[row]}",
+            value,
             "rows",
             error=FileError,
         )

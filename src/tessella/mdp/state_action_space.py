@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, TessellaError, format_value
+from tessella.errors import ModelError, TessellaError, format_value, raise_for_first
 from tessella.grid import StateGrid, refuse_reserved, require_unmasked
 from tessella.mdp.actions import (
     Actions,
@@ -132,19 +132,19 @@ class StateActionSpace:
         """Position of the axis that a part of the model names."""
         return self.grid.axis(name, error=ModelError)
 
+    def along(self, axis: int, values: NDArray) -> NDArray:
+        """(n,) values along an axis as an open mesh; actions are axis -1, the noise is axis d."""
+        return values.reshape((1,) * (axis + 1) + (-1,) + (1,) * (self.grid.ndim - axis))
+
     def mesh(self, noise: NoiseVariable | None = None, extra_axes: int = 0) -> dict[str, NDArray]:
         """Name to open-mesh array of rank 1 + d + 1, and trailing axes of length one after it."""
         d = self.grid.ndim
-        names = {
-            n: v.reshape((1,) * (i + 1) + (-1,) + (1,) * (d - i))
-            for i, (n, v) in enumerate(zip(self.grid.axes, self.grid.values, strict=True))
-        }
-        for name, values in self.action_values.items():
-            names[name] = values.reshape((-1,) + (1,) * (d + 1))
+        names = {n: self.along(i, self.grid.values[i]) for i, n in enumerate(self.grid.axes)}
+        names |= {n: self.along(-1, values) for n, values in self.action_values.items()}
         if noise is not None:
             if noise.name in names:
                 raise ModelError(f"a noise cannot be called {noise.name!r}: that name is taken")
-            names[noise.name] = noise.values.reshape((1,) * (d + 1) + (-1,))
+            names[noise.name] = self.along(d, noise.values)
         if extra_axes:
             names = {
                 n: array.reshape(array.shape + (1,) * extra_axes) for n, array in names.items()
@@ -342,13 +342,6 @@ def build_feasible_mask(
 
 def require_feasible_actions(grid: StateGrid, mask: NDArray[np.bool_]) -> None:
     """Refuse a state with no feasible action."""
-    stuck = np.flatnonzero(~mask.any(axis=1))
-    if stuck.size:
-        raise ModelError(
-            "every state needs a feasible action",
-            location=grid.describe(stuck[0]),
-            value="has none",
-            count=stuck.size,
-            total=grid.size,
-            noun="states",
-        )
+    stuck = ~mask.any(axis=1)
+    requirement = "every state needs a feasible action"
+    raise_for_first(requirement, stuck, grid.describe, lambda _: "has none", "states")

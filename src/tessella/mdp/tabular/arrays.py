@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, ModelError
+from tessella.errors import ArgumentError, ModelError, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Actions, as_action_list, describe_action
-from tessella.mdp.checks import as_numbers, raise_for_first, read_shape
+from tessella.mdp.checks import as_numbers, read_shape
 from tessella.mdp.dynamics import ModelParts
 from tessella.mdp.state_action_space import (
     Feasible,
@@ -370,7 +370,7 @@ def _check_range(index: NDArray, count: int, subject: str) -> NDArray[np.int64]:
     raise_for_first(
         f"{subject} indices must lie in 0..{count - 1}",
         (index < 0) | (index >= count),
-        lambda pair: f"pair {pair[0]}",
+        lambda pair: f"pair {pair}",
         lambda pair: f"has {index[pair]}",
         "pairs",
     )

@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, ModelError, format_value, require_extra
 from tessella.grid import refuse_unordered
-from tessella.mdp import checks
-from tessella.mdp.checks import as_numbers
+from tessella.mdp.checks import FunctionChecks, as_numbers
 from tessella.mdp.dynamics import ModelParts
-from tessella.mdp.stages.maps import find_target_states
+from tessella.mdp.stages.maps import find_target_states, read_axis_updates
 from tessella.mdp.stages.stage import Noise, tabulate_noise
 from tessella.mdp.start import start_distribution
 from tessella.mdp.state_action_space import (
@@ -73,11 +72,9 @@ def from_step(
     result = call_by_name(step, space.mesh() | named, STEP_SUBJECT)
     if not (isinstance(result, tuple) and len(result) == 2):
         raise ModelError(f"{STEP_SUBJECT} must return (next coordinates by name, reward)")
-    to = find_target_states(masked_space, result[0], STEP_SUBJECT, noise_table)
-    numbers = checks.check_rewards(
-        masked_space, result[1], f"the reward of {STEP_SUBJECT}", noise_table
-    )
-    paid = sign * numbers
+    checks = FunctionChecks(masked_space, STEP_SUBJECT, noise_table)
+    to = find_target_states(checks, read_axis_updates(checks, result[0]))
+    paid = sign * checks.read_rewards(result[1], f"the reward of {STEP_SUBJECT}")
     states, choices = np.nonzero(mask)
 
     def select_pairs(array: NDArray) -> NDArray:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, format_value
+from tessella.errors import ModelError, format_value, raise_for_first
 from tessella.mdp.actions import describe_action
-from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, raise_for_first, read_shape
+from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, read_shape
 from tessella.mdp.dynamics import ModelParts
 from tessella.mdp.state_action_space import StateActionSpace
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
@@ -69,9 +69,7 @@ class Pairs:
         noun: str = "pairs",
     ) -> None:
         """Raise for the first of the ``bad`` pairs, and count them."""
-        raise_for_first(
-            requirement, bad, lambda pair: self.describe(pair[0]), lambda pair: value(pair[0]), noun
-        )
+        raise_for_first(requirement, bad, self.describe, value, noun)
 
     def raise_for_entries(
         self,
@@ -85,13 +83,9 @@ class Pairs:
             return
         broken = np.zeros(len(self.states), dtype=bool)
         broken[self.pair_of_entry[bad]] = True
-        self.raise_for_pairs(
-            requirement, broken, lambda pair: value(self._first_bad_entry(bad, pair)), noun
-        )
-
-    def _first_bad_entry(self, bad: NDArray[np.bool_], pair: int) -> int:
-        start = int(self.rows.indptr[pair])
-        return start + int(bad[start:].argmax())
+        # The first bad entry of all is that of the first broken pair.
+        first = int(bad.argmax())
+        self.raise_for_pairs(requirement, broken, lambda _: value(first), noun)
 
 
 def check_rows(pairs: Pairs) -> None:
