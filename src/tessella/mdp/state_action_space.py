@@ -210,6 +210,12 @@ def make_state_action_space(
     return StateActionSpace(grid, named, action_name)
 
 
+def drop_time_axis(space: StateActionSpace) -> StateActionSpace:
+    """The state-action space of one period of a horizon."""
+    axes = dict(zip(space.grid.axes[1:], space.grid.values[1:], strict=True))
+    return make_state_action_space(StateGrid(axes), space.actions, space.action_name)
+
+
 def call_by_name(
     function: Callable,
     variables: Mapping[str, NDArray],

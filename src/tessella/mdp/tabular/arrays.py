@@ -36,6 +36,7 @@ from tessella.mdp.tabular.pairs import (
     check_rows,
     read_rewards,
     require_distinct_pairs,
+    select_feasible_rows,
 )
 from tessella.mdp.tabular.rows import count_max_repeats
 from tessella.mdp.tabular.tabular import Outcomes
@@ -67,9 +68,7 @@ def from_arrays(
         require_feasible_actions(space.grid, mask)
     else:
         mask = build_feasible_mask(space, feasible)
-    states, choices = np.nonzero(mask)
-    stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
-    pairs = Pairs(space, states, choices, stacked[choices * n_states + states])
+    pairs = Pairs(space, *select_feasible_rows(matrices, mask))
     check_rows(pairs)
     merged = _count_max_repeats(transition)
     if isinstance(given, list):
@@ -79,7 +78,7 @@ def from_arrays(
     else:
         outcomes = None
         paid = 0.0
-        expected = check_rewards(pairs, given[states, choices])
+        expected = check_rewards(pairs, given[mask])
     build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
     return build_tabular(pairs, expected, outcomes, build_rounding)
 

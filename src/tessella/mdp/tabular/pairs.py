@@ -167,6 +167,17 @@ def pairs_from_outcomes(space: StateActionSpace, outcomes: Outcomes, probability
     return Pairs(space, states, choices, rows[feasible])
 
 
+def select_feasible_rows(
+    matrices: list[sp.csr_array], mask: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], sp.csr_array]:
+    """States, actions and rows of the feasible pairs, out of a matrix (S, S) for each action."""
+    import scipy.sparse as sp
+
+    states, choices = np.nonzero(mask)
+    stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
+    return states, choices, stacked[choices * len(mask) + states]
+
+
 def build_tabular(
     pairs: Pairs,
     expected: NDArray[np.float64],
@@ -237,10 +248,7 @@ def to_arrays(mdp: MDP, layout: ArrayLayout) -> DenseModel:
 
 def to_pairs(mdp: MDP) -> PairModel:
     """See ``MDP.to_pairs``."""
-    import scipy.sparse as sp
-
     sparse = to_sparse(mdp)
-    states, choices = np.nonzero(sparse.feasible)
-    stacked = sp.csr_array(sp.vstack(sparse.transition, format="csr"))
-    rows = stacked[choices * mdp.n_states + states]
-    return PairModel(states, choices, rows, sparse.reward[states, choices], sparse.discount)
+    mask = sparse.feasible
+    pairs = select_feasible_rows(sparse.transition, mask)
+    return PairModel(*pairs, sparse.reward[mask], sparse.discount)
