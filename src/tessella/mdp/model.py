@@ -24,7 +24,7 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import FileError, ModelError, PolicyError
+from tessella.errors import FileError, ModelError, PolicyError, raise_for_first
 from tessella.files import read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, component_names, describe_action
@@ -275,15 +275,12 @@ class MDP:
         name: str = "",
     ) -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
-        from tessella.mdp.tabular.outcomes import (
-            from_gymnasium,
-            read_environment_name,
-            read_environment_start,
-        )
+        from tessella.mdp.tabular.outcomes import from_gymnasium
 
-        mdp = assemble_model(from_gymnasium(env), Total(), name or read_environment_name(env))
+        parts, own_name, start = from_gymnasium(env)
+        mdp = assemble_model(parts, Total(), name or own_name)
         chosen = require_criterion_or_discount(discount, criterion)
-        return mdp.with_start(read_environment_start(env)).with_criterion(chosen)
+        return mdp.with_start(start).with_criterion(chosen)
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).
@@ -350,22 +347,16 @@ class MDP:
         """Refuse a policy of this grid that takes an infeasible action, by chunks of states."""
         if self.feasible is None:
             return
-        count = 0
-        first = ""
-        for states, actions in policy.iter_chunks():
-            bad = np.flatnonzero(~self.feasible[states, actions])
-            if bad.size and not count:
-                first = self.describe(int(states[bad[0]]), int(actions[bad[0]]))
-            count += bad.size
-        if count:
-            raise PolicyError(
-                "a policy must take feasible actions",
-                location=first,
-                value="is not feasible",
-                count=count,
-                total=self.n_states,
-                noun="states",
-            )
+        chunks = policy.iter_chunks()
+        bad = [~self.feasible[states, actions] for states, actions in chunks]
+        raise_for_first(
+            "a policy must take feasible actions",
+            np.concatenate(bad),
+            lambda s: self.describe(s, int(policy.at(np.array([s]))[0])),
+            lambda _: "is not feasible",
+            "states",
+            error=PolicyError,
+        )
 
     def describe(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
@@ -413,9 +404,8 @@ class MDP:
         """A hash of all that decides the model's numbers; see ``SourceModel`` for one of a file."""
         digest = hashlib.sha256()
         update_digest(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
-        update_digest(
-            digest, self.criterion.fingerprint_key(), self.feasible, self.start, self.dynamics
-        )
+        key = self.criterion.fingerprint_key()
+        update_digest(digest, key, self.feasible, self.start, self.dynamics)
         own = digest.hexdigest()
         if self.source is not None and self.source.table_fingerprint == own:
             return self.source.fingerprint

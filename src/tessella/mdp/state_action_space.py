@@ -146,9 +146,7 @@ class StateActionSpace:
                 raise ModelError(f"a noise cannot be called {noise.name!r}: that name is taken")
             names[noise.name] = self.along(d, noise.values)
         if extra_axes:
-            names = {
-                n: array.reshape(array.shape + (1,) * extra_axes) for n, array in names.items()
-            }
+            names = {n: a.reshape(a.shape + (1,) * extra_axes) for n, a in names.items()}
         if self.time is not None:
             names[TIME] = np.full((1,) * (self.rank + extra_axes), self.time)
         return names
@@ -166,6 +164,11 @@ class StateActionSpace:
                 f"{subject} must broadcast over {lengths}", value=f"has shape {array.shape}"
             )
         return array.reshape(shape)
+
+    def describe_pair(self, state: int, action: int) -> str:
+        """``stock=3, regime=0, order=8``."""
+        described = describe_action(self.action_name, self.actions[action])
+        return f"{self.grid.describe(state)}, {described}"
 
     def describe(
         self, index: Sequence[int], lengths: Sequence[int], noise: NoiseTable | None = None
@@ -203,10 +206,8 @@ def make_state_action_space(
     for name in component_names(named):
         if name in (*grid.axes, action_name):
             subject = "an axis" if name in grid.axes else "the action"
-            requirement = (
-                f"a component of the actions cannot be called {name!r}: {subject} has this name"
-            )
-            raise ModelError(requirement)
+            requirement = f"a component of the actions cannot be called {name!r}"
+            raise ModelError(f"{requirement}: {subject} has this name")
     return StateActionSpace(grid, named, action_name)
 
 
@@ -252,11 +253,9 @@ def call_if_function(
     values_per_point: int = 1,
 ) -> Any:
     """The value of a function of ``variables``; numbers are returned as they are."""
-    return (
-        call_by_name(given, variables, subject, values_per_point=values_per_point)
-        if callable(given)
-        else given
-    )
+    if not callable(given):
+        return given
+    return call_by_name(given, variables, subject, values_per_point=values_per_point)
 
 
 def names_time(part: object) -> bool:
@@ -329,9 +328,8 @@ def build_feasible_mask(
     full = (*space.grid.shape, len(space.actions))
     charge_entries(math.prod(full), "feasible")
     if callable(feasible):
-        given = require_unmasked(
-            call_by_name(feasible, space.mesh(), "feasible"), "feasible", space.describe
-        )
+        given = call_by_name(feasible, space.mesh(), "feasible")
+        require_unmasked(given, "feasible", space.describe)
         result = space.as_mesh(np.asarray(given), "feasible")
         result = np.moveaxis(np.broadcast_to(result[..., 0], (full[-1], *full[:-1])), 0, -1)
     else:
