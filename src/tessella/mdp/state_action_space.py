@@ -69,9 +69,9 @@ _budget: ContextVar[EntryBudget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def limit_entries(max_entries: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
-    """Inside this, a model for which more than ``max_entries`` numbers are computed is rejected."""
-    before = _budget.set(EntryBudget(max_entries, max_entries))
+def limit_entries() -> Iterator[None]:
+    """Inside this, a model is rejected if its functions compute too many numbers."""
+    before = _budget.set(EntryBudget(FUNCTION_MAX_ENTRIES, FUNCTION_MAX_ENTRIES))
     try:
         yield
     finally:

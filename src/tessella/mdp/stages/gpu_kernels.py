@@ -271,9 +271,8 @@ def _make_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
 
     def value(w, pad_index, offset, place, columns):
         to = _unpad(steps, pad_index, place[steps.axis] + offset, length)
-        return columns.load(
-            w, grid.row_offset(_with_coordinate(place, steps.axis, to)) + columns.index
-        )
+        row = grid.row_offset(_with_coordinate(place, steps.axis, to))
+        return columns.load(w, row + columns.index)
 
     return _make_multi_row_kernel(grid, steps, reward, value)
 
@@ -376,11 +375,8 @@ def build_tiled_operation(
     if type(operation) is not AxisShift:
         return operation.compile(depends_on_action)
     step_sign = _find_constant_step(operation.offsets)
-    low = (
-        None
-        if for_any_block
-        else _find_first_padded_position(operation.pad_index, operation.shape[operation.axis])
-    )
+    length = operation.shape[operation.axis]
+    low = None if for_any_block else _find_first_padded_position(operation.pad_index, length)
     return TiledAxisShift(AxisShift, operation.axes, depends_on_action, step_sign, low, tiles)
 
 
@@ -436,15 +432,10 @@ class TiledAxisShift(CompiledOperation):
         if not self._is_supported(arrays, w, action):
             return super().apply_with_reward(arrays, w, action)
         reward = compiled_action_slice(arrays["reward"], action)
-        kernel_action = 0 if np.ndim(action) else action
+        terms = self._make_terms(arrays, 0 if np.ndim(action) else action)
         if np.ndim(action) and len(arrays["reward"]) > 1:
-            return (
-                compute_expected_value(self.tiles, w, self._make_terms(arrays, kernel_action))
-                + reward
-            )
-        return compute_expected_value(
-            self.tiles, w, self._make_terms(arrays, kernel_action), reward
-        )
+            return compute_expected_value(self.tiles, w, terms) + reward
+        return compute_expected_value(self.tiles, w, terms, reward)
 
     def _is_supported(self, arrays: Any, w: Any, action: Any) -> bool:
         same = not np.ndim(action) or is_shared_by_actions(arrays["offsets"], arrays["probs"])

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.checks import FunctionChecks
+from tessella.mdp.dynamics import gather_walker_entries
 from tessella.mdp.stages.operation import (
     Operation,
     RandomOperation,
@@ -143,9 +144,7 @@ class Scatter(RandomOperation):
 
     def sample(self, states, actions, rng):
         where, k = self.draw(states, actions, rng)
-        lengths = self.target.shape[2:]
-        index = [own if n > 1 else 0 for own, n in zip(where, lengths, strict=True)]
-        reached = self.target[(actions if len(self.target) > 1 else 0, k, *index)]
+        reached = gather_walker_entries(self.target, actions, [k, *where])
         for axis, positions in zip(self.axes, np.unravel_index(reached, self.lengths), strict=True):
             where[axis] = positions
         return np.ravel_multi_index(tuple(where), self.shape), k // self.targets_per_value

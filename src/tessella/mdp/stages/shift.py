@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value, raise_for_first
 from tessella.mdp.checks import FunctionChecks, as_numbers
+from tessella.mdp.dynamics import gather_walker_entries
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
     build_interpolated_scatter,
@@ -158,11 +159,8 @@ def _require_inside(checks: FunctionChecks, axis: int, steps: NDArray) -> None:
     shape = np.broadcast_shapes(to.shape, checks.probs.shape)
     outside = np.broadcast_to((to < 0) | (to >= n), shape)
     amounts = np.broadcast_to(by * _find_axis_spacing(checks, axis), shape)
-    checks.refuse(
-        f"{checks.subject} leaves the grid",
-        outside,
-        lambda p: f"moves by {format_value(amounts[p])}",
-    )
+    requirement = f"{checks.subject} leaves the grid"
+    checks.refuse(requirement, outside, lambda p: f"moves by {format_value(amounts[p])}")
 
 
 def build_shift(
@@ -241,19 +239,15 @@ class AxisShift(RandomOperation):
 
     def sample(self, states, actions, rng):
         where, k = self.draw(states, actions, rng)
-        start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
+        start = gather_walker_entries(self.offsets, actions, [k])
         where[self.axis] = self.pad_index[start + where[self.axis]].astype(np.int64)
         return np.ravel_multi_index(tuple(where), self.shape), k
 
     @staticmethod
     def supports_policy_arrays(axes, arrays, /) -> bool:
-        offsets = arrays["offsets"]
-        probs = arrays["probs"]
         # Slices are so much quicker than single entries that few actions are best done in turn.
-        return (
-            is_shared_by_actions(offsets, probs)
-            or max(len(offsets), len(probs)) > SLICED_MAX_ACTIONS
-        )
+        n_actions = max(len(arrays["offsets"]), len(arrays["probs"]))
+        return n_actions == 1 or n_actions > SLICED_MAX_ACTIONS
 
     @staticmethod
     def apply(axes, arrays, w, action, /):

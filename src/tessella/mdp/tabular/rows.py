@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import index_type
-from tessella.mdp.dynamics import Backend, draw_indices
+from tessella.mdp.dynamics import Backend, invert_cumulative
 from tessella.numerics import NUMPY
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Gene
     inside = column < lengths[:, None]
     entry = np.where(inside, start[which][:, None] + column, start[which][:, None])
     rows = np.where(inside, p[entry], 0.0)
-    k = np.minimum(draw_indices(rows, rng), lengths - 1)
+    k = np.minimum(invert_cumulative(np.cumsum(rows, axis=-1), rng), lengths - 1)
     return start[which] + k
 
 
