@@ -207,13 +207,10 @@ def _make_sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
         window = _SlidingWindow(
             grid, steps, columns, places, w, pad_index, probs, k0, start_position
         )
-        totals = tuple(
-            _load_initial_total(grid, reward_refs, reward, place, columns) for place in places
-        )
+        totals = _load_rewards(grid, reward_refs, reward, places, columns)
         rows = tuple(window.load_row(start_position + r) for r in range(height))
         totals, _ = lax.fori_loop(jnp.int32(0), rounds, window.add_terms, (totals, rows))
-        for r, (place, total) in enumerate(zip(places, totals, strict=True)):
-            columns.store(out, grid.row_offset(place) + columns.index, total, first + r < length)
+        _store_totals(grid, out, totals, places, columns, length - first)
 
     return kernel, axis_tiles * others * grid.column_tiles
 
@@ -313,18 +310,13 @@ def _make_multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value
                 for total, place in zip(totals, places, strict=True)
             )
 
-        totals = tuple(
-            _load_initial_total(grid, reward_refs, reward, place, columns) for place in places
-        )
+        totals = _load_rewards(grid, reward_refs, reward, places, columns)
         if count <= UNROLLED_MAX_TERMS:
             for k in range(count):
                 totals = add(jnp.int32(k), totals)
         else:
             totals = lax.fori_loop(jnp.int32(0), jnp.int32(count), add, totals)
-        for r, (place, total) in enumerate(zip(places, totals, strict=True)):
-            columns.store(
-                out, grid.row_offset(place) + columns.index, total, first + r < grid.n_rows
-            )
+        _store_totals(grid, out, totals, places, columns, grid.n_rows - first)
 
     return kernel, row_tiles * grid.column_tiles
 
@@ -349,18 +341,23 @@ def _clip_position(position: Any, length: int) -> Any:
     return jnp.clip(position, jnp.int32(0), jnp.int32(length - 1))
 
 
-def _load_initial_total(
-    grid: TileGrid,
-    reward_refs: Sequence[Any],
-    reward: Any,
-    index: Sequence[Any],
-    columns: TileColumns,
-):
-    """A vector of the reward at a place: where sums begin."""
+def _load_rewards(
+    grid: TileGrid, refs: Sequence[Any], reward: Any, places: list[list[Any]], columns: TileColumns
+) -> tuple[Any, ...]:
+    """A vector of the reward at each place: where sums begin."""
     if reward is None:
-        return jnp.zeros(grid.width, grid.dtype)
-    amount = StridedArray(reward_refs[0], (1, *reward.shape)).at(jnp.int32(0), index, columns)
-    return jnp.broadcast_to(amount, grid.width)
+        return (jnp.zeros(grid.width, grid.dtype),) * len(places)
+    paid = StridedArray(refs[0], (1, *reward.shape))
+    amounts = (paid.at(jnp.int32(0), place, columns) for place in places)
+    return tuple(jnp.broadcast_to(amount, grid.width) for amount in amounts)
+
+
+def _store_totals(
+    grid: TileGrid, out: Any, totals: tuple, places: list, columns: TileColumns, count: Any
+) -> None:
+    """Write the first ``count`` totals; the others are of places past the end."""
+    for r, (place, total) in enumerate(zip(places, totals, strict=True)):
+        columns.store(out, grid.row_offset(place) + columns.index, total, r < count)
 
 
 def build_tiled_operation(
