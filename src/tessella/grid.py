@@ -83,7 +83,12 @@ class StateGrid:
                 raise ModelError("an axis name must be an identifier", value=f"got {name!r}")
             refuse_reserved(name, "an axis")
         values = tuple(_axis_values(name, values) for name, values in all_axes.items())
-        _refuse_too_many(tuple(all_axes), values)
+        size = math.prod(map(len, values))
+        limit = _max_states.get()
+        if size > limit:
+            shape = " x ".join(f"{n} {len(v):,}" for n, v in zip(all_axes, values, strict=True))
+            requirement = f"a model has at most {limit:,} states here"
+            raise ModelError(requirement, value=f"this one would have {size:,} ({shape})")
         object.__setattr__(self, "axes", tuple(all_axes))
         object.__setattr__(self, "values", values)
 
@@ -256,7 +261,8 @@ class StateGrid:
         return hash((self.axes, self.shape))
 
     def __repr__(self) -> str:
-        parts = (f"{n}: {_format_range(v)}" for n, v in zip(self.axes, self.values, strict=True))
+        ranges = [f"{v[0]}..{v[-1]}" if len(v) > 1 else f"{v[0]}" for v in self.values]
+        parts = (f"{name}: {text}" for name, text in zip(self.axes, ranges, strict=True))
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
 
 
@@ -268,15 +274,6 @@ def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
 def index_type(count: int) -> type[np.int32] | type[np.int64]:
     """The narrower of two types that holds the indices ``0..count - 1``."""
     return np.int32 if count <= 2**31 else np.int64
-
-
-def _refuse_too_many(axes: tuple[str, ...], values: tuple[NDArray, ...]) -> None:
-    size = math.prod(map(len, values))
-    limit = _max_states.get()
-    if size > limit:
-        shape = " x ".join(f"{n} {len(v):,}" for n, v in zip(axes, values, strict=True))
-        requirement = f"a model has at most {limit:,} states here"
-        raise ModelError(requirement, value=f"this one would have {size:,} ({shape})")
 
 
 def refuse_reserved(name: str, subject: str) -> None:
@@ -445,7 +442,3 @@ def _find_next(values: NDArray, x: NDArray) -> NDArray[np.int64]:
     """Position of the least value that is not below each x, or of the largest value."""
     order = np.argsort(values, kind="stable")
     return order[np.minimum(np.searchsorted(values[order], x), len(values) - 1)]
-
-
-def _format_range(values: NDArray) -> str:
-    return f"{values[0]}..{values[-1]}" if len(values) > 1 else f"{values[0]}"

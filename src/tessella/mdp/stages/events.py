@@ -127,7 +127,11 @@ def uniformise(
 def _check_events(space: StateActionSpace, events: Sequence[Event]) -> tuple[Event, ...]:
     events = require_list(events, "a model in continuous time", "event")
     for event in events:
-        _check_event(event)
+        if not isinstance(event, Event):
+            raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
+        if not isinstance(event.name, str) or event.name in ("", NOTHING):
+            requirement = f"an event needs a name of its own, other than {NOTHING!r}"
+            raise ModelError(requirement, value=f"got {event.name!r}")
     names = [event.name for event in events]
     for name in names:
         if names.count(name) > 1:
@@ -136,14 +140,6 @@ def _check_events(space: StateActionSpace, events: Sequence[Event]) -> tuple[Eve
     if EVENT in (*space.grid.axes, space.action_name):
         raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
     return events
-
-
-def _check_event(event: object) -> None:
-    if not isinstance(event, Event):
-        raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
-    if not isinstance(event.name, str) or event.name in ("", NOTHING):
-        requirement = f"an event needs a name of its own, other than {NOTHING!r}"
-        raise ModelError(requirement, value=f"got {event.name!r}")
 
 
 def _read_interest_rate(given: float | Criterion) -> float:
