@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,10 +43,16 @@ from tessella.mdp.state_action_space import (
     make_state_action_space,
     require_feasible_actions,
 )
+from tessella.mdp.tabular.pairs import (
+    ArrayLayout,
+    DenseModel,
+    PairModel,
+    SparseModel,
+    to_arrays,
+    to_pairs,
+    to_sparse,
+)
 from tessella.support.sense import Sense, sense_of
-
-if TYPE_CHECKING:
-    from tessella.mdp.tabular.pairs import ArrayLayout, DenseModel, PairModel, SparseModel
 
 HASHED_NAMES = {
     "CompiledStage": "Compiled",
@@ -293,20 +299,14 @@ class MDP:
 
     def to_sparse(self) -> SparseModel:
         """Sparse arrays, whatever the dynamics; meant for small models and cross-checks."""
-        from tessella.mdp.tabular.pairs import to_sparse
-
         return to_sparse(self)
 
     def to_arrays(self, layout: ArrayLayout = "ASS") -> DenseModel:
         """Dense arrays, as ``MDP.from_arrays`` reads them."""
-        from tessella.mdp.tabular.pairs import to_arrays
-
         return to_arrays(self, layout)
 
     def to_pairs(self) -> PairModel:
         """The feasible (state, action) pairs, as ``MDP.from_pairs`` reads them."""
-        from tessella.mdp.tabular.pairs import to_pairs
-
         return to_pairs(self)
 
     @property
