@@ -139,7 +139,9 @@ class StateActionSpace:
     def mesh(self, noise: NoiseVariable | None = None, extra_axes: int = 0) -> dict[str, NDArray]:
         """Name to open-mesh array of rank 1 + d + 1, and trailing axes of length one after it."""
         d = self.grid.ndim
-        names = {n: self.along(i, self.grid.values[i]) for i, n in enumerate(self.grid.axes)}
+        names: dict[str, NDArray] = {
+            n: self.along(i, self.grid.values[i]) for i, n in enumerate(self.grid.axes)
+        }
         names |= {n: self.along(-1, values) for n, values in self.action_values.items()}
         if noise is not None:
             if noise.name in names:
