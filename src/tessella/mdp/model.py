@@ -24,7 +24,7 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import FileError, ModelError, PolicyError, raise_for_first
+from tessella.errors import FileError, ModelError, PolicyError
 from tessella.files import read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, component_names, describe_action
@@ -347,16 +347,22 @@ class MDP:
         """Refuse a policy of this grid that takes an infeasible action, by chunks of states."""
         if self.feasible is None:
             return
-        chunks = policy.iter_chunks()
-        bad = [~self.feasible[states, actions] for states, actions in chunks]
-        raise_for_first(
-            "a policy must take feasible actions",
-            np.concatenate(bad),
-            lambda s: self.describe(s, int(policy.at(np.array([s]))[0])),
-            lambda _: "is not feasible",
-            "states",
-            error=PolicyError,
-        )
+        count = 0
+        first = ""
+        for states, actions in policy.iter_chunks():
+            bad = np.flatnonzero(~self.feasible[states, actions])
+            if bad.size and not count:
+                first = self.describe(int(states[bad[0]]), int(actions[bad[0]]))
+            count += bad.size
+        if count:
+            raise PolicyError(
+                "a policy must take feasible actions",
+                location=first,
+                value="is not feasible",
+                count=count,
+                total=self.n_states,
+                noun="states",
+            )
 
     def describe(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
