@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 
+import numpy as np
 import pytest
 
 import tessella as ts
 from tessella.baselines import TabularQ, train, train_batch
+from tessella.errors import raise_for_first
 from tessella.learn import draw
 from tessella.mdp.simulate import simulate
 from tessella.solvers.evaluate import evaluate
@@ -78,3 +81,19 @@ def test_a_verb_says_what_it_needs(call, message):
     with pytest.raises(ts.ArgumentError) as found:
         call()
     assert str(found.value) == message
+
+
+def test_the_first_bad_place_is_named_by_its_position_and_all_are_counted():
+    def fail(bad):
+        raise_for_first("x must be 0", bad, lambda i: f"x[{i}]", lambda i: f"is {i}", "entries")
+
+    fail(np.zeros((2, 0), dtype=bool))
+    with pytest.raises(ts.ModelError, match=re.escape("x must be 0; x[1] is 1 (2 of 3 entries)")):
+        fail(np.array([False, True, True]))
+    table = np.zeros((2, 3, 4), dtype=bool)
+    table[1, 0, 2] = table[1, 2, 3] = True
+    place = tuple(np.argwhere(table)[0].tolist())
+    with pytest.raises(ts.ModelError) as caught:
+        fail(table)
+    assert caught.value.location == f"x[{place}]" == "x[(1, 0, 2)]"
+    assert (caught.value.count, caught.value.total) == (2, 24)

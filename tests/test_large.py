@@ -73,7 +73,7 @@ def test_indices_are_as_wide_as_they_must_be():
 
 def test_rows_reach_states_beyond_2_to_the_31():
     rows = sp.csr_array(([0.5, 0.5, 1.0], [3, 2**31 + 7, 2**32], [0, 2, 3]), shape=(2, GRID.size))
-    _, arrays = compile_rows(rows, GRID.size)
+    arrays = compile_rows(rows, GRID.size)
     assert set(arrays["columns"].ravel().tolist()) == {0, 3, 2**31 + 7, 2**32}
 
 

@@ -7,7 +7,7 @@ The message reads ``requirement; location value (count of total noun)``, for exa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -80,6 +80,38 @@ class NotConverged(RuntimeError):  # noqa: N818 (it says what happened)
     def __init__(self, message: str, partial: object = None) -> None:
         super().__init__(message)
         self.partial = partial
+
+
+def raise_for_first(
+    requirement: str,
+    bad: Any,
+    describe: Callable[[Any], str],
+    value: Callable[[Any], str],
+    noun: str,
+    *,
+    error: type[TessellaError] = ModelError,
+) -> None:
+    """Raise for the first of the places marked in the array ``bad``, and count them.
+
+    ``describe`` and ``value`` get the place: a number in a list, otherwise a tuple of numbers.
+    """
+    if not bad.any():
+        return
+    rest = int(bad.argmax())
+    index: list[int] = []
+    for length in reversed(bad.shape):
+        rest, position = divmod(rest, length)
+        index.insert(0, position)
+    place = index[0] if len(index) == 1 else tuple(index)
+    count = int(bad.sum())
+    raise error(
+        requirement,
+        location=describe(place),
+        value=value(place),
+        count=count,
+        total=bad.size,
+        noun=noun,
+    )
 
 
 def format_value(value: object) -> str:

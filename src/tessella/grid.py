@@ -20,7 +20,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, ModelError, TessellaError, format_value
+from tessella.errors import (
+    ArgumentError,
+    ModelError,
+    TessellaError,
+    format_value,
+    raise_for_first,
+)
 
 # A solution is a dataset whose dimensions are the axes and the action; these are its variables.
 HISTORY_VARIABLES = ("history_bound", "history_changed", "history_seconds")
@@ -77,7 +83,12 @@ class StateGrid:
                 raise ModelError("an axis name must be an identifier", value=f"got {name!r}")
             refuse_reserved(name, "an axis")
         values = tuple(_axis_values(name, values) for name, values in all_axes.items())
-        _refuse_too_many(tuple(all_axes), values)
+        size = math.prod(map(len, values))
+        limit = _max_states.get()
+        if size > limit:
+            shape = " x ".join(f"{n} {len(v):,}" for n, v in zip(all_axes, values, strict=True))
+            requirement = f"a model has at most {limit:,} states here"
+            raise ModelError(requirement, value=f"this one would have {size:,} ({shape})")
         object.__setattr__(self, "axes", tuple(all_axes))
         object.__setattr__(self, "values", values)
 
@@ -209,18 +220,14 @@ class StateGrid:
             raise ArgumentError(
                 f"points must have shape (n, {self.ndim})", value=f"got {points.shape}"
             )
-        bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
-        if bad.size:
-            row = bad[0]
-            value = f"is ({', '.join(format_value(float(x)) for x in points[row])})"
-            raise ArgumentError(
-                "points must be finite",
-                location=f"row {row}",
-                value=value,
-                count=bad.size,
-                total=len(points),
-                noun="points",
-            )
+        raise_for_first(
+            "points must be finite",
+            ~np.isfinite(points).all(axis=1),
+            lambda row: f"row {row}",
+            lambda row: f"is ({', '.join(format_value(float(x)) for x in points[row])})",
+            "points",
+            error=ArgumentError,
+        )
         indices = [_find_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
         return np.ravel_multi_index(tuple(indices), self.shape)
 
@@ -254,7 +261,8 @@ class StateGrid:
         return hash((self.axes, self.shape))
 
     def __repr__(self) -> str:
-        parts = (f"{n}: {_format_range(v)}" for n, v in zip(self.axes, self.values, strict=True))
+        ranges = [f"{v[0]}..{v[-1]}" if len(v) > 1 else f"{v[0]}" for v in self.values]
+        parts = (f"{name}: {text}" for name, text in zip(self.axes, ranges, strict=True))
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
 
 
@@ -266,15 +274,6 @@ def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
 def index_type(count: int) -> type[np.int32] | type[np.int64]:
     """The narrower of two types that holds the indices ``0..count - 1``."""
     return np.int32 if count <= 2**31 else np.int64
-
-
-def _refuse_too_many(axes: tuple[str, ...], values: tuple[NDArray, ...]) -> None:
-    size = math.prod(map(len, values))
-    limit = _max_states.get()
-    if size > limit:
-        shape = " x ".join(f"{n} {len(v):,}" for n, v in zip(axes, values, strict=True))
-        requirement = f"a model has at most {limit:,} states here"
-        raise ModelError(requirement, value=f"this one would have {size:,} ({shape})")
 
 
 def refuse_reserved(name: str, subject: str) -> None:
@@ -379,27 +378,22 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
     array = to_plain_values(values, f"the values of axis {name!r}")
     if not array.size:
         raise ModelError("an axis needs at least one value", location=name, value="has none")
-    if array.dtype.kind == "f" and not (np.abs(array) <= AXIS_MAX_SIZE).all():
-        bad = np.flatnonzero(~(np.abs(array) <= AXIS_MAX_SIZE))
-        raise ModelError(
+    if array.dtype.kind == "f":
+        raise_for_first(
             f"axis values must lie between -{AXIS_MAX_SIZE:g} and {AXIS_MAX_SIZE:g}",
-            location=name,
-            value=f"holds {array[bad[0]]}",
-            count=bad.size,
-            total=array.size,
-            noun="values",
+            ~(np.abs(array) <= AXIS_MAX_SIZE),
+            lambda _: name,
+            lambda i: f"holds {array[i]}",
+            "values",
         )
     unique, counts = np.unique(array, return_counts=True)
-    repeated = np.flatnonzero(counts > 1)
-    if repeated.size:
-        raise ModelError(
-            "axis values must differ from one another",
-            location=f"{name}={format_value(unique[repeated[0]])}",
-            value=f"occurs {counts[repeated[0]]} times",
-            count=repeated.size,
-            total=len(unique),
-            noun="values",
-        )
+    raise_for_first(
+        "axis values must differ from one another",
+        counts > 1,
+        lambda i: f"{name}={format_value(unique[i])}",
+        lambda i: f"occurs {counts[i]} times",
+        "values",
+    )
     array.setflags(write=False)
     return array
 
@@ -448,7 +442,3 @@ def _find_next(values: NDArray, x: NDArray) -> NDArray[np.int64]:
     """Position of the least value that is not below each x, or of the largest value."""
     order = np.argsort(values, kind="stable")
     return order[np.minimum(np.searchsorted(values[order], x), len(values) - 1)]
-
-
-def _format_range(values: NDArray) -> str:
-    return f"{values[0]}..{values[-1]}" if len(values) > 1 else f"{values[0]}"

@@ -11,7 +11,6 @@ Results may stay on a device: ``with_host_arrays`` reads them as read-only NumPy
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
@@ -22,96 +21,60 @@ from numpy.typing import NDArray
 Record = TypeVar("Record")
 
 
-class ArrayNamespace(ABC):
-    """Functions for the arrays of one library; those not defined here are the library's own."""
+class ArrayNamespace:
+    """NumPy and SciPy; functions that are not defined here are those of the ``library``."""
 
-    library: Any
+    library: Any = np
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.library, name)
         setattr(self, name, attribute)  # so that it is looked up once
         return attribute
 
-    @abstractmethod
     def while_loop(self, condition: Callable, body: Callable, carry: Any) -> Any:
         """``carry = body(carry)`` while ``condition(carry)``."""
-
-    @abstractmethod
-    def iterate(self, count: Any, body: Callable, carry: Any) -> Any:
-        """``carry = body(carry)``, ``count`` times."""
-
-    @abstractmethod
-    def branch(self, condition: Any, if_true: Callable, if_false: Callable) -> Any:
-        """``if_true()`` or ``if_false()``."""
-
-    @abstractmethod
-    def map_items(self, function: Callable, items: Any) -> Any:
-        """The results of ``function`` for each item, one after the other, stacked."""
-
-    @abstractmethod
-    def fold(self, count: int, step: Callable, carry: Any) -> Any:
-        """``carry = step(k, carry)`` for k = 0, 1, ..., count - 1."""
-
-    @abstractmethod
-    def scan_backward(self, step: Callable, carry: Any, items: Any) -> Any:
-        """From the last item on, ``carry, out = step(carry, (index, item))``: all out, stacked."""
-
-    @abstractmethod
-    def put(self, array: Any, index: Any, value: Any) -> Any:
-        """``array`` with ``value`` at ``index``."""
-
-    @abstractmethod
-    def bicgstab(
-        self,
-        system: Callable,
-        rhs: Any,
-        *,
-        tol: Any,
-        maxiter: int,
-        preconditioner: Callable | None = None,
-    ) -> Any:
-        """An approximate solution of ``system(x) = rhs``; ``preconditioner`` is a rough inverse."""
-
-
-class NumpyNamespace(ArrayNamespace):
-    """NumPy and SciPy."""
-
-    library = np
-
-    def while_loop(self, condition, body, carry):
         while condition(carry):
             carry = body(carry)
         return carry
 
-    def iterate(self, count, body, carry):
+    def iterate(self, count: Any, body: Callable, carry: Any) -> Any:
+        """``carry = body(carry)``, ``count`` times."""
         for _ in range(int(count)):
             carry = body(carry)
         return carry
 
-    def branch(self, condition, if_true, if_false):
+    def branch(self, condition: Any, if_true: Callable, if_false: Callable) -> Any:
+        """``if_true()`` or ``if_false()``."""
         return if_true() if condition else if_false()
 
-    def map_items(self, function, items):
+    def map_items(self, function: Callable, items: Any) -> Any:
+        """The results of ``function`` for each item, one after the other, stacked."""
         return np.stack([function(item) for item in items])
 
-    def fold(self, count, step, carry):
+    def fold(self, count: int, step: Callable, carry: Any) -> Any:
+        """``carry = step(k, carry)`` for k = 0, 1, ..., count - 1."""
         for k in range(count):
             carry = step(k, carry)
         return carry
 
-    def scan_backward(self, step, carry, items):
+    def scan_backward(self, step: Callable, carry: Any, items: Any) -> Any:
+        """From the last item on, ``carry, out = step(carry, (index, item))``: all out, stacked."""
         outputs = []
         for index in reversed(range(len(items))):
             carry, out = step(carry, (index, items[index]))
             outputs.append(out)
         return np.stack(outputs[::-1])
 
-    def put(self, array, index, value):
+    def put(self, array: Any, index: Any, value: Any) -> Any:
+        """``array`` with ``value`` at ``index``."""
         array = array.copy()
         array[index] = value
         return array
 
-    def bicgstab(self, system, rhs, *, tol, maxiter, preconditioner=None):
+    def bicgstab(
+        self, system: Callable, rhs: Any, *, tol: Any, maxiter: int, preconditioner: Any = None
+    ) -> Any:
+        """An approximate solution of ``system(x) = rhs``; ``preconditioner`` is a rough inverse."""
         from scipy.sparse.linalg import LinearOperator, bicgstab
 
         class FlatOperator(LinearOperator):
@@ -164,7 +127,7 @@ class JaxNamespace(ArrayNamespace):
 
     def fold(self, count, step, carry):
         if count <= self.MAX_UNROLLED_STEPS:
-            return NUMPY.fold(count, step, carry)
+            return super().fold(count, step, carry)
         # A scan, not a fori_loop: only a scan can be transposed.
         indices = self.arange(count)
         return self.lax.scan(lambda carry, k: (step(k, carry), None), carry, indices)[0]
@@ -181,7 +144,7 @@ class JaxNamespace(ArrayNamespace):
         return bicgstab(system, rhs, tol=tol, maxiter=maxiter, M=preconditioner)[0]
 
 
-NUMPY = NumpyNamespace()
+NUMPY = ArrayNamespace()
 JAX = JaxNamespace()
 HOST_TYPES = np.ndarray, np.generic, float  # never JAX's
 

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 EPS = float(np.finfo(float).eps)
 OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
 DEKKER_SPLIT_FACTOR = 2.0**27 + 1  # splits the 53 bits of a float in two halves
-FIXED_POINT_EXPONENTS = range(
-    -4, 15
-)  # powers of ten of numbers that are written without an exponent
+# Powers of ten of numbers that are written without an exponent.
+FIXED_POINT_EXPONENTS = range(-4, 15)
 PERCENT_MIN_SHARE = 1e-5  # a share is written in digits from this on
 
 
@@ -190,11 +189,11 @@ def round_down(bound: float | Decimal, digits: int = 3) -> str:
     return _write_rounded(bound, digits, ROUND_FLOOR)
 
 
-def round_up_percent(share: float, digits: int = 3) -> str:
+def round_up_percent(share: float) -> str:
     """``at most 0.64%``, of a share that is no larger; ``less than 0.001%`` of a tiny one."""
     if 0 < share < PERCENT_MIN_SHARE:
         return f"less than {100 * PERCENT_MIN_SHARE:g}%"
-    return f"at most {round_up(100 * _to_decimal(share), digits)}%"
+    return f"at most {round_up(100 * _to_decimal(share))}%"
 
 
 def write_enclosed(value: float, bound: float, digits: int = 12) -> tuple[str, str]:

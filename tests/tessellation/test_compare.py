@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tessella.errors import ArgumentError
-from tessella.mdp import MDP
+from tessella.mdp.model import MDP
 from tessella.solvers.occupancy import occupancy
 from tessella.tessellation import compare, tessellate
 

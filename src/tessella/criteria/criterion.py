@@ -149,9 +149,9 @@ class Criterion(ABC):
     def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> CriterionKernel:
         """The kernel for these ``row_sums`` and this relative rounding of a backup."""
 
-    @abstractmethod
     def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         """The right side of the system whose solution is a policy's occupancy from ``start``."""
+        return self.equivalent_constant_reward(start)
 
     def remaining_time_share(self, start: NDArray[np.float64]) -> float:
         """The discounted share of all periods that lies after ``start``: 1 without a horizon."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tessella.criteria.criterion import (
     Criterion,
@@ -75,9 +74,6 @@ class Discounted(Criterion):
             row_sums.deviation <= SHIFT_MAX_DEVIATION_SHARE * backup_rounding,
         )
         return DiscountedKernel(*map(np.float64, constants))
-
-    def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.equivalent_constant_reward(start)
 
     def fingerprint_key(self) -> float:
         return self.discount

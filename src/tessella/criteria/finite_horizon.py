@@ -81,9 +81,6 @@ class FiniteHorizon(Criterion):
         constants = self.discount, self.discount * row_sums.high, 1 / self.contraction_gap(row_sums)
         return HorizonKernel(*map(np.float64, constants))
 
-    def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.equivalent_constant_reward(start)
-
     def remaining_time_share(self, start: NDArray[np.float64]) -> float:
         """H from the times of ``start`` on, over H from time 0; time is its first axis."""
         by_time = start.reshape(self.periods, -1).sum(axis=1)

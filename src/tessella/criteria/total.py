@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tessella.criteria.criterion import (
     UNKNOWN_VALUE_BOUND,
@@ -50,9 +49,6 @@ class Total(Criterion):
 
     def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> TotalKernel:
         return TotalKernel(np.float64(max(row_sums.high, 1.0)), np.float64(np.inf))
-
-    def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
-        return start
 
     def fingerprint_key(self) -> str:
         return "total"

@@ -14,9 +14,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, is_count, require_type
+from tessella.errors import ArgumentError, is_count, raise_for_first, require_type
 from tessella.grid import StateGrid
-from tessella.mdp.checks import as_numbers, check_observation_noise, raise_for_first
+from tessella.mdp.checks import as_numbers, check_observation_noise
 from tessella.mdp.dynamics import as_generator
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
@@ -250,7 +250,7 @@ def _raise_for_rows(array: NDArray, bad: ArrayLike, requirement: str) -> None:
     raise_for_first(
         requirement,
         np.asarray(bad),
-        lambda row: f"row {row[0]}",
+        lambda row: f"row {row}",
         lambda row: f"is {array[row]}",
         "rows",
         error=ArgumentError,

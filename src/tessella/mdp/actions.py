@@ -146,9 +146,8 @@ def _combinations(given: Mapping[str, Iterable]) -> tuple[Combination, ...]:
     columns = []
     for name, values in given.items():
         refuse_unordered(values, f"component {name!r} of the actions")
-        values = (
-            values if isinstance(values, str) or not isinstance(values, Iterable) else [*values]
-        )
+        if isinstance(values, Iterable) and not isinstance(values, str):
+            values = [*values]
         if not to_plain_values(values, f"component {name!r} of the actions").size:
             requirement = "a component of the actions needs at least one value"
             raise ModelError(requirement, location=str(name), value="has none")
@@ -174,9 +173,8 @@ def _check_component_names(given: Any) -> tuple[str, ...]:
 def _check_components(action: Any, names: tuple[str, ...]) -> None:
     """Refuse an action with components other than ``names``, or without names for them."""
     if isinstance(action, tuple) and not isinstance(action, Combination):
-        requirement = (
-            "actions of several parts must name them, as in {'a': range(3), 'b': range(3)}"
-        )
+        example = "{'a': range(3), 'b': range(3)}"
+        requirement = f"actions of several parts must name them, as in {example}"
         raise ModelError(requirement, value=f"got {action!r}")
     if getattr(action, "names", ()) != names:
         requirement = f"all actions must have the same components, {', '.join(names) or 'or none'}"

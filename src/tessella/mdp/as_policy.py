@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, PolicyError, TessellaError
+from tessella.errors import ArgumentError, PolicyError, TessellaError, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Combination, as_records, component_names
-from tessella.mdp.checks import raise_for_first
 from tessella.mdp.policy import (
     CHUNK_STATES,
     DecisionFunction,
@@ -97,29 +96,23 @@ def _from_table(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
     if isinstance(source, Mapping) and parts:
         answers = _broadcast_to_grid(mdp, combine_components(parts, source))
         return _from_answers(mdp, answers, "value")
-    answers = None
-    if _is_rectangular(source):
-        answers = np.asarray(require_unmasked(source, "a policy", error=PolicyError))
-    if answers is None or answers.dtype.kind not in "biufUV":
-        requirement = (
-            "a policy must be a Policy, a rule, a table, a file's path, an estimator, an agent "
-            "or a function"
-        )
-        raise PolicyError(requirement, value=f"got {type(source).__name__}")
-    named = answers.dtype.kind in "UV"
-    answers = _order_components(answers, parts)
-    return _from_answers(mdp, answers, labels or ("value" if named else "index"))
+    require_unmasked(source, "a policy", error=PolicyError)
+    try:
+        answers = np.asarray(source)
+    except ValueError:  # lists of different lengths
+        answers = np.asarray(None)
+    if answers.dtype.kind not in "biufUV":
+        known = "a Policy, a rule, a table, a file's path, an estimator, an agent or a function"
+        raise PolicyError(f"a policy must be {known}", value=f"got {type(source).__name__}")
+    default = "value" if answers.dtype.kind in "UV" else "index"
+    return _from_answers(mdp, _order_components(answers, parts), labels or default)
 
 
 def _from_answers(mdp: MDP, answers: NDArray, labels: Labels, name: str = "") -> Policy:
     if labels == "value":
-
-        def describe(state: int) -> str:
-            return mdp.grid.describe(state) if answers.size == mdp.n_states else ""
-
-        indices = _find_action_indices(
-            answers.ravel(), mdp.actions, mdp.action_name, describe, "states"
-        )
+        describe = mdp.grid.describe if answers.size == mdp.n_states else lambda _: ""
+        flat = answers.ravel()
+        indices = _find_action_indices(flat, mdp.actions, mdp.action_name, describe, "states")
         answers = indices.reshape(answers.shape)
     return Policy.from_table(mdp.grid, mdp.actions, answers, name=name, action_name=mdp.action_name)
 
@@ -133,14 +126,6 @@ def _broadcast_to_grid(mdp: MDP, answers: NDArray) -> NDArray:
             return answers.reshape(mdp.grid.shape)
     requirement = f"a table must return an action for each state, shape {mdp.grid.shape}"
     raise PolicyError(requirement, value=f"got shape {answers.shape}")
-
-
-def _is_rectangular(values: Any) -> bool:
-    try:
-        np.shape(values)
-    except ValueError:
-        return False
-    return True
 
 
 def combine_components(names: tuple[str, ...], parts: Mapping) -> NDArray:
@@ -209,11 +194,12 @@ class ExternalRule(ABC):
         answers = self.answers(points)
         if self.labels == "index":
             return answers
-
-        def describe(row: int) -> str:
-            return self.grid.describe_point(points[row])
-
-        return _find_action_indices(answers, self.actions, self.action_name, describe)
+        return _find_action_indices(
+            answers,
+            self.actions,
+            self.action_name,
+            lambda row: self.grid.describe_point(points[row]),
+        )
 
     def answers(self, points: NDArray[np.float64]) -> NDArray:
         """(n,) action indices, values, names or records."""
@@ -286,11 +272,9 @@ class FunctionRule(ExternalRule):
     @property
     def hint(self) -> str:
         """Why it was given points; empty for a function of names."""
-        needed = [
-            p.name
-            for p in _read_parameters(self.source).values()
-            if p.default is p.empty and p.kind is not p.VAR_KEYWORD
-        ]
+        parameters = _read_parameters(self.source).values()
+        required = [p for p in parameters if p.default is p.empty]
+        needed = [p.name for p in required if p.kind is not p.VAR_KEYWORD]
         if len(needed) != 1 or needed[0] in self.grid.axes:
             return ""
         return (
@@ -389,20 +373,13 @@ def _find_action_indices(
     distinct, which = np.unique(answers, return_inverse=True)
     known = np.array([_find_action(actions, answer) for answer in distinct], dtype=np.int32)
     indices = known[which.ravel()]
-    if (indices >= 0).all():
-        return indices
     parts = component_names(actions)
     names = [f"({action})" if parts else str(action) for action in actions]
-    raise_for_first(
-        f"{action_name} must be one of {', '.join(names)}",
-        indices < 0,
-        lambda row: describe(row[0]),
-        lambda row: f"gets {_describe_answer(answers[row], parts)}",
-        noun,
-        error=PolicyError,
-    )
+
+    def value(row: int) -> str:
+        answer = answers[row]
+        return f"gets {Combination(parts, answer.item()) if answer.dtype.names else answer}"
+
+    requirement = f"{action_name} must be one of {', '.join(names)}"
+    raise_for_first(requirement, indices < 0, describe, value, noun, error=PolicyError)
     return indices
-
-
-def _describe_answer(answer: Any, parts: tuple[str, ...]) -> str:
-    return str(Combination(parts, answer.item()) if isinstance(answer, np.void) else answer)

@@ -7,15 +7,27 @@ A function may return anything for infeasible pairs (state, action) and for outc
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, TessellaError, exceeds_float, format_value
+from tessella.errors import (
+    ModelError,
+    TessellaError,
+    exceeds_float,
+    format_value,
+    raise_for_first,
+)
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.state_action_space import NoiseTable, StateActionSpace
+from tessella.mdp.state_action_space import (
+    NoiseTable,
+    NoiseVariable,
+    StateActionSpace,
+    call_by_name,
+)
 
 ROW_SUM_TOLERANCE = 1e-9  # a row may miss 1 by this much; error bounds account for it
 
@@ -37,23 +49,25 @@ def as_numbers(
     if array.dtype.kind in "iufb":
         return array.astype(float)
     objects = np.asarray(result, dtype=object)
-    named = describe or (lambda place, _: f"entry {place}" if place else "the value")
 
-    def refuse_where(
-        requirement: str, wrong: Callable[[Any], bool], show: Callable[[Any], str]
-    ) -> None:
+    def location(place: Any) -> str:
+        index = place if isinstance(place, tuple) else (place,)
+        if describe is not None:
+            return describe(index, objects.shape)
+        return f"entry {index}" if index else "the value"
+
+    def refuse(requirement: str, wrong: Callable[[Any], bool], show: Callable[[Any], str]) -> None:
         bad = np.asarray(np.frompyfunc(wrong, 1, 1)(objects), dtype=bool)
+
+        def value(place: Any) -> str:
+            return f"is {show(np.asarray(objects[place]).item())}"
+
         raise_for_first(
-            requirement,
-            bad,
-            lambda place: named(place, bad.shape),
-            lambda place: f"is {show(np.asarray(objects[place]).item())}",
-            "entries",
-            error=error,
+            f"{subject} must be {requirement}", bad, location, value, "entries", error=error
         )
 
-    refuse_where(f"{subject} must be numbers", lambda x: not isinstance(x, Real), repr)
-    refuse_where(f"{subject} must be numbers that float64 can hold", exceeds_float, format_value)
+    refuse("numbers", lambda x: not isinstance(x, Real), repr)
+    refuse("numbers that float64 can hold", exceeds_float, format_value)
     return objects.astype(float)
 
 
@@ -86,70 +100,96 @@ def read_shape(
         raise error(f"{subject} must be a rectangular array of numbers") from None
 
 
-def raise_for_first(
-    requirement: str,
-    bad: NDArray[np.bool_],
-    describe: Callable[[tuple], str],
-    value: Callable[[tuple], str],
-    noun: str,
-    *,
-    error: type[TessellaError] = ModelError,
-) -> None:
-    """Raise for the first of the places marked ``bad``, and count them."""
-    if bad.any():
-        place = tuple(int(i) for i in np.unravel_index(bad.argmax(), bad.shape))
-        raise error(
-            requirement,
-            location=describe(place),
-            value=value(place),
-            count=int(bad.sum()),
-            total=bad.size,
-            noun=noun,
+@dataclass(frozen=True, eq=False)
+class FunctionChecks:
+    """Calls the functions of one part of a model, such as a stage, and checks their results.
+
+    Results are open meshes of rank 1 + d + 1: see ``state_action_space``.
+
+    Attributes:
+        space: states and actions, and which pairs are feasible.
+        subject: the part's name in messages: ``the shift of stock by demand``.
+        noise: the noise of the part.
+    """
+
+    space: StateActionSpace
+    subject: str
+    noise: NoiseTable | None = None
+
+    @property
+    def variable(self) -> NoiseVariable | None:
+        return None if self.noise is None else self.noise.variable
+
+    @property
+    def n_outcomes(self) -> int:
+        """How many values the noise has."""
+        return 1 if self.noise is None else len(self.noise)
+
+    @property
+    def probs(self) -> NDArray[np.float64]:
+        """(A | 1, *broadcast, K) probabilities of the noise."""
+        return np.ones((1,) * self.space.rank) if self.noise is None else self.noise.probs
+
+    def call(self, function: Callable) -> Any:
+        """The result of a function of coordinates, action and noise."""
+        return call_by_name(function, self.space.mesh(self.variable), self.subject)
+
+    def describe(self, place: tuple, shape: tuple) -> str:
+        return self.space.describe(place, shape, self.noise)
+
+    def refuse(
+        self, requirement: str, bad: NDArray[np.bool_], value: Callable, noun: str = "cases"
+    ) -> None:
+        """Raise for the first ``bad`` entry that can occur; ``value`` describes it."""
+        bad = self.drop_unused(bad)
+        raise_for_first(
+            requirement, bad, lambda place: self.describe(place, bad.shape), value, noun
         )
 
+    def drop_unused(self, bad: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """``bad`` without infeasible pairs and outcomes of probability 0."""
+        if not bad.any():
+            return bad
+        feasible = self.space.feasible
+        read = np.ones((1,) * self.space.rank, dtype=bool) if feasible is None else feasible
+        read = read if self.noise is None else read & (self.noise.probs > 0)
+        shared = tuple(axis for axis, length in enumerate(bad.shape) if length == 1)
+        return bad & read.any(axis=shared, keepdims=True)
 
-def drop_unused_entries(
-    space: StateActionSpace, bad: NDArray[np.bool_], noise: NoiseTable | None = None
-) -> NDArray[np.bool_]:
-    """``bad`` without infeasible pairs and outcomes of probability 0; all are open meshes."""
-    if not bad.any():
-        return bad
-    read = np.ones((1,) * space.rank, dtype=bool) if space.feasible is None else space.feasible
-    read = read if noise is None else read & (noise.probs > 0)
-    shared = tuple(axis for axis, length in enumerate(bad.shape) if length == 1)
-    return bad & read.any(axis=shared, keepdims=True)
+    def read_numbers(self, result: Any, subject: str) -> NDArray[np.float64]:
+        """``result`` as a mesh of numbers."""
+        numbers = as_numbers(result, subject, self.describe)
+        return self.space.as_mesh(numbers, subject, self.n_outcomes)
 
+    def read_rewards(self, result: Any, subject: str) -> NDArray[np.float64]:
+        """``result`` as a mesh of finite rewards."""
+        array = self.read_numbers(result, subject)
+        unread = ~np.isfinite(array)
+        self.refuse(f"{subject} must be finite", unread, lambda p: f"pays {array[p]}", "rewards")
+        if self.space.feasible is not None:
+            # A penalty that cannot occur would coarsen every error bound.
+            without_noise = FunctionChecks(self.space, subject)
+            unread = unread | ~without_noise.drop_unused(np.ones(array.shape, dtype=bool))
+        return np.where(unread, 0.0, array) if unread.any() else array
 
-def as_number_mesh(
-    space: StateActionSpace, result: Any, subject: str, noise: NoiseTable | None = None
-) -> NDArray[np.float64]:
-    """``result`` as an open mesh of numbers; messages name its places."""
-
-    def describe(place: tuple, shape: tuple) -> str:
-        return space.describe(place, shape, noise)
-
-    last = 1 if noise is None else len(noise)
-    return space.as_mesh(as_numbers(result, subject, describe), subject, last)
-
-
-def check_rewards(
-    space: StateActionSpace, result: ArrayLike, subject: str, noise: NoiseTable | None = None
-) -> NDArray[np.float64]:
-    """Checked open-mesh rewards of rank 1 + d + 1."""
-    array = as_number_mesh(space, result, subject, noise)
-    wrong = ~np.isfinite(array)
-    bad = drop_unused_entries(space, wrong, noise)
-    raise_for_first(
-        f"{subject} must be finite",
-        bad,
-        lambda p: space.describe(p, bad.shape, noise),
-        lambda p: f"pays {array[p]}",
-        "rewards",
-    )
-    unread = wrong
-    if space.feasible is not None:  # a penalty that cannot occur would coarsen every error bound
-        unread = wrong | ~drop_unused_entries(space, np.ones(array.shape, dtype=bool))
-    return np.where(unread, 0.0, array) if unread.any() else array
+    def locate(self, axis: int, values: ArrayLike) -> NDArray[np.int32]:
+        """Index along ``axis`` of each value of a mesh, which must be one of the axis."""
+        name = self.space.grid.axes[axis]
+        moved = f"{self.subject}: {name}"
+        require_unmasked(values, moved, self.describe)
+        array = self.space.as_mesh(np.asarray(values), moved, self.n_outcomes)
+        index = self.space.grid.locate(axis, array)
+        off = index < 0
+        self.refuse(
+            f"{self.subject} leaves the grid: {name} must stay on its axis",
+            off,
+            lambda p: f"goes to {name}={format_value(array[p])}",
+        )
+        if off.any():
+            index = np.where(
+                off, self.space.along(axis, np.arange(self.space.grid.shape[axis])), index
+            )
+        return index.astype(np.int32)
 
 
 def check_probabilities(
@@ -163,48 +203,15 @@ def check_probabilities(
     finite = np.asarray(np.isfinite(array).all(axis=-1, keepdims=True))
     positive = np.asarray((array >= 0).all(axis=-1, keepdims=True))
     one = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= ROW_SUM_TOLERANCE
+    checks = FunctionChecks(space, subject)
 
-    def check(requirement: str, holds: NDArray, value: Callable[[NDArray], str]) -> None:
-        raise_for_first(
-            f"{subject} must {requirement}",
-            drop_unused_entries(space, ~holds),
-            lambda p: space.describe(p, holds.shape),
-            lambda p: value(array[p[:-1]]),
-            "rows",
+    def require(holds: NDArray, requirement: str, value: Callable[[NDArray], str]) -> None:
+        checks.refuse(
+            f"{subject} must {requirement}", ~holds, lambda p: value(array[p[:-1]]), "rows"
         )
 
-    check("be finite", finite, lambda row: f"holds {row[~np.isfinite(row)][0]}")
-    check("not be negative", positive, lambda row: f"holds {format_value(row.min())}")
-    check("sum to 1", one, lambda row: f"sums to {format_value(row.sum())}")
+    require(finite, "be finite", lambda row: f"holds {row[~np.isfinite(row)][0]}")
+    require(positive, "not be negative", lambda row: f"holds {format_value(row.min())}")
+    require(one, "sum to 1", lambda row: f"sums to {format_value(row.sum())}")
     fine = finite & positive & one
     return array if fine.all() else np.where(fine, array, np.eye(1, count))
-
-
-def locate_on_axis(
-    space: StateActionSpace,
-    axis: int,
-    values: ArrayLike,
-    subject: str,
-    noise: NoiseTable | None = None,
-) -> NDArray[np.int32]:
-    """Index along ``axis`` of each value of an open mesh, which must be one of the axis."""
-    name = space.grid.axes[axis]
-    last = 1 if noise is None else len(noise)
-    moved = f"{subject}: {name}"
-    require_unmasked(values, moved, lambda place, shape: space.describe(place, shape, noise))
-    array = space.as_mesh(np.asarray(values), moved, last)
-    index = space.grid.locate(axis, array)
-    off = index < 0
-    bad = drop_unused_entries(space, off, noise)
-    raise_for_first(
-        f"{subject} leaves the grid: {name} must stay on its axis",
-        bad,
-        lambda p: space.describe(p, bad.shape, noise),
-        lambda p: f"goes to {name}={format_value(array[p])}",
-        "cases",
-    )
-    if off.any():
-        lengths = [1] * space.rank
-        lengths[axis + 1] = -1
-        index = np.where(off, np.arange(space.grid.shape[axis]).reshape(lengths), index)
-    return index.astype(np.int32)

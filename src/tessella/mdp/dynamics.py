@@ -373,11 +373,6 @@ def as_generator(rng: object) -> np.random.Generator:
     raise ArgumentError("rng must be a generator or an integer seed", value=f"got {rng!r}")
 
 
-def draw_indices(rows: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One index from each row of probabilities."""
-    return invert_cumulative(np.cumsum(rows, axis=-1), rng)
-
-
 def invert_cumulative(cumulative: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
     """One index from each row of cumulated probabilities."""
     u = rng.random(len(cumulative)) * cumulative[:, -1]  # below the total even after rounding

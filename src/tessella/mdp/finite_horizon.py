@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import ModelError, format_value
+from tessella.errors import ModelError, format_value, raise_for_first
 from tessella.grid import require_unmasked
-from tessella.mdp import checks
+from tessella.mdp.checks import as_numbers
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
@@ -472,7 +472,7 @@ def _compute_final_reward(space: StateActionSpace, horizon: FiniteHorizon) -> ND
     if callable(given):
         names = {name: mesh[0, ..., 0] for name, mesh in space.mesh().items()}
         given = call_by_name(given, {name: names[name] for name in space.grid.axes}, subject)
-    array = checks.as_numbers(given, subject)
+    array = as_numbers(given, subject)
     try:
         values = np.broadcast_to(
             array if array.shape != (space.grid.size,) else array.reshape(shape), shape
@@ -480,11 +480,11 @@ def _compute_final_reward(space: StateActionSpace, horizon: FiniteHorizon) -> ND
     except ValueError:
         requirement = f"{subject} must have the grid's shape {shape}"
         raise ModelError(requirement, value=f"has shape {array.shape}") from None
-    checks.raise_for_first(
+    raise_for_first(
         f"{subject} must be finite",
-        ~np.isfinite(values),
-        lambda place: space.grid.describe(int(np.ravel_multi_index(place, shape))),
-        lambda place: f"is {format_value(float(values[place]))}",
+        ~np.isfinite(values).ravel(),
+        space.grid.describe,
+        lambda state: f"is {format_value(float(values.flat[state]))}",
         "states",
     )
     return values.copy()

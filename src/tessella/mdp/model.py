@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,10 +43,16 @@ from tessella.mdp.state_action_space import (
     make_state_action_space,
     require_feasible_actions,
 )
+from tessella.mdp.tabular.pairs import (
+    ArrayLayout,
+    DenseModel,
+    PairModel,
+    SparseModel,
+    to_arrays,
+    to_pairs,
+    to_sparse,
+)
 from tessella.support.sense import Sense, sense_of
-
-if TYPE_CHECKING:
-    from tessella.mdp.tabular.pairs import ArrayLayout, DenseModel, PairModel, SparseModel
 
 HASHED_NAMES = {
     "CompiledStage": "Compiled",
@@ -275,15 +281,12 @@ class MDP:
         name: str = "",
     ) -> MDP:
         """A model from a Gymnasium toy-text environment, which lists its transitions in ``P``."""
-        from tessella.mdp.tabular.outcomes import (
-            from_gymnasium,
-            read_environment_name,
-            read_environment_start,
-        )
+        from tessella.mdp.tabular.outcomes import from_gymnasium
 
-        mdp = assemble_model(from_gymnasium(env), Total(), name or read_environment_name(env))
+        parts, own_name, start = from_gymnasium(env)
+        mdp = assemble_model(parts, Total(), name or own_name)
         chosen = require_criterion_or_discount(discount, criterion)
-        return mdp.with_start(read_environment_start(env)).with_criterion(chosen)
+        return mdp.with_start(start).with_criterion(chosen)
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).
@@ -296,20 +299,14 @@ class MDP:
 
     def to_sparse(self) -> SparseModel:
         """Sparse arrays, whatever the dynamics; meant for small models and cross-checks."""
-        from tessella.mdp.tabular.pairs import to_sparse
-
         return to_sparse(self)
 
     def to_arrays(self, layout: ArrayLayout = "ASS") -> DenseModel:
         """Dense arrays, as ``MDP.from_arrays`` reads them."""
-        from tessella.mdp.tabular.pairs import to_arrays
-
         return to_arrays(self, layout)
 
     def to_pairs(self) -> PairModel:
         """The feasible (state, action) pairs, as ``MDP.from_pairs`` reads them."""
-        from tessella.mdp.tabular.pairs import to_pairs
-
         return to_pairs(self)
 
     @property
@@ -413,9 +410,8 @@ class MDP:
         """A hash of all that decides the model's numbers; see ``SourceModel`` for one of a file."""
         digest = hashlib.sha256()
         update_digest(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
-        update_digest(
-            digest, self.criterion.fingerprint_key(), self.feasible, self.start, self.dynamics
-        )
+        key = self.criterion.fingerprint_key()
+        update_digest(digest, key, self.feasible, self.start, self.dynamics)
         own = digest.hexdigest()
         if self.source is not None and self.source.table_fingerprint == own:
             return self.source.fingerprint

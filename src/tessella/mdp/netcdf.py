@@ -51,7 +51,6 @@ from typing import TYPE_CHECKING, Any
 
 import netCDF4
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.criteria import read_criterion
@@ -65,9 +64,13 @@ from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.netcdf_tables import END_GROUP, TableReader, outcomes_to_arrays, table_to_arrays
 from tessella.mdp.stages.events import Clock
-from tessella.mdp.state_action_space import StateActionSpace, make_state_action_space
-from tessella.mdp.tabular.pairs import Pairs, build_tabular
-from tessella.mdp.tabular.tabular import Tabular
+from tessella.mdp.state_action_space import (
+    StateActionSpace,
+    drop_time_axis,
+    make_state_action_space,
+)
+from tessella.mdp.tabular.pairs import Pairs, build_tabular, select_feasible_rows
+from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import ModelRounding
 from tessella.support.json_values import json_default
 from tessella.support.sense import COSTS
@@ -83,9 +86,8 @@ SAVED_MAX_ENTRIES = 200_000_000  # entries of rows beyond which no model is writ
 TEXT_ATTRIBUTES = ("name", "axes", "action_name", "actions", "parameters", "kind", "fingerprint")
 GROUPS = ("grid", "outcomes", "end")
 ROW_ERROR_LIMIT = 1e-3  # relative error from which on rows are no longer known
-REWARD_ERROR_LIMIT = (
-    1e-3  # of the max_bytes reward, or of 1 where stages cancel one another's rewards
-)
+# Of the largest reward, or of 1 where stages cancel one another's rewards.
+REWARD_ERROR_LIMIT = 1e-3
 Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and names of dimensions
 MAX_COMPRESSION_RATIO = 1032  # bytes of content for each byte of a compressed file
 MODEL_MAX_BYTES = 4 << 30  # bytes of all arrays of a model file
@@ -113,10 +115,9 @@ def create_dataset(path: str | Path) -> Iterator[netCDF4.Dataset]:
                 yield file
         except (OSError, RuntimeError) as error:  # of a full disk, the library names other causes
             free = shutil.disk_usage(part.parent).free
-            cause = (
-                f"{getattr(error, 'strerror', None) or error}; {free:,} bytes are free on its disk"
-            )
-            value = cause if free else os.strerror(errno.ENOSPC)
+            cause = getattr(error, "strerror", None) or error
+            value = f"{cause}; {free:,} bytes are free on its disk"
+            value = value if free else os.strerror(errno.ENOSPC)
             raise FileError(f"{path} cannot be written", value=value) from error
 
 
@@ -175,22 +176,19 @@ def read_variables(
 
     ``max_bytes`` is the most bytes that may be read in all.
     """
+    declared = 0
     for name, variable in variables.items():
         if not (variable.dtype is str or variable.dtype.kind in "if"):
             raise FileError(f"{name!r} must hold numbers or text", value=f"got {variable.dtype}")
-    declared = sum(map(_declared_bytes, variables.values()))
+        # Reading takes the whole, or one chunk where that is larger.
+        chunks = variable.chunking()
+        chunk = 1 if chunks == "contiguous" else math.prod(chunks)
+        declared += 8 * max(math.prod(variable.shape), chunk)
     max_bytes = min(MAX_COMPRESSION_RATIO * size, max_bytes)
     if declared > max_bytes:
         requirement = f"a file of {size:,} bytes may declare arrays of {max_bytes:,} bytes"
         raise FileError(requirement, value=f"it declares {declared:,}")
     return {name: _read_values(name, variable, size) for name, variable in variables.items()}
-
-
-def _declared_bytes(variable: Any) -> int:
-    """Bytes that reading takes: of the whole, or of one chunk where that is larger."""
-    chunks = variable.chunking()
-    chunk = 1 if chunks == "contiguous" else math.prod(chunks)
-    return 8 * max(math.prod(variable.shape), chunk)
 
 
 def _read_values(name: str, variable: Any, size: int) -> NDArray:
@@ -222,7 +220,7 @@ def _read_labels(name: str, variable: Any, size: int) -> NDArray:
 
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
-    contents = _make_contents(mdp)
+    contents = _make_contents(mdp)  # before a file is created
     with create_dataset(path) as file:
         write_variables(file, *contents)
 
@@ -262,70 +260,59 @@ def count_saved_probabilities(mdp: MDP) -> int:
 def _make_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
     space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
-    dynamics = as_tabular(space, mdp.dynamics, mdp.feasible_mask)
+    table = as_tabular(space, mdp.dynamics, mdp.feasible_mask)
     attributes = _make_attributes(mdp)
-    outcomes = dynamics.outcomes
-    shape = ("state", "action")
+    outcomes = table.outcomes
     variables: Variables = {
         f"grid/{name}": (values, (name,))
         for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
     }
-    variables |= table_to_arrays(dynamics)
-    variables["feasible"] = (mdp.feasible_mask.astype(np.int8), shape)
+    variables |= table_to_arrays(table)
+    variables["feasible"] = (mdp.feasible_mask.astype(np.int8), ("state", "action"))
     if mdp.start is not None:
         variables["start"] = (mdp.start, ("state",))
+    tables: Dynamics = table  # those that ``load`` reads
     if isinstance(mdp.dynamics, FiniteHorizonDynamics):
-        last = _build_last_period(mdp, mdp.dynamics)
-        final = mdp.dynamics.final
-        roundings = [period.rounding.in_file for period in mdp.dynamics.distinct_periods]
-        worst = ModelRounding(
-            max(rounding.row_error for rounding in roundings),
-            max(rounding.reward_error for rounding in roundings),
-        )
-        attributes |= _rounding_attributes("period_", worst)
-        variables |= table_to_arrays(last, END_GROUP) | {
-            f"{END_GROUP}final": (final.ravel(), ("state",))
-        }
-        reward = _add_final_reward(dynamics, last, final)
-        variables["reward"] = (np.where(mdp.feasible_mask, reward, 0.0), shape)
-        outcomes = last.outcomes
+        outcomes = _add_last_period(mdp, mdp.dynamics, table, attributes, variables)
     if outcomes is not None:
         variables |= outcomes_to_arrays(outcomes)
     if not _holds_tables(attributes["kind"]):
-        fingerprint = _fingerprint_tables(mdp, dynamics, attributes, variables)
-        attributes["table_fingerprint"] = fingerprint
+        if mdp.criterion.has_horizon:
+            arrays = {name: values for name, (values, _) in variables.items()}
+            _, tables = _read_tables(attributes, arrays, space, mdp.criterion)
+        model = replace(mdp, dynamics=tables, source=None)
+        attributes["table_fingerprint"] = model.fingerprint
     return attributes, variables
 
 
-def _fingerprint_tables(
-    mdp: MDP, table: Tabular, attributes: dict[str, Any], variables: Variables
-) -> str:
-    """The fingerprint of the tables that ``load`` reads from a file of ``mdp``."""
-    tables: Dynamics = table
-    if mdp.criterion.has_horizon:
-        arrays = {name: values for name, (values, _) in variables.items()}
-        _, tables = _read_tables(attributes, arrays, table.space, mdp.criterion)
-    return replace(mdp, dynamics=tables, source=None).fingerprint
+def _add_last_period(
+    mdp: MDP,
+    dynamics: FiniteHorizonDynamics,
+    table: Tabular,
+    attributes: dict[str, Any],
+    variables: Variables,
+) -> Outcomes | None:
+    """Add the last period of a horizon, and what is final to the rewards; return its outcomes."""
+    mask = mdp.feasible_mask
+    final = dynamics.final.ravel()
+    last = as_tabular(drop_time_axis(table.space), dynamics.periods[-1], mask[-final.size :])
+    roundings = [period.rounding.in_file for period in dynamics.distinct_periods]
+    worst = ModelRounding(
+        max(rounding.row_error for rounding in roundings),
+        max(rounding.reward_error for rounding in roundings),
+    )
+    attributes |= _rounding_attributes("period_", worst)
+    variables |= table_to_arrays(last, END_GROUP) | {f"{END_GROUP}final": (final, ("state",))}
+    reward = table.reward
+    if final.any():
+        reward = np.concatenate([reward[: -final.size], last.reward_with_final(final)])
+    variables["reward"] = (np.where(mask, reward, 0.0), ("state", "action"))
+    return last.outcomes
 
 
 def _holds_tables(kind: str) -> bool:
     """Whether a model of this kind of dynamics is read back as it was: ``timed tabular``."""
     return kind.endswith("tabular")
-
-
-def _build_last_period(mdp: MDP, dynamics: FiniteHorizonDynamics) -> Tabular:
-    """The last period of a horizon as rows."""
-    axes = dict(zip(mdp.grid.axes[1:], mdp.grid.values[1:], strict=True))
-    space = make_state_action_space(StateGrid(axes), mdp.actions, mdp.action_name)
-    return as_tabular(space, dynamics.periods[-1], mdp.feasible_mask[-dynamics.final.size :])
-
-
-def _add_final_reward(all_periods: Tabular, last: Tabular, final: NDArray) -> NDArray[np.float64]:
-    """Rewards of all times, with what is final added up by the rows of the file."""
-    if not final.any():
-        return all_periods.reward
-    expected = last.reward + (last.rows @ final.ravel())[last.row_of]
-    return np.concatenate([all_periods.reward[: -len(expected)], expected])
 
 
 def load(path: str | Path) -> tuple[dict[str, Any], str]:
@@ -463,13 +450,9 @@ def _read_rounding(attributes: dict[str, Any], prefix: str) -> ModelRounding:
         float(attributes[f"{prefix}row_error"]), float(attributes[f"{prefix}reward_error"])
     )
     if not (0 <= rounding.row_error < ROW_ERROR_LIMIT and 0 <= rounding.reward_error < np.inf):
-        requirement = (
-            f"{prefix}row_error must lie in [0, {ROW_ERROR_LIMIT:g}), "
-            f"{prefix}reward_error be finite"
-        )
-        raise FileError(
-            requirement, value=f"got {rounding.row_error:g} and {rounding.reward_error:g}"
-        )
+        limit = f"{prefix}row_error must lie in [0, {ROW_ERROR_LIMIT:g})"
+        value = f"got {rounding.row_error:g} and {rounding.reward_error:g}"
+        raise FileError(f"{limit}, {prefix}reward_error be finite", value=value)
     return rounding
 
 
@@ -484,12 +467,9 @@ def as_tabular(space: StateActionSpace, dynamics: Dynamics, mask: NDArray[np.boo
     """``dynamics`` as rows of the pairs that ``mask`` (S, A) calls feasible."""
     if isinstance(dynamics, Tabular):
         return dynamics
-    states, choices = np.nonzero(mask)
-    stacked = sp.csr_array(sp.vstack(dynamics.to_sparse(), format="csr"))
-    rows = stacked[choices * len(mask) + states]
-    rows.eliminate_zeros()
     # Each stage was checked when it was built. Their product may miss 1 by more than one stage may.
-    pairs = Pairs(space, states, choices, rows)
+    pairs = Pairs(space, *select_feasible_rows(dynamics.to_sparse(), mask))
+    pairs.rows.eliminate_zeros()
     reward = dynamics.expected_reward()[mask]
     table = build_tabular(pairs, reward, None, dynamics.rounding.in_file).dynamics
     assert isinstance(table, Tabular)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import FileError
-from tessella.grid import StateGrid, index_type
-from tessella.mdp.checks import raise_for_first
+from tessella.errors import FileError, raise_for_first
+from tessella.grid import index_type
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
-from tessella.mdp.state_action_space import TIME, StateActionSpace, make_state_action_space
+from tessella.mdp.state_action_space import TIME, StateActionSpace, drop_time_axis
 from tessella.mdp.tabular.pairs import (
     Pairs,
     check_entries,
@@ -71,18 +70,15 @@ class TableReader:
                 f"the first axis of a model with a horizon must be {TIME!r}, of all its periods"
             )
             raise FileError(requirement, value=f"it is {grid.axes[0]!r}")
-        axes = dict(zip(grid.axes[1:], grid.values[1:], strict=True))
-        period_space = make_state_action_space(
-            StateGrid(axes), self.space.actions, self.space.action_name
-        )
+        period_space = drop_time_axis(self.space)
         all_periods = self._assemble_table(self.space, "", mask, None)
         outcomes = self._read_outcomes(period_space)
         n = period_space.grid.size
         periods = []
         for time in range(horizon.periods - 1):
             period_mask = mask[time * n : (time + 1) * n]
-            period = _extract_period(all_periods, period_space, period_mask, time, outcomes)
-            periods.append(self._check_once(period, period_mask))
+            period = _extract_period(all_periods, period_space, period_mask, time)
+            periods.append(self._check_once(replace(period, outcomes=outcomes), period_mask))
         last = self._assemble_table(period_space, END_GROUP, mask[-n:], outcomes)
         periods.append(self._check_once(last, mask[-n:]))
         if outcomes is not None and len(self.checked_tables) > 1:
@@ -162,11 +158,7 @@ class TableReader:
 
 
 def _extract_period(
-    all_periods: Tabular,
-    period_space: StateActionSpace,
-    mask: Mask,
-    time: int,
-    outcomes: Outcomes | None,
+    all_periods: Tabular, period_space: StateActionSpace, mask: Mask, time: int
 ) -> Tabular:
     """The period at ``time``, with its rows in the order in which pairs use them."""
     n = len(mask)
@@ -183,14 +175,8 @@ def _extract_period(
         requirement = "every period of a model with a horizon must move time on by one"
         raise FileError(requirement, location=f"time={time}", value="does not")
     rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used), n))
-    return Tabular(
-        period_space,
-        rows,
-        row_of,
-        all_periods.reward[states],
-        outcomes,
-        all_periods.build_rounding,
-    )
+    reward = all_periods.reward[states]
+    return Tabular(period_space, rows, row_of, reward, None, all_periods.build_rounding)
 
 
 def _hash_table(table: Tabular, mask: Mask) -> bytes:
@@ -245,7 +231,7 @@ def _check_end(all_periods: Tabular, last: Tabular, mask: Mask, final: NDArray) 
     lengths = np.diff(all_periods.rows.indptr)
     if not np.isfinite(final).all():
         raise FileError(f"'{END_GROUP}final' must be finite")
-    expected = last.reward + (last.rows @ final)[last.row_of]
+    expected = last.reward_with_final(final)
     size = np.abs(last.reward) + (last.rows @ np.abs(final))[last.row_of]
     is_close = np.abs(expected - all_periods.reward[-n:]) <= 4 * EPS * (last.longest_row + 4) * size
     if lengths[all_periods.row_of[-n:]][mask].any() or not is_close[mask].all():

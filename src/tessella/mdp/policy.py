@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, FileError, PolicyError
+from tessella.errors import ArgumentError, FileError, PolicyError, raise_for_first
 from tessella.files import NATURAL_NUMBER, read_errors, read_field, read_json, write_json
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import (
@@ -33,7 +33,6 @@ from tessella.mdp.actions import (
     actions_to_json,
     normalise_actions,
 )
-from tessella.mdp.checks import raise_for_first
 from tessella.mdp.rule_tree import RuleTree, check_rule_tree, node_from_json
 from tessella.numerics import host_fields, with_host_arrays
 
@@ -303,7 +302,7 @@ def _as_indices(
     raise_for_first(
         f"action indices must lie in 0..{len(actions) - 1}",
         (values < 0) | (values >= len(actions)),
-        lambda row: describe(row[0]),
+        describe,
         lambda row: f"gets {values[row]}",
         noun,
         error=PolicyError,

@@ -9,17 +9,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import FileError
+from tessella.errors import FileError, raise_for_first
 from tessella.files import TEXT_MAX_BYTES, atomic_write, read_errors, read_whole
 from tessella.mdp.actions import actions_to_array, as_records, component_names
-from tessella.mdp.checks import raise_for_first
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -28,18 +27,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PolicyTable:
-    """The content of a file: cells by the names of their columns, and the line of each row."""
+    """The content of a file: names of columns, and rows of cells, each with its line."""
 
     file: str
-    columns: dict[str, list[str]]
-    lines: list[int]
+    header: list[str]
+    rows: list[tuple[int, list[str]]]
 
     def read_column(self, name: str, known: NDArray) -> NDArray:
         """(rows,) numbers, or text where the ``known`` values are."""
+        column = self.header.index(name)
+        cells = [cells[column] for _, cells in self.rows]
         if known.dtype.kind == "U":
             labels = set(known.tolist())
-            return np.array([_match_label(cell, labels) for cell in self.columns[name]], dtype=str)
-        text = [cell.strip() for cell in self.columns[name]]
+            return np.array([_match_label(cell, labels) for cell in cells], dtype=str)
+        text = [cell.strip() for cell in cells]
         self.refuse_rows(
             f"column {name!r} of {self.file} must hold numbers",
             [not _is_number(cell) for cell in text],
@@ -65,7 +66,7 @@ class PolicyTable:
             raise_for_first(
                 f"{self.file} must hold each state once",
                 bad,
-                lambda state: mdp.grid.describe(state[0]),
+                mdp.grid.describe,
                 lambda _, fault=fault: fault,
                 "states",
                 error=FileError,
@@ -77,8 +78,8 @@ class PolicyTable:
         raise_for_first(
             requirement,
             np.asarray(bad, dtype=bool),
-            lambda row: f"line {self.lines[row[0]]}",
-            lambda row: value(row[0]),
+            lambda row: f"line {self.rows[row][0]}",
+            value,
             "rows",
             error=FileError,
         )
@@ -99,15 +100,19 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
         header = [_match_label(name, names) for name in next(reader, [])]
         rows = [(reader.line_num, cells) for cells in reader if cells]
     action_columns = _find_columns(mdp, path.name, header)
-    table = _make_table(path.name, header, rows)
+    table = PolicyTable(path.name, header, rows)
+    table.refuse_rows(
+        f"{path.name} must have {len(header)} cells in each row, as its header has",
+        [len(cells) != len(header) for _, cells in rows],
+        lambda row: f"has {len(rows[row][1])}",
+    )
     states = table.read_states(mdp)
-    if component_names(mdp.actions):
-        known = actions_to_array(mdp.actions)
-        answers = as_records(
-            {name: table.read_column(name, known[name]) for name in action_columns}
-        )
+    known = actions_to_array(mdp.actions)
+    if known.dtype.names:
+        columns = {name: table.read_column(name, known[name]) for name in action_columns}
+        answers = as_records(columns)
     else:
-        answers = table.read_column(action_columns[0], np.asarray(mdp.actions))
+        answers = table.read_column(action_columns[0], known)
     by_state = np.empty(mdp.n_states, dtype=answers.dtype)
     by_state[states] = answers
     return by_state.reshape(mdp.grid.shape)
@@ -138,17 +143,6 @@ def _require_column(file: str, header: list[str], names: Sequence[str]) -> None:
     if not any(name in header for name in names):
         requirement = f"{file} must have a column {' or '.join(map(repr, names))}"
         raise FileError(requirement, value=f"its columns are {', '.join(header)}")
-
-
-def _make_table(file: str, header: list[str], rows: list[tuple[int, list[str]]]) -> PolicyTable:
-    table = PolicyTable(file, {}, [line for line, _ in rows])
-    table.refuse_rows(
-        f"{file} must have {len(header)} cells in each row, as its header has",
-        [len(cells) != len(header) for _, cells in rows],
-        lambda row: f"has {len(rows[row][1])}",
-    )
-    columns = {name: [cells[i] for _, cells in rows] for i, name in enumerate(header)}
-    return replace(table, columns=columns)
 
 
 def _match_label(cell: str, known: Collection[str]) -> str:

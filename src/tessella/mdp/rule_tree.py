@@ -128,7 +128,9 @@ class RuleTree:
         if isinstance(node, Split | LabelSplit):
             return self._find_child_indices(node, points[rows])
         if isinstance(node, Exceptions):
-            named = np.array([self._find_state(place) for place in node.places], dtype=np.int64)
+            axes = self.grid.axes
+            places = [dict(zip(axes, place, strict=True)) for place in node.places]
+            named = np.array([self.grid.state(**place) for place in places], dtype=np.int64)
             order = np.argsort(named)
             states = self.grid.nearest(points[rows])
             matches = order[np.minimum(np.searchsorted(named[order], states), len(named) - 1)]
@@ -136,9 +138,8 @@ class RuleTree:
             actions[rows[is_named]] = np.asarray(node.actions)[matches[is_named]]
             return np.where(is_named, -1, 0)
         if isinstance(node, Lookup):
-            n_started = np.searchsorted(
-                node.starts, self._find_lookup_positions(node.axes, points[rows]), side="right"
-            )
+            positions = self._find_lookup_positions(node.axes, points[rows])
+            n_started = np.searchsorted(node.starts, positions, side="right")
             actions[rows] = np.asarray(node.actions)[n_started - 1]
         else:
             actions[rows] = node.action
@@ -166,9 +167,6 @@ class RuleTree:
         order = [self.grid.axis(name) for name in axes]
         shape = [self.grid.shape[k] for k in order]
         return np.ravel_multi_index([indices[k] for k in order], shape)
-
-    def _find_state(self, values: tuple) -> int:
-        return self.grid.state(**dict(zip(self.grid.axes, values, strict=True)))
 
     @property
     def cut_clearance(self) -> float:
@@ -271,7 +269,10 @@ def check_rule_tree(tree: RuleTree, n_actions: int) -> None:
     """Refuse a tree from a file with a node that could not be evaluated."""
     checker = _NodeChecker(tree.grid, n_actions)
     for node in tree.iterate_nodes():
-        checker.check(node)
+        for holds, requirement, value in checker.requirements(node):
+            if not holds:
+                key = NODE_KEYS[type(node)]
+                raise PolicyError(f"{key} in a program {requirement}", value=f"got {value!r:.60}")
 
 
 @dataclass(frozen=True)
@@ -281,56 +282,40 @@ class _NodeChecker:
     grid: StateGrid
     n_actions: int
 
-    def check(self, node: Node) -> None:
-        if isinstance(node, Leaf):
-            self._check_actions(node, (node.action,), 1)
-        elif isinstance(node, Split):
-            self._check_split(node)
-        elif isinstance(node, LabelSplit):
-            self._check_label_split(node)
-        elif isinstance(node, Exceptions):
-            self._check_exceptions(node)
-        else:
-            self._check_lookup(node)
+    def requirements(self, node: Node) -> Iterator[tuple[bool, str, Any]]:
+        """Whether each requirement holds, in words, and of which value; later ones need earlier."""
+        match node:
+            case Leaf(action):
+                yield self._require_actions((action,), 1)
+            case Split(weights, cuts, branches):
+                yield self._are_weights(weights), "weighs axes of numbers", weights
+                is_ascending = _is_tuple_of(cuts, is_finite) and [*cuts] == sorted(cuts)
+                yield is_ascending, "has ascending cuts", cuts
+                is_complete = _is_tuple_of(branches, _is_node) and len(branches) == len(cuts) + 1
+                yield is_complete, "has one branch more than cuts", branches
+            case LabelSplit(axis, labels, inside, outside):
+                yield self._is_axis(axis, is_text=True), "tests an axis of text", axis
+                yield _is_tuple_of(labels, _is_text), "has labels", labels
+                yield _is_node(inside) and _is_node(outside), "has two branches", outside
+            case Exceptions(places, actions, otherwise):
+                yield _are_states(places, self.grid), "names states of the grid, each once", places
+                yield self._require_actions(actions, len(places))
+                yield _is_node(otherwise), "has a branch for other states", otherwise
+            case Lookup(axes, starts, actions):
+                are_distinct = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
+                yield are_distinct, "is over some of the axes", axes
+                places = math.prod(self.grid.shape[self.grid.axis(name)] for name in axes)
+                are_positions = _is_tuple_of(starts, lambda s: is_whole(s, 0, places - 1))
+                begins_at_0 = are_positions and starts[:1] == (0,)
+                is_ascending = begins_at_0 and all(low < high for low, high in pairwise(starts))
+                requirement = f"has runs that begin in ascending order from 0 to {places - 1}"
+                yield is_ascending, requirement, starts
+                yield self._require_actions(actions, len(starts))
 
-    def _check_split(self, node: Split) -> None:
-        cuts = node.cuts
-        _require(node, self._are_weights(node.weights), "weighs axes of numbers", node.weights)
-        is_ascending = _is_tuple_of(cuts, is_finite) and [*cuts] == sorted(cuts)
-        _require(node, is_ascending, "has ascending cuts", cuts)
-        is_complete = _is_tuple_of(node.branches, _is_node) and len(node.branches) == len(cuts) + 1
-        _require(node, is_complete, "has one branch more than cuts", node.branches)
-
-    def _check_label_split(self, node: LabelSplit) -> None:
-        _require(node, self._is_axis(node.axis, is_text=True), "tests an axis of text", node.axis)
-        are_labels = _is_tuple_of(node.labels, _is_text)
-        _require(node, are_labels, "has labels", node.labels)
-        has_both = _is_node(node.inside) and _is_node(node.outside)
-        _require(node, has_both, "has two branches", node.outside)
-
-    def _check_exceptions(self, node: Exceptions) -> None:
-        are_states = _are_states(node.places, self.grid)
-        _require(node, are_states, "names states of the grid, each once", node.places)
-        self._check_actions(node, node.actions, len(node.places))
-        _require(node, _is_node(node.otherwise), "has a branch for other states", node.otherwise)
-
-    def _check_lookup(self, node: Lookup) -> None:
-        axes = node.axes
-        starts = node.starts
-        are_distinct = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
-        _require(node, are_distinct, "is over some of the axes", axes)
-        count = math.prod(self.grid.shape[self.grid.axis(name)] for name in axes)
-        are_positions = _is_tuple_of(starts, lambda s: is_whole(s, 0, count - 1))
-        begins_at_0 = are_positions and starts[:1] == (0,)
-        is_ascending = begins_at_0 and all(low < high for low, high in pairwise(starts))
-        requirement = f"has runs that begin in ascending order from 0 to {count - 1}"
-        _require(node, is_ascending, requirement, starts)
-        self._check_actions(node, node.actions, len(starts))
-
-    def _check_actions(self, node: Node, actions: Any, count: int) -> None:
+    def _require_actions(self, actions: Any, count: int) -> tuple[bool, str, Any]:
         last = self.n_actions - 1
         are_known = _is_tuple_of(actions, lambda a: is_whole(a, 0, last)) and len(actions) == count
-        _require(node, are_known, f"takes {count} of the actions 0..{last}", actions)
+        return are_known, f"takes {count} of the actions 0..{last}", actions
 
     def _are_weights(self, weights: Any) -> bool:
         if not _is_tuple_of(weights, lambda w: isinstance(w, tuple) and len(w) == 2):
@@ -342,12 +327,6 @@ class _NodeChecker:
         if not isinstance(name, str) or name not in self.grid.axes:
             return False
         return is_text is None or is_text == is_text_axis(self.grid, name)
-
-
-def _require(node: Node, holds: bool, requirement: str, value: object) -> None:
-    if not holds:
-        key = NODE_KEYS[type(node)]
-        raise PolicyError(f"{key} in a program {requirement}", value=f"got {value!r:.60}")
 
 
 def _is_tuple_of(value: Any, is_valid: Callable[[Any], bool]) -> bool:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, format_value
+from tessella.errors import ArgumentError, format_value, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, raise_for_first, read_shape
+from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, read_shape
 from tessella.mdp.state_action_space import TIME
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _check_distribution(mdp: MDP, start: Start) -> NDArray[np.float64]:
     raise_for_first(
         "start probabilities must be finite and not negative",
         ~(weights >= 0) | np.isinf(weights),
-        lambda state: mdp.grid.describe(state[0]),
+        mdp.grid.describe,
         lambda state: f"has {weights[state]}",
         "states",
         error=ArgumentError,

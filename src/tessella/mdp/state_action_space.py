@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ModelError, TessellaError, format_value
+from tessella.errors import ModelError, TessellaError, format_value, raise_for_first
 from tessella.grid import StateGrid, refuse_reserved, require_unmasked
 from tessella.mdp.actions import (
     Actions,
@@ -69,9 +69,9 @@ _budget: ContextVar[EntryBudget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def limit_entries(max_entries: int = FUNCTION_MAX_ENTRIES) -> Iterator[None]:
-    """Inside this, a model for which more than ``max_entries`` numbers are computed is rejected."""
-    before = _budget.set(EntryBudget(max_entries, max_entries))
+def limit_entries() -> Iterator[None]:
+    """Inside this, a model is rejected if its functions compute too many numbers."""
+    before = _budget.set(EntryBudget(FUNCTION_MAX_ENTRIES, FUNCTION_MAX_ENTRIES))
     try:
         yield
     finally:
@@ -132,23 +132,23 @@ class StateActionSpace:
         """Position of the axis that a part of the model names."""
         return self.grid.axis(name, error=ModelError)
 
+    def along(self, axis: int, values: NDArray) -> NDArray:
+        """(n,) values along an axis as an open mesh; actions are axis -1, the noise is axis d."""
+        return values.reshape((1,) * (axis + 1) + (-1,) + (1,) * (self.grid.ndim - axis))
+
     def mesh(self, noise: NoiseVariable | None = None, extra_axes: int = 0) -> dict[str, NDArray]:
         """Name to open-mesh array of rank 1 + d + 1, and trailing axes of length one after it."""
         d = self.grid.ndim
-        names = {
-            n: v.reshape((1,) * (i + 1) + (-1,) + (1,) * (d - i))
-            for i, (n, v) in enumerate(zip(self.grid.axes, self.grid.values, strict=True))
+        names: dict[str, NDArray] = {
+            n: self.along(i, self.grid.values[i]) for i, n in enumerate(self.grid.axes)
         }
-        for name, values in self.action_values.items():
-            names[name] = values.reshape((-1,) + (1,) * (d + 1))
+        names |= {n: self.along(-1, values) for n, values in self.action_values.items()}
         if noise is not None:
             if noise.name in names:
                 raise ModelError(f"a noise cannot be called {noise.name!r}: that name is taken")
-            names[noise.name] = noise.values.reshape((1,) * (d + 1) + (-1,))
+            names[noise.name] = self.along(d, noise.values)
         if extra_axes:
-            names = {
-                n: array.reshape(array.shape + (1,) * extra_axes) for n, array in names.items()
-            }
+            names = {n: a.reshape(a.shape + (1,) * extra_axes) for n, a in names.items()}
         if self.time is not None:
             names[TIME] = np.full((1,) * (self.rank + extra_axes), self.time)
         return names
@@ -166,6 +166,11 @@ class StateActionSpace:
                 f"{subject} must broadcast over {lengths}", value=f"has shape {array.shape}"
             )
         return array.reshape(shape)
+
+    def describe_pair(self, state: int, action: int) -> str:
+        """``stock=3, regime=0, order=8``."""
+        described = describe_action(self.action_name, self.actions[action])
+        return f"{self.grid.describe(state)}, {described}"
 
     def describe(
         self, index: Sequence[int], lengths: Sequence[int], noise: NoiseTable | None = None
@@ -203,11 +208,15 @@ def make_state_action_space(
     for name in component_names(named):
         if name in (*grid.axes, action_name):
             subject = "an axis" if name in grid.axes else "the action"
-            requirement = (
-                f"a component of the actions cannot be called {name!r}: {subject} has this name"
-            )
-            raise ModelError(requirement)
+            requirement = f"a component of the actions cannot be called {name!r}"
+            raise ModelError(f"{requirement}: {subject} has this name")
     return StateActionSpace(grid, named, action_name)
+
+
+def drop_time_axis(space: StateActionSpace) -> StateActionSpace:
+    """The state-action space of one period of a horizon."""
+    axes = dict(zip(space.grid.axes[1:], space.grid.values[1:], strict=True))
+    return make_state_action_space(StateGrid(axes), space.actions, space.action_name)
 
 
 def call_by_name(
@@ -246,11 +255,9 @@ def call_if_function(
     values_per_point: int = 1,
 ) -> Any:
     """The value of a function of ``variables``; numbers are returned as they are."""
-    return (
-        call_by_name(given, variables, subject, values_per_point=values_per_point)
-        if callable(given)
-        else given
-    )
+    if not callable(given):
+        return given
+    return call_by_name(given, variables, subject, values_per_point=values_per_point)
 
 
 def names_time(part: object) -> bool:
@@ -323,9 +330,8 @@ def build_feasible_mask(
     full = (*space.grid.shape, len(space.actions))
     charge_entries(math.prod(full), "feasible")
     if callable(feasible):
-        given = require_unmasked(
-            call_by_name(feasible, space.mesh(), "feasible"), "feasible", space.describe
-        )
+        given = call_by_name(feasible, space.mesh(), "feasible")
+        require_unmasked(given, "feasible", space.describe)
         result = space.as_mesh(np.asarray(given), "feasible")
         result = np.moveaxis(np.broadcast_to(result[..., 0], (full[-1], *full[:-1])), 0, -1)
     else:
@@ -342,13 +348,6 @@ def build_feasible_mask(
 
 def require_feasible_actions(grid: StateGrid, mask: NDArray[np.bool_]) -> None:
     """Refuse a state with no feasible action."""
-    stuck = np.flatnonzero(~mask.any(axis=1))
-    if stuck.size:
-        raise ModelError(
-            "every state needs a feasible action",
-            location=grid.describe(stuck[0]),
-            value="has none",
-            count=stuck.size,
-            total=grid.size,
-            noun="states",
-        )
+    stuck = ~mask.any(axis=1)
+    requirement = "every state needs a feasible action"
+    raise_for_first(requirement, stuck, grid.describe, lambda _: "has none", "states")

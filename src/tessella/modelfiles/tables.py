@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, ModelError, format_brief
+from tessella.errors import FileError, ModelError, format_brief, raise_for_first
 from tessella.files import OPEN_FLAGS, read_open, require_regular
 from tessella.grid import StateGrid
 from tessella.modelfiles.expressions import NUMBER
@@ -97,16 +97,14 @@ def make_csv_table(
     _refuse_repeated(grid, flat_indices, columns)
     numbers = np.full(grid.size, np.nan)
     numbers[flat_indices] = columns.read_numbers(column)
-    if len(flat_indices) < grid.size:
-        first = int(np.flatnonzero(np.isnan(numbers))[0])
-        raise FileError(
-            f"{file} must have a row for every combination of {', '.join(by)}",
-            location=grid.describe(first),
-            value="has none",
-            count=grid.size - len(flat_indices),
-            total=grid.size,
-            noun="combinations",
-        )
+    raise_for_first(
+        f"{file} must have a row for every combination of {', '.join(by)}",
+        np.isnan(numbers),
+        grid.describe,
+        lambda _: "has none",
+        "combinations",
+        error=FileError,
+    )
     return LookupTable(grid, numbers.reshape(grid.shape))
 
 
@@ -140,16 +138,14 @@ class CsvColumns:
     def _parse_numbers(self, name: str) -> list[float]:
         cells = self.cells[name]
         values = [_parse_number(cell) for cell in cells]
-        bad_rows = [i for i, value in enumerate(values) if value is None]
-        if bad_rows:
-            raise FileError(
-                "a cell must be a finite number",
-                location=f"{self.file}, line {self.lines[bad_rows[0]]}, column {name!r}",
-                value=f"has {format_brief(cells[bad_rows[0]])}",
-                count=len(bad_rows),
-                total=len(cells),
-                noun="cells",
-            )
+        raise_for_first(
+            "a cell must be a finite number",
+            np.array([value is None for value in values]),
+            lambda row: f"{self.file}, line {self.lines[row]}, column {name!r}",
+            lambda row: f"has {format_brief(cells[row])}",
+            "cells",
+            error=FileError,
+        )
         return [value for value in values if value is not None]
 
     def read_values(self, name: str, kind: str | None) -> list[float] | list[int] | list[str]:

@@ -182,9 +182,7 @@ class TerminalProgress(ProgressDisplay):
     def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
         if self._bars is None:
             with require_extra("a study", "study"):
-                from tessella.support.progress_bars import start_bars
-
-            self._bars = start_bars(self.stream)
+                self._bars = _start_bars(self.stream)
         start_time = None if self._tasks else time.monotonic()
         throughput = Throughput(total, work, done, start_time=start_time)
         task_id = self._bars.add_task(name, total=total, completed=done, throughput=throughput)
@@ -211,3 +209,35 @@ class TerminalProgress(ProgressDisplay):
             self._bars.stop()
         if self._has_status:
             print("\r\x1b[K", end="", file=self.stream, flush=True)
+
+
+def _start_bars(stream: IO[str]) -> Any:
+    """A running display; its tasks carry their ``Throughput`` as the field ``throughput``."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
+
+    class RateColumn(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            rate = task.fields["throughput"].rate(time.monotonic())
+            return Text("" if rate is None else f"{rate:,.1f}/s", style="cyan")
+
+    class TimeLeftColumn(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            throughput: Throughput = task.fields["throughput"]
+            now = time.monotonic()
+            if task.finished:
+                return Text(format_duration(throughput.elapsed(now)), style="green")
+            return Text(throughput.format_time_left(now), style="magenta")
+
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=18),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f}", justify="right"),
+        RateColumn(),
+        TimeLeftColumn(),
+        console=Console(file=stream),
+        refresh_per_second=4,
+    )
+    progress.start()
+    return progress

@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, raise_for_first
 from tessella.rounding import round_up
 from tessella.tessellation.tessellate import Tessellation, tessellate
 
@@ -134,19 +134,14 @@ def _normalise_weights(
             f"an occupancy on this grid has shape {a.grid.shape}", value=f"got {weight.shape}"
         )
     weight = weight.ravel()
-    bad = np.flatnonzero(~(weight >= 0) | np.isinf(weight))
-    if bad.size:
-        location = a.grid.describe(bad[0])
-        value = f"has {weight[bad[0]]}"
-        requirement = "occupancies must be finite and not negative"
-        raise ArgumentError(
-            requirement,
-            location=location,
-            value=value,
-            count=bad.size,
-            total=a.grid.size,
-            noun="states",
-        )
+    raise_for_first(
+        "occupancies must be finite and not negative",
+        ~(weight >= 0) | np.isinf(weight),
+        a.grid.describe,
+        lambda state: f"has {weight[state]}",
+        "states",
+        error=ArgumentError,
+    )
     if not weight.sum() > 0:
         raise ArgumentError("an occupancy must be positive somewhere")
     return weight / weight.sum()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, is_whole, require_type
+from tessella.errors import ArgumentError, is_whole, raise_for_first, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.method import Method
 from tessella.solvers.solution import Solution
@@ -95,16 +95,14 @@ def _find_shared_points(coarse: MDP, fine: MDP) -> tuple[NDArray[np.int64], ...]
     positions = []
     for axis, (name, values) in enumerate(zip(coarse.grid.axes, coarse.grid.values, strict=True)):
         position = fine.grid.locate(axis, values)
-        lost = np.flatnonzero(position < 0)
-        if lost.size:
-            raise ArgumentError(
-                "a refined model must keep the points of the one before",
-                location=f"{name}={values[lost[0]]}",
-                value="is missing",
-                count=lost.size,
-                total=len(values),
-                noun="points",
-            )
+        raise_for_first(
+            "a refined model must keep the points of the one before",
+            position < 0,
+            lambda i, name=name, values=values: f"{name}={values[i]}",
+            lambda _: "is missing",
+            "points",
+            error=ArgumentError,
+        )
         positions.append(position)
     return tuple(positions)
 

@@ -27,11 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.criterion import Criterion, NumberOrArray
 from tessella.criteria.discounted import Discounted
-from tessella.errors import ModelError, format_value, is_number
+from tessella.errors import ModelError, format_value, is_number, raise_for_first
 from tessella.grid import index_type
-from tessella.mdp import checks
+from tessella.mdp.checks import FunctionChecks
 from tessella.mdp.dynamics import ModelParts
-from tessella.mdp.stages.maps import find_target_states
+from tessella.mdp.stages.maps import find_target_states, read_axis_updates
 from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import CompiledStage, Function, require_list, subtract_costs
 from tessella.mdp.stages.staged import Staged
@@ -127,7 +127,11 @@ def uniformise(
 def _check_events(space: StateActionSpace, events: Sequence[Event]) -> tuple[Event, ...]:
     events = require_list(events, "a model in continuous time", "event")
     for event in events:
-        _check_event(event)
+        if not isinstance(event, Event):
+            raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
+        if not isinstance(event.name, str) or event.name in ("", NOTHING):
+            requirement = f"an event needs a name of its own, other than {NOTHING!r}"
+            raise ModelError(requirement, value=f"got {event.name!r}")
     names = [event.name for event in events]
     for name in names:
         if names.count(name) > 1:
@@ -136,14 +140,6 @@ def _check_events(space: StateActionSpace, events: Sequence[Event]) -> tuple[Eve
     if EVENT in (*space.grid.axes, space.action_name):
         raise ModelError(f"where there are events, neither axis nor action can be called {EVENT!r}")
     return events
-
-
-def _check_event(event: object) -> None:
-    if not isinstance(event, Event):
-        raise ModelError("events must be Event(name, rate, ...)", value=f"got {event!r}")
-    if not isinstance(event.name, str) or event.name in ("", NOTHING):
-        requirement = f"an event needs a name of its own, other than {NOTHING!r}"
-        raise ModelError(requirement, value=f"got {event.name!r}")
 
 
 def _read_interest_rate(given: float | Criterion) -> float:
@@ -172,18 +168,11 @@ def _make_discount(clock: Clock) -> Discounted:
 def _read_rate(space: StateActionSpace, event: Event) -> NDArray[np.float64]:
     """(A | 1, *broadcast, 1) the rate of an event, checked."""
     subject = f"the rate of {event.name}"
-    numbers = checks.as_numbers(
-        call_if_function(event.rate, space.mesh(), subject), subject, space.describe
-    )
-    array = space.as_mesh(numbers, subject)
+    checks = FunctionChecks(space, subject)
+    array = checks.read_numbers(call_if_function(event.rate, space.mesh(), subject), subject)
     wrong = ~(np.isfinite(array) & (array >= 0))
-    checks.raise_for_first(
-        f"{subject} must be finite and not negative",
-        checks.drop_unused_entries(space, wrong),
-        lambda p: space.describe(p, array.shape),
-        lambda p: f"is {format_value(array[p])}",
-        "rates",
-    )
+    requirement = f"{subject} must be finite and not negative"
+    checks.refuse(requirement, wrong, lambda p: f"is {format_value(array[p])}", "rates")
     return np.where(wrong, 0.0, array) if wrong.any() else array
 
 
@@ -202,7 +191,7 @@ def _choose_clock_rate(
     if not is_number(given):
         got = format_value(given) if isinstance(given, Real) else repr(given)
         raise ModelError(requirement, value=f"got {got}")
-    checks.raise_for_first(
+    raise_for_first(
         requirement,
         read > float(given) * (1 + 64 * EPS),  # the same sum, added up in another order
         lambda p: space.describe(p, read.shape),
@@ -239,6 +228,13 @@ def _compile_tick(
     return CompiledStage(operation, reward, paid, NoiseVariable(EVENT, names), error)
 
 
+def _check_event_functions(
+    space: StateActionSpace, subject: str, name: str, rate: NDArray[np.float64]
+) -> FunctionChecks:
+    """Checks of the functions of an event, which do not matter where its rate is 0."""
+    return FunctionChecks(space, subject, NoiseTable(NoiseVariable(EVENT, np.array([name])), rate))
+
+
 def _find_event_targets(
     space: StateActionSpace, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
 ) -> NDArray[np.integer]:
@@ -247,10 +243,9 @@ def _find_event_targets(
     own = np.arange(n, dtype=index_type(n)).reshape(1, *space.grid.shape)
     places: list[NDArray[np.integer]] = [own]
     for event, rate in zip(events, rates, strict=True):
-        subject = f"the event {event.name}"
-        noise_table = NoiseTable(NoiseVariable(EVENT, np.array([event.name])), rate)
-        moved = {} if event.to is None else call_by_name(event.to, space.mesh(), subject)
-        places.append(find_target_states(space, moved, subject, noise_table)[..., 0])
+        checks = _check_event_functions(space, f"the event {event.name}", event.name, rate)
+        moved = {} if event.to is None else call_by_name(event.to, space.mesh(), checks.subject)
+        places.append(find_target_states(checks, read_axis_updates(checks, moved))[..., 0])
     return np.stack(np.broadcast_arrays(*places), axis=1)
 
 
@@ -268,17 +263,12 @@ def _compute_expected_reward(
     terms = []
     if pays.reward_rate is not None:
         subject = "the reward per unit of time"
-        terms.append(
-            checks.check_rewards(
-                space, call_if_function(pays.reward_rate, space.mesh(), subject), subject
-            )
-        )
+        given = call_if_function(pays.reward_rate, space.mesh(), subject)
+        terms.append(FunctionChecks(space, subject).read_rewards(given, subject))
     for name, given in pays.event_rewards.items():
         subject = f"the reward of the event {name}"
-        noise_table = NoiseTable(NoiseVariable(EVENT, np.array([name])), rates[name])
-        lump = checks.check_rewards(
-            space, call_if_function(given, space.mesh(), subject), subject, noise_table
-        )
+        checks = _check_event_functions(space, subject, name, rates[name])
+        lump = checks.read_rewards(call_if_function(given, space.mesh(), subject), subject)
         with np.errstate(over="ignore"):
             terms.append(rates[name] * lump)
     if not terms:
@@ -287,7 +277,7 @@ def _compute_expected_reward(
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         sizes = sum(float(np.abs(term).max()) for term in terms) * per_period
         total = sum(terms[1:], start=terms[0])[..., 0] * per_period
-    checks.raise_for_first(
+    raise_for_first(
         "the expected reward of a period must be finite",
         ~np.isfinite(total),
         lambda p: space.describe((*p, 0), (*total.shape, 1)),

@@ -207,13 +207,10 @@ def _make_sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
         window = _SlidingWindow(
             grid, steps, columns, places, w, pad_index, probs, k0, start_position
         )
-        totals = tuple(
-            _load_initial_total(grid, reward_refs, reward, place, columns) for place in places
-        )
+        totals = _load_rewards(grid, reward_refs, reward, places, columns)
         rows = tuple(window.load_row(start_position + r) for r in range(height))
         totals, _ = lax.fori_loop(jnp.int32(0), rounds, window.add_terms, (totals, rows))
-        for r, (place, total) in enumerate(zip(places, totals, strict=True)):
-            columns.store(out, grid.row_offset(place) + columns.index, total, first + r < length)
+        _store_totals(grid, out, totals, places, columns, length - first)
 
     return kernel, axis_tiles * others * grid.column_tiles
 
@@ -271,9 +268,8 @@ def _make_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
 
     def value(w, pad_index, offset, place, columns):
         to = _unpad(steps, pad_index, place[steps.axis] + offset, length)
-        return columns.load(
-            w, grid.row_offset(_with_coordinate(place, steps.axis, to)) + columns.index
-        )
+        row = grid.row_offset(_with_coordinate(place, steps.axis, to))
+        return columns.load(w, row + columns.index)
 
     return _make_multi_row_kernel(grid, steps, reward, value)
 
@@ -314,18 +310,13 @@ def _make_multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value
                 for total, place in zip(totals, places, strict=True)
             )
 
-        totals = tuple(
-            _load_initial_total(grid, reward_refs, reward, place, columns) for place in places
-        )
+        totals = _load_rewards(grid, reward_refs, reward, places, columns)
         if count <= UNROLLED_MAX_TERMS:
             for k in range(count):
                 totals = add(jnp.int32(k), totals)
         else:
             totals = lax.fori_loop(jnp.int32(0), jnp.int32(count), add, totals)
-        for r, (place, total) in enumerate(zip(places, totals, strict=True)):
-            columns.store(
-                out, grid.row_offset(place) + columns.index, total, first + r < grid.n_rows
-            )
+        _store_totals(grid, out, totals, places, columns, grid.n_rows - first)
 
     return kernel, row_tiles * grid.column_tiles
 
@@ -350,18 +341,23 @@ def _clip_position(position: Any, length: int) -> Any:
     return jnp.clip(position, jnp.int32(0), jnp.int32(length - 1))
 
 
-def _load_initial_total(
-    grid: TileGrid,
-    reward_refs: Sequence[Any],
-    reward: Any,
-    index: Sequence[Any],
-    columns: TileColumns,
-):
-    """A vector of the reward at a place: where sums begin."""
+def _load_rewards(
+    grid: TileGrid, refs: Sequence[Any], reward: Any, places: list[list[Any]], columns: TileColumns
+) -> tuple[Any, ...]:
+    """A vector of the reward at each place: where sums begin."""
     if reward is None:
-        return jnp.zeros(grid.width, grid.dtype)
-    amount = StridedArray(reward_refs[0], (1, *reward.shape)).at(jnp.int32(0), index, columns)
-    return jnp.broadcast_to(amount, grid.width)
+        return (jnp.zeros(grid.width, grid.dtype),) * len(places)
+    paid = StridedArray(refs[0], (1, *reward.shape))
+    amounts = (paid.at(jnp.int32(0), place, columns) for place in places)
+    return tuple(jnp.broadcast_to(amount, grid.width) for amount in amounts)
+
+
+def _store_totals(
+    grid: TileGrid, out: Any, totals: tuple, places: list, columns: TileColumns, count: Any
+) -> None:
+    """Write the first ``count`` totals; the others are of places past the end."""
+    for r, (place, total) in enumerate(zip(places, totals, strict=True)):
+        columns.store(out, grid.row_offset(place) + columns.index, total, r < count)
 
 
 def build_tiled_operation(
@@ -376,11 +372,8 @@ def build_tiled_operation(
     if type(operation) is not AxisShift:
         return operation.compile(depends_on_action)
     step_sign = _find_constant_step(operation.offsets)
-    low = (
-        None
-        if for_any_block
-        else _find_first_padded_position(operation.pad_index, operation.shape[operation.axis])
-    )
+    length = operation.shape[operation.axis]
+    low = None if for_any_block else _find_first_padded_position(operation.pad_index, length)
     return TiledAxisShift(AxisShift, operation.axes, depends_on_action, step_sign, low, tiles)
 
 
@@ -436,15 +429,10 @@ class TiledAxisShift(CompiledOperation):
         if not self._is_supported(arrays, w, action):
             return super().apply_with_reward(arrays, w, action)
         reward = compiled_action_slice(arrays["reward"], action)
-        kernel_action = 0 if np.ndim(action) else action
+        terms = self._make_terms(arrays, 0 if np.ndim(action) else action)
         if np.ndim(action) and len(arrays["reward"]) > 1:
-            return (
-                compute_expected_value(self.tiles, w, self._make_terms(arrays, kernel_action))
-                + reward
-            )
-        return compute_expected_value(
-            self.tiles, w, self._make_terms(arrays, kernel_action), reward
-        )
+            return compute_expected_value(self.tiles, w, terms) + reward
+        return compute_expected_value(self.tiles, w, terms, reward)
 
     def _is_supported(self, arrays: Any, w: Any, action: Any) -> bool:
         same = not np.ndim(action) or is_shared_by_actions(arrays["offsets"], arrays["probs"])

@@ -20,11 +20,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, format_value
+from tessella.errors import ModelError, format_value, raise_for_first
 from tessella.grid import index_type, require_unmasked
-from tessella.mdp import checks
+from tessella.mdp.checks import FunctionChecks
 from tessella.mdp.stages.scatter import Scatter
-from tessella.mdp.state_action_space import NoiseTable, StateActionSpace
 
 OffGridOption = Literal["error", "interpolate"]
 EdgeOption = Literal["error", "clip"]
@@ -34,74 +33,60 @@ Neighbours = list[tuple[NDArray[np.int32], NDArray[np.float64]]]
 
 def require_known_options(subject: str, between: str, edge: str) -> None:
     """Refuse settings that no stage has."""
-    if between not in ("error", "interpolate"):
-        requirement = f"{subject}: between must be 'error' or 'interpolate'"
-        raise ModelError(requirement, value=f"got {between!r}")
-    if edge not in ("error", "clip"):
-        requirement = f"{subject}: edge must be 'error' or 'clip'"
-        raise ModelError(requirement, value=f"got {edge!r}")
+    for name, given, other in (("between", between, "interpolate"), ("edge", edge, "clip")):
+        if given not in ("error", other):
+            requirement = f"{subject}: {name} must be 'error' or {other!r}"
+            raise ModelError(requirement, value=f"got {given!r}")
 
 
-def clip_to_axis(space: StateActionSpace, axis: int, values: Any, subject: str, edge: str) -> Any:
+def clip_to_axis(checks: FunctionChecks, axis: int, values: Any, edge: str) -> Any:
     """``values`` with those past the ends of an axis of numbers put there, if ``edge`` says so."""
-    if edge != "clip" or space.grid.values[axis].dtype.kind == "U":
+    grid = checks.space.grid
+    points = grid.values[axis]
+    if edge != "clip" or points.dtype.kind == "U":
         return values
-    points = space.grid.values[axis]
-    location = f"{subject}: {space.grid.axes[axis]}"
-    numbers = np.asarray(require_unmasked(values, location, space.describe))
+    location = f"{checks.subject}: {grid.axes[axis]}"
+    numbers = np.asarray(require_unmasked(values, location, checks.space.describe))
     return np.clip(numbers, points.min(), points.max()) if numbers.dtype.kind in "biuf" else values
 
 
-def find_neighbours(
-    space: StateActionSpace,
-    axis: int,
-    values: Any,
-    subject: str,
-    edge: str,
-    noise: NoiseTable | None = None,
-) -> Neighbours:
+def find_neighbours(checks: FunctionChecks, axis: int, values: Any, edge: str) -> Neighbours:
     """The grid points on both sides of each value of an open mesh."""
-    points = _require_sorted_points(space, axis, subject)
-    name = space.grid.axes[axis]
-
-    x = checks.as_number_mesh(space, values, f"{subject}: {name}", noise)
-    near = space.grid.locate(axis, x)  # within rounding of a grid point is on it
+    points = _require_sorted_points(checks, axis)
+    name = checks.space.grid.axes[axis]
+    x = checks.read_numbers(values, f"{checks.subject}: {name}")
+    near = checks.space.grid.locate(axis, x)  # within rounding of a grid point is on it
     low = points.min()
     high = points.max()
     outside = ~((x >= low) & (x <= high)) & (near < 0)
     outside &= np.isnan(x) if edge == "clip" else True
-    checks.raise_for_first(
-        f"{subject} leaves the axis: "
+    checks.refuse(
+        f"{checks.subject} leaves the axis: "
         f"{name} must stay within {format_value(low)}..{format_value(high)}",
-        checks.drop_unused_entries(space, outside, noise),
-        lambda p: space.describe(p, x.shape, noise),
+        outside,
         lambda p: f"goes to {name}={format_value(float(x[p]))}",
-        "cases",
     )
     x = np.clip(np.where(np.isnan(x), low, x), low, high)
     return _weigh_neighbours(points, x, near)
 
 
-def _require_sorted_points(space: StateActionSpace, axis: int, subject: str) -> NDArray[np.float64]:
+def _require_sorted_points(checks: FunctionChecks, axis: int) -> NDArray[np.float64]:
     """The grid points of an axis, which must rise or fall."""
-    name = space.grid.axes[axis]
-    values = space.grid.values[axis]
+    grid = checks.space.grid
+    name = grid.axes[axis]
+    values = grid.values[axis]
     if values.dtype.kind == "U":
-        requirement = f"{subject} cannot interpolate along an axis of text"
+        requirement = f"{checks.subject} cannot interpolate along an axis of text"
         raise ModelError(requirement, location=name, value=f"holds {values[0]}")
-    points = space.grid.numbers[axis]
-    steps = np.diff(points)
-    turns = np.flatnonzero(np.sign(steps) != np.sign(steps[0])) if len(steps) else steps
-    if len(turns):
-        first = int(turns[0])
-        raise ModelError(
-            f"{subject}: grid points must be in ascending or descending order",
-            location=f"{name}={format_value(points[first + 1])}",
-            value=f"follows {format_value(points[first])}",
-            count=len(turns),
-            total=len(steps),
-            noun="steps",
-        )
+    points = grid.numbers[axis]
+    steps = np.sign(np.diff(points))
+    raise_for_first(
+        f"{checks.subject}: grid points must be in ascending or descending order",
+        steps != steps[:1],
+        lambda i: f"{name}={format_value(points[i + 1])}",
+        lambda i: f"follows {format_value(points[i])}",
+        "steps",
+    )
     return points
 
 
@@ -124,22 +109,18 @@ def _weigh_neighbours(
 
 
 def build_interpolated_scatter(
-    space: StateActionSpace,
-    neighbours_by_axis: dict[int, Neighbours],
-    probs: NDArray[np.float64],
+    checks: FunctionChecks, neighbours_by_axis: dict[int, Neighbours]
 ) -> Scatter:
-    """Landings on the corners of cells, with ``probs`` (A | 1, *broadcast, K) of the noise."""
-    count = probs.shape[-1]
+    """Landings on the corners of cells, with the probabilities of the noise."""
+    shape = checks.space.grid.shape
+    count = checks.n_outcomes
     axes = tuple(neighbours_by_axis)
-    lengths = tuple(space.grid.shape[axis] for axis in axes)
-    own = [1] * space.rank
-    for axis in axes:
-        own[axis + 1] = space.grid.shape[axis]
-    own[-1] = count
+    lengths = tuple(shape[axis] for axis in axes)
+    own = (1, *(n if axis in axes else 1 for axis, n in enumerate(shape)), count)
     targets = []
     chances = []
     for corner in itertools.product(*neighbours_by_axis.values()):
-        p = probs
+        p = checks.probs
         for _, weight in corner:
             p = p * weight
         where = [t for t, _ in corner]
@@ -148,7 +129,7 @@ def build_interpolated_scatter(
         targets.append(flat.astype(index_type(math.prod(lengths))))
         chances.append(np.broadcast_to(p, (*p.shape[:-1], count)))
     return Scatter(
-        space.grid.shape,
+        shape,
         axes,
         _stack_outcomes(targets),
         _stack_outcomes(chances),

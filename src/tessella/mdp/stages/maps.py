@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
 from tessella.grid import index_type
-from tessella.mdp import checks
+from tessella.mdp.checks import FunctionChecks
 from tessella.mdp.dynamics import gather_walker_entries
 from tessella.mdp.stages.interpolation import (
     EdgeOption,
@@ -36,22 +36,8 @@ from tessella.mdp.stages.operation import (
     with_length,
 )
 from tessella.mdp.stages.scatter import Scatter, build_joint_matrix
-from tessella.mdp.stages.stage import (
-    CompiledStage,
-    Function,
-    Noise,
-    Stage,
-    compute_expected_stage_reward,
-    compute_stage_reward,
-    require_noise,
-    tabulate_noise,
-)
-from tessella.mdp.state_action_space import (
-    NoiseTable,
-    StateActionSpace,
-    call_by_name,
-    charge_entries,
-)
+from tessella.mdp.stages.stage import Function, Noise, Stage, require_noise
+from tessella.mdp.state_action_space import charge_entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +55,19 @@ class Decide(Stage):
     edge: EdgeOption = "error"
     costs: Function | None = None
 
-    def compile(self, space: StateActionSpace) -> CompiledStage:
-        subject = f"deciding {self.axis}"
-        require_known_options(subject, self.between, self.edge)
-        operation = self._build_operation(space, space.axis(self.axis), subject)
-        paid = compute_stage_reward(space, self.net_reward, f"the reward of {subject}")
-        return CompiledStage(operation, paid, self.net_reward, None)
+    @property
+    def subject(self) -> str:
+        return f"deciding {self.axis}"
 
-    def _build_operation(self, space: StateActionSpace, axis: int, subject: str) -> Operation:
-        values = call_by_name(self.to, space.mesh(), subject)
+    def build_operation(self, checks: FunctionChecks) -> Operation:
+        require_known_options(self.subject, self.between, self.edge)
+        space = checks.space
+        axis = space.axis(self.axis)
+        values = checks.call(self.to)
         if self.between == "interpolate":
-            neighbours = find_neighbours(space, axis, values, subject, self.edge)
-            return build_interpolated_scatter(space, {axis: neighbours}, np.ones((1,) * space.rank))
-        values = clip_to_axis(space, axis, values, subject, self.edge)
-        target = checks.locate_on_axis(space, axis, values, subject)[..., 0]
+            neighbours = find_neighbours(checks, axis, values, self.edge)
+            return build_interpolated_scatter(checks, {axis: neighbours})
+        target = checks.locate(axis, clip_to_axis(checks, axis, values, self.edge))[..., 0]
         if space.time is not None:  # at other times it may depend on the axis
             lengths = with_length(target.shape, axis + 1, space.grid.shape[axis])
             target = np.broadcast_to(target, lengths)
@@ -98,13 +83,10 @@ class AxisMap(Operation):
 
     target: NDArray[np.int32]
 
+    hashed_name = "Gather"
     mesh_fields = ("target",)
     mesh_lead_dims = 1
     accepts_broadcast_input = True
-
-    @property
-    def hashed_name(self) -> str:
-        return "Gather"
 
     def fingerprint_key(self) -> tuple:
         lengths = with_length(self.target.shape, self.axis + 1, self.shape[self.axis])
@@ -148,94 +130,69 @@ class Jump(Stage):
     def __post_init__(self) -> None:
         require_noise(self.noise, "a jump")
 
-    def compile(self, space: StateActionSpace) -> CompiledStage:
-        subject = f"the jump on {self.noise.name}"
-        require_known_options(subject, self.between, self.edge)
-        noise_table = tabulate_noise(space, self.noise, subject)
-        new_values = read_axis_updates(
-            space, call_by_name(self.to, space.mesh(noise_table.variable), subject), subject
-        )
-        operation = self._build_operation(space, new_values, noise_table, subject)
-        paid, error = compute_expected_stage_reward(
-            space, self.net_reward, f"the reward of {subject}", noise_table
-        )
-        return CompiledStage(operation, paid, self.net_reward, noise_table.variable, error)
+    @property
+    def subject(self) -> str:
+        return f"the jump on {self.noise.name}"
 
-    def _build_operation(
-        self,
-        space: StateActionSpace,
-        new_values: dict[int, ArrayLike],
-        noise_table: NoiseTable,
-        subject: str,
-    ) -> RandomOperation:
+    def build_operation(self, checks: FunctionChecks) -> RandomOperation:
+        require_known_options(self.subject, self.between, self.edge)
+        new_values = read_axis_updates(checks, checks.call(self.to))
         if self.between == "interpolate":
-            return _build_interpolation(space, new_values, noise_table, subject, self.edge)
-        new_values = {
-            a: clip_to_axis(space, a, v, subject, self.edge) for a, v in new_values.items()
-        }
-        joint_matrix = build_joint_matrix(space, new_values, noise_table, subject)
+            return _build_interpolation(checks, new_values, self.edge)
+        new_values = {a: clip_to_axis(checks, a, v, self.edge) for a, v in new_values.items()}
+        joint_matrix = build_joint_matrix(checks, new_values)
         if joint_matrix is not None:
             return joint_matrix
-        target = flatten_targets(space, new_values, subject, noise_table)
-        target = np.broadcast_to(target, (*target.shape[:-1], len(noise_table)))
+        target = find_target_states(checks, new_values)
+        target = np.broadcast_to(target, (*target.shape[:-1], checks.n_outcomes))
+        shape = checks.space.grid.shape
         return Scatter(
-            space.grid.shape,
-            tuple(range(space.grid.ndim)),
+            shape,
+            tuple(range(len(shape))),
             np.ascontiguousarray(np.moveaxis(target, -1, 1)),
-            np.ascontiguousarray(np.moveaxis(noise_table.probs, -1, 1)),
+            np.ascontiguousarray(np.moveaxis(checks.probs, -1, 1)),
         )
 
 
 def _build_interpolation(
-    space: StateActionSpace,
-    new_values: dict[int, ArrayLike],
-    noise_table: NoiseTable,
-    subject: str,
-    edge: str,
+    checks: FunctionChecks, new_values: dict[int, ArrayLike], edge: str
 ) -> RandomOperation:
     """Landings between grid points, along one axis or on the corners of a cell."""
+    grid = checks.space.grid
 
     def find_cut_points(axis: int) -> Neighbours:
-        text = space.grid.values[axis].dtype.kind == "U"
-        if axis in new_values and not text:
-            return find_neighbours(space, axis, new_values[axis], subject, edge, noise_table)
-        value = new_values.get(axis, space.mesh()[space.grid.axes[axis]])
-        at_point = checks.locate_on_axis(space, axis, value, subject, noise_table)
-        return [(at_point, np.ones((1,) * space.rank))]
+        if axis in new_values and grid.values[axis].dtype.kind != "U":
+            return find_neighbours(checks, axis, new_values[axis], edge)
+        at_point = _locate_targets(checks, new_values, axis)
+        return [(at_point, np.ones((1,) * checks.space.rank))]
 
-    axes = new_values if len(new_values) == 1 else range(space.grid.ndim)
-    return build_interpolated_scatter(
-        space, {axis: find_cut_points(axis) for axis in axes}, noise_table.probs
-    )
+    axes = new_values if len(new_values) == 1 else range(grid.ndim)
+    return build_interpolated_scatter(checks, {axis: find_cut_points(axis) for axis in axes})
 
 
-def read_axis_updates(
-    space: StateActionSpace, result: object, subject: str
-) -> dict[int, ArrayLike]:
+def read_axis_updates(checks: FunctionChecks, result: object) -> dict[int, ArrayLike]:
     """Position of an axis to its new values, from a mapping of names."""
     if not isinstance(result, Mapping):
-        raise ModelError(
-            f"{subject} must return a mapping of axis names to values", value=f"got {result!r}"
-        )
-    return {space.axis(name): value for name, value in result.items()}
+        requirement = f"{checks.subject} must return a mapping of axis names to values"
+        raise ModelError(requirement, value=f"got {result!r}")
+    return {checks.space.axis(name): value for name, value in result.items()}
+
+
+def _locate_targets(
+    checks: FunctionChecks, new_values: dict[int, ArrayLike], axis: int
+) -> NDArray[np.int32]:
+    """Positions along an axis after the new values are set."""
+    unchanged = checks.space.along(axis, checks.space.grid.values[axis])
+    return checks.locate(axis, new_values.get(axis, unchanged))
 
 
 def find_target_states(
-    space: StateActionSpace, result: object, subject: str, noise_table: NoiseTable
+    checks: FunctionChecks, new_values: dict[int, ArrayLike]
 ) -> NDArray[np.integer]:
-    """Flat next states, (A | 1, *grid, K | 1), from a mapping of axis names to new values."""
-    return flatten_targets(space, read_axis_updates(space, result, subject), subject, noise_table)
-
-
-def flatten_targets(
-    space: StateActionSpace, new_values: dict[int, ArrayLike], subject: str, noise_table: NoiseTable
-) -> NDArray[np.integer]:
-    """The same from new values by position of the axis."""
-    where = []
-    for axis, name in enumerate(space.grid.axes):
-        value = new_values.get(axis, space.mesh()[name])
-        where.append(checks.locate_on_axis(space, axis, value, subject, noise_table))
-    full = np.broadcast_shapes(*(w.shape for w in where), (1, *space.grid.shape, 1))
-    charge_entries(math.prod(full[:-1]) * len(noise_table), subject)
+    """Flat next states, (A | 1, *grid, K | 1), from new values by position of the axis."""
+    grid = checks.space.grid
+    where = [_locate_targets(checks, new_values, axis) for axis in range(grid.ndim)]
+    full = np.broadcast_shapes(*(w.shape for w in where), (1, *grid.shape, 1))
+    charge_entries(math.prod(full[:-1]) * checks.n_outcomes, checks.subject)
     where = tuple(np.broadcast_to(w, full) for w in where)
-    return np.ravel_multi_index(where, space.grid.shape).astype(index_type(space.grid.size))
+    return np.ravel_multi_index(where, grid.shape).astype(index_type(grid.size))

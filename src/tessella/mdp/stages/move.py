@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
-from tessella.mdp import checks
+from tessella.mdp.checks import FunctionChecks, as_numbers, check_probabilities
 from tessella.mdp.stages.operation import (
     Displacement,
     RandomOperation,
@@ -22,8 +22,8 @@ from tessella.mdp.stages.operation import (
     with_length,
 )
 from tessella.mdp.stages.shift import AxisShift
-from tessella.mdp.stages.stage import CompiledStage, Function, Stage, compute_stage_reward
-from tessella.mdp.state_action_space import StateActionSpace, call_if_function, names_time
+from tessella.mdp.stages.stage import Function, Stage
+from tessella.mdp.state_action_space import call_if_function, names_time
 
 # A chain with at most this share of non-zero diagonals is applied by slices, not by a matrix.
 BANDED_MAX_DIAGONAL_SHARE = 0.2
@@ -42,18 +42,21 @@ class Move(Stage):
     pays: Function | None = None
     costs: Function | None = None
 
-    def compile(self, space: StateActionSpace) -> CompiledStage:
+    @property
+    def subject(self) -> str:
+        return f"the move of {self.axis}"
+
+    def build_operation(self, checks: FunctionChecks) -> RandomOperation:
+        space = checks.space
+        subject = self.subject
         axis = space.axis(self.axis)
         n = space.grid.shape[axis]
-        subject = f"the move of {self.axis}"
-        given = call_if_function(
-            self.matrix, space.mesh(extra_axes=1), subject, values_per_point=n * n
-        )
-        matrix = checks.as_numbers(given, subject)
+        mesh = space.mesh(extra_axes=1)
+        given = call_if_function(self.matrix, mesh, subject, values_per_point=n * n)
+        matrix = as_numbers(given, subject)
         if matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
-            raise ModelError(
-                f"{subject} must be a ({n}, {n}) matrix", value=f"has shape {matrix.shape}"
-            )
+            requirement = f"{subject} must be a ({n}, {n}) matrix"
+            raise ModelError(requirement, value=f"has shape {matrix.shape}")
         matrix = matrix.reshape((1,) * (space.rank + 1 - matrix.ndim) + matrix.shape)
         if matrix.ndim > space.rank + 1 or matrix.shape[axis + 1] != 1:
             raise ModelError(
@@ -61,12 +64,11 @@ class Move(Stage):
             )
         # Rows along the axis itself, the place reached as the noise: an open mesh like any other.
         rows = np.moveaxis(np.squeeze(matrix, axis + 1), -2, axis + 1)
-        rows = checks.check_probabilities(space, rows, n, f"the rows of {subject}")
+        rows = check_probabilities(space, rows, n, f"the rows of {subject}")
         operation = AxisMatrix(space.grid.shape, (axis,), np.moveaxis(rows, -1, 1))
         if space.time is None or not names_time(self.matrix):  # it may have other diagonals later
-            operation = build_chain(operation)
-        paid = compute_stage_reward(space, self.net_reward, f"the reward of {subject}")
-        return CompiledStage(operation, paid, self.net_reward, None)
+            return build_chain(operation)
+        return operation
 
 
 def build_chain(chain: AxisMatrix) -> AxisMatrix | AxisShift:
@@ -95,11 +97,8 @@ class AxisMatrix(RandomOperation):
 
     probs: NDArray[np.float64]  # (A | 1, n, *broadcast)
 
+    hashed_name = "Matrix"
     mesh_fields = ("probs",)
-
-    @property
-    def hashed_name(self) -> str:
-        return "Matrix"
 
     def fingerprint_key(self) -> tuple:
         return self.shape, self.axis, self.matrix

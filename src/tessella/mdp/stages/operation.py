@@ -53,6 +53,7 @@ class Operation(ABC):
         axes: those along which it may move a state.
 
     Class attributes:
+        hashed_name: by which it enters the fingerprint of a model; saved files keep it.
         mesh_fields: the fields that are open meshes over the grid, after ``mesh_lead_dims`` others.
         keeps_state: whether every state stays where it is.
         accepts_broadcast_input: whether ``apply`` takes an open mesh ``w``, of length one along
@@ -62,6 +63,7 @@ class Operation(ABC):
     shape: tuple[int, ...]
     axes: tuple[int, ...]
 
+    hashed_name: ClassVar[str]
     mesh_fields: ClassVar[tuple[str, ...]] = ()
     mesh_lead_dims: ClassVar[int] = 2  # (A | 1, K, *broadcast)
     keeps_state: ClassVar[bool] = False
@@ -93,11 +95,6 @@ class Operation(ABC):
     def compile(self, depends_on_action: bool) -> CompiledOperation:
         """Its compiled form; ``depends_on_action`` is true if it or its reward does."""
         return CompiledOperation(type(self), self.static_args, depends_on_action)
-
-    @property
-    @abstractmethod
-    def hashed_name(self) -> str:
-        """The name by which it enters the fingerprint of a model: saved files keep it."""
 
     @abstractmethod
     def fingerprint_key(self) -> tuple:
@@ -293,7 +290,7 @@ class Reshape(Operation):
         return max(len(self.output_shape) - len(self.shape), 0), self._dropped
 
     @property
-    def hashed_name(self) -> str:
+    def hashed_name(self) -> str:  # type: ignore[override]
         if self.grid is None:
             return "Stay"
         return "Forget" if self._dropped else "Open"

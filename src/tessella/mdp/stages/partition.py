@@ -55,16 +55,6 @@ class Partition:
         return self.block_length * self.count
 
     @property
-    def is_worthwhile(self) -> bool:
-        """Whether a block with its halo is smaller than the whole."""
-        return self.block_with_halo < self.length
-
-    @property
-    def halo_ratio(self) -> float:
-        """Places of a block and its halo to those of the block."""
-        return self.block_with_halo / self.block_length
-
-    @property
     def blocks(self) -> tuple[Block, ...]:
         """The blocks with places of their own: the last ones may lie past the end."""
         return tuple(Block(self, k) for k in range(-(-self.length // self.block_length)))
@@ -131,28 +121,26 @@ def find_partition(dynamics: Dynamics, count: int) -> Partition | None:
     """
     if not isinstance(dynamics, Staged):
         return None
-    worthwhile: list[Partition] = []
-    for axis, length in enumerate(dynamics.shape):
-        reach = dynamics.max_displacement(axis)
-        if reach is not None and count <= length:
-            partition = Partition(axis, length, count, *reach)
-            if partition.is_worthwhile:
-                worthwhile.append(partition)
-    for partition in worthwhile:
-        halo = partition.halo_below + partition.halo_above
-        if halo <= HALO_MAX_SHARE * partition.block_length:
-            return partition
-    return min(worthwhile, key=lambda partition: partition.halo_ratio, default=None)
+    reaches = [dynamics.max_displacement(axis) for axis in range(len(dynamics.shape))]
+    partitions = [
+        Partition(axis, length, count, *reach)
+        for axis, (length, reach) in enumerate(zip(dynamics.shape, reaches, strict=True))
+        if reach is not None and count <= length
+    ]
+    # A block with its halo must be smaller than the whole.
+    worthwhile = [one for one in partitions if one.block_with_halo < one.length]
+    for one in worthwhile:
+        if one.halo_below + one.halo_above <= HALO_MAX_SHARE * one.block_length:
+            return one
+    return min(worthwhile, key=lambda one: one.block_with_halo / one.block_length, default=None)
 
 
 def partition_among_devices(dynamics: Dynamics, count: int) -> Partition:
     """How a model is cut among ``count`` devices."""
     partition = find_partition(dynamics, count)
     if partition is None:
-        raise ModelError(
-            "a model is divided among devices along an axis with bounded moves",
-            value=f"among {count}, each would need all of this one",
-        )
+        requirement = "a model is divided among devices along an axis with bounded moves"
+        raise ModelError(requirement, value=f"among {count}, each would need all of this one")
     return partition
 
 
@@ -165,10 +153,8 @@ def partition_by_size(dynamics: Dynamics, block_states: int) -> Partition:
         return Partition(0, dynamics.shape[0], 1, 0, 0)
     partition = find_partition(dynamics, min(count, max(dynamics.shape)))
     if partition is None:
-        raise ModelError(
-            "a model is cut into blocks along an axis with bounded moves",
-            value="every axis of this one has moves across most of it",
-        )
+        requirement = "a model is cut into blocks along an axis with bounded moves"
+        raise ModelError(requirement, value="every axis of this one has moves across most of it")
     return partition
 
 

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.grid import index_type
-from tessella.mdp import checks
+from tessella.mdp.checks import FunctionChecks
+from tessella.mdp.dynamics import gather_walker_entries
 from tessella.mdp.stages.operation import (
     Operation,
     RandomOperation,
@@ -39,7 +40,7 @@ from tessella.mdp.stages.operation import (
     take_range,
     with_length,
 )
-from tessella.mdp.state_action_space import NoiseTable, StateActionSpace, charge_entries
+from tessella.mdp.state_action_space import charge_entries
 from tessella.rounding import EPS
 
 # Targets of whole states up to which a fingerprint is made of these.
@@ -76,7 +77,7 @@ class Scatter(RandomOperation):
         return self.axis if self.is_along_axis else None
 
     @property
-    def hashed_name(self) -> str:
+    def hashed_name(self) -> str:  # type: ignore[override]
         if self.is_along_axis:
             return "Blend"
         return "Corners" if self.n_corners else "Scatter"
@@ -143,9 +144,7 @@ class Scatter(RandomOperation):
 
     def sample(self, states, actions, rng):
         where, k = self.draw(states, actions, rng)
-        lengths = self.target.shape[2:]
-        index = [own if n > 1 else 0 for own, n in zip(where, lengths, strict=True)]
-        reached = self.target[(actions if len(self.target) > 1 else 0, k, *index)]
+        reached = gather_walker_entries(self.target, actions, [k, *where])
         for axis, positions in zip(self.axes, np.unravel_index(reached, self.lengths), strict=True):
             where[axis] = positions
         return np.ravel_multi_index(tuple(where), self.shape), k // self.targets_per_value
@@ -178,31 +177,29 @@ class Scatter(RandomOperation):
         return lax.scan(add, jnp.zeros_like(w), terms)[0]
 
 
-def build_joint_matrix(
-    space: StateActionSpace, moved: dict[int, ArrayLike], noise_table: NoiseTable, subject: str
-) -> JointMatrix | None:
+def build_joint_matrix(checks: FunctionChecks, moved: dict[int, ArrayLike]) -> JointMatrix | None:
     """The jump to new values by position of the axis; None where a matrix would be larger."""
-    count = len(noise_table)
-    shape = space.grid.shape
+    count = checks.n_outcomes
+    shape = checks.space.grid.shape
     axes = tuple(sorted(moved))
-    if not axes or space.time is not None:  # at other times it may depend on other axes
+    if not axes or checks.space.time is not None:  # at other times it may depend on other axes
         return None
-    where = [checks.locate_on_axis(space, a, moved[a], subject, noise_table) for a in axes]
+    where = [checks.locate(axis, moved[axis]) for axis in axes]
     lengths = tuple(shape[a] for a in axes)
     reached = np.broadcast_shapes(*(place.shape for place in where))
-    charge_entries(math.prod(reached[:-1]) * count, subject)
+    charge_entries(math.prod(reached[:-1]) * count, checks.subject)
     flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*where)), lengths)
     flat = flat.astype(index_type(math.prod(lengths)))
     flat = np.broadcast_to(flat, (*flat.shape[:-1], count))
     columns = np.unique(flat)
-    rows = math.prod(np.broadcast_shapes(flat.shape, noise_table.probs.shape)[:-1])
+    rows = math.prod(np.broadcast_shapes(flat.shape, checks.probs.shape)[:-1])
     if (
         rows * len(columns) > math.prod(shape) * count
         or len(columns) > MATRIX_MAX_COLUMNS_PER_OUTCOME * count
     ):
         return None
     target = np.moveaxis(flat, -1, 1)
-    probs = np.moveaxis(noise_table.probs, -1, 1)
+    probs = np.moveaxis(checks.probs, -1, 1)
     return JointMatrix(shape, axes, target.copy(), np.ascontiguousarray(probs), columns=columns)
 
 

@@ -13,9 +13,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, format_value
-from tessella.grid import StateGrid
-from tessella.mdp import checks
+from tessella.errors import ModelError, format_value, raise_for_first
+from tessella.mdp.checks import FunctionChecks, as_numbers
+from tessella.mdp.dynamics import gather_walker_entries
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
     build_interpolated_scatter,
@@ -32,16 +32,8 @@ from tessella.mdp.stages.operation import (
     take_range,
     with_length,
 )
-from tessella.mdp.stages.stage import (
-    CompiledStage,
-    Function,
-    Noise,
-    Stage,
-    compute_expected_stage_reward,
-    require_noise,
-    tabulate_noise,
-)
-from tessella.mdp.state_action_space import NoiseTable, StateActionSpace, call_by_name
+from tessella.mdp.stages.stage import Function, Noise, Stage, require_noise
+from tessella.mdp.state_action_space import call_by_name
 
 Edge = Literal["clip", "reflect", "wrap", "error"]
 SLICED_MAX_ACTIONS = 8  # actions for which slices are faster than reading single entries
@@ -69,80 +61,60 @@ class Shift(Stage):
     def __post_init__(self) -> None:
         require_noise(self.noise, f"a shift of {self.axis}")
 
-    def compile(self, space: StateActionSpace) -> CompiledStage:
-        axis = space.axis(self.axis)
-        subject = f"the shift of {self.axis} by {self.noise.name}"
-        noise_table = tabulate_noise(space, self.noise, subject)
-        operation = self._build_operation(space, axis, noise_table, subject)
-        paid, error = compute_expected_stage_reward(
-            space, self.net_reward, f"the reward of {subject}", noise_table
-        )
-        return CompiledStage(operation, paid, self.net_reward, noise_table.variable, error)
+    @property
+    def subject(self) -> str:
+        return f"the shift of {self.axis} by {self.noise.name}"
 
-    def _build_operation(
-        self, space: StateActionSpace, axis: int, noise_table: NoiseTable, subject: str
-    ) -> RandomOperation:
+    def build_operation(self, checks: FunctionChecks) -> RandomOperation:
+        grid = checks.space.grid
+        axis = checks.space.axis(self.axis)
         if self.between != "error":
-            require_known_options(subject, self.between, self.edge)
-            own = [1] * space.rank
-            own[axis + 1] = -1
-            to = space.grid.numbers[axis].reshape(own) + _compute_shift_amounts(
-                space, self, noise_table, subject
+            require_known_options(self.subject, self.between, self.edge)
+            to = checks.space.along(axis, grid.numbers[axis]) + self._compute_amounts(checks)
+            return build_interpolated_scatter(
+                checks, {axis: find_neighbours(checks, axis, to, self.edge)}
             )
-            neighbours = find_neighbours(space, axis, to, subject, self.edge, noise_table)
-            return build_interpolated_scatter(space, {axis: neighbours}, noise_table.probs)
-        steps = _count_grid_steps(space, self, axis, noise_table, subject)
+        steps = self._count_grid_steps(checks, axis)
         if self.edge == "error":
-            _require_inside(space, axis, steps, noise_table, subject)
-        return build_shift(
-            space.grid.shape, axis, steps, np.moveaxis(noise_table.probs, -1, 1), self.edge
+            _require_inside(checks, axis, steps)
+        return build_shift(grid.shape, axis, steps, np.moveaxis(checks.probs, -1, 1), self.edge)
+
+    def _compute_amounts(self, checks: FunctionChecks) -> NDArray[np.float64]:
+        """(A | 1, 1, ..., K | 1) how far each noise value moves."""
+        subject = f"{self.subject}: its amount"
+        variable = checks.variable
+        assert variable is not None  # a shift has a noise
+        amounts = variable.values
+        if self.by is not None:
+            mesh = checks.space.mesh(variable)
+            allowed = {n: mesh[n] for n in (variable.name, *checks.space.action_values)}
+            amounts = call_by_name(self.by, allowed, subject)
+        amounts = checks.space.as_mesh(as_numbers(amounts, subject), subject, checks.n_outcomes)
+        if amounts.size > len(amounts) * checks.n_outcomes:
+            raise ModelError(f"{subject} may depend on the action and the noise only")
+        return amounts
+
+    def _count_grid_steps(self, checks: FunctionChecks, axis: int) -> NDArray[np.float64]:
+        """(A | 1, K) how many grid steps each noise value moves, a whole number of any size."""
+        if self.edge not in get_args(Edge):
+            *others, last = map(repr, get_args(Edge))
+            requirement = f"{self.subject}: edge must be {', '.join(others)} or {last}"
+            raise ModelError(requirement, value=f"got {self.edge!r}")
+        gap = _find_axis_spacing(checks, axis)
+        amounts = self._compute_amounts(checks)
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = amounts / gap
+            odd = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # not a number where infinite
+        apart = f"where neighbours are {format_value(abs(gap))} apart"
+        raise_for_first(
+            f"{self.subject} must be by whole grid steps",
+            odd,
+            lambda p: checks.describe(p, amounts.shape),
+            lambda p: f"moves by {format_value(amounts[p])} {apart}",
+            "amounts",
         )
-
-
-def _compute_shift_amounts(
-    space: StateActionSpace, stage: Shift, noise_table: NoiseTable, subject: str
-) -> NDArray[np.float64]:
-    """(A | 1, 1, ..., K | 1) how far each noise value moves."""
-    count = len(noise_table)
-    mesh = space.mesh(noise_table.variable)
-    allowed = {n: mesh[n] for n in (noise_table.variable.name, *space.action_values)}
-    by = (
-        noise_table.variable.values
-        if stage.by is None
-        else call_by_name(stage.by, allowed, f"{subject}: its amount")
-    )
-    amounts = checks.as_numbers(by, f"{subject}: its amount")
-    amounts = space.as_mesh(amounts, f"{subject}: its amount", count)
-    if amounts.size > len(amounts) * count:
-        raise ModelError(f"{subject}: its amount may depend on the action and the noise only")
-    return amounts
-
-
-def _count_grid_steps(
-    space: StateActionSpace, stage: Shift, axis: int, noise_table: NoiseTable, subject: str
-) -> NDArray[np.float64]:
-    """(A | 1, K) how many grid steps each noise value moves, a whole number of any size."""
-    if stage.edge not in get_args(Edge):
-        *others, last = map(repr, get_args(Edge))
-        requirement = f"{subject}: edge must be {', '.join(others)} or {last}"
-        raise ModelError(requirement, value=f"got {stage.edge!r}")
-    gap = _find_axis_spacing(space.grid, axis, subject)
-    amounts = _compute_shift_amounts(space, stage, noise_table, subject)
-    with np.errstate(over="ignore", invalid="ignore"):
-        steps = amounts / gap
-        odd = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # not a number where infinite
-    checks.raise_for_first(
-        f"{subject} must be by whole grid steps",
-        odd,
-        lambda p: space.describe(p, amounts.shape, noise_table),
-        lambda p: (
-            f"moves by {format_value(amounts[p])} "
-            f"where neighbours are {format_value(abs(gap))} apart"
-        ),
-        "amounts",
-    )
-    whole = np.rint(steps).reshape(len(steps), -1)
-    return np.broadcast_to(whole, (len(whole), len(noise_table)))
+        whole = np.rint(steps).reshape(len(steps), -1)
+        return np.broadcast_to(whole, (len(whole), checks.n_outcomes))
 
 
 def _reduce_steps(steps: NDArray, n: int, edge: str) -> NDArray[np.int64]:
@@ -158,8 +130,9 @@ def _reduce_steps(steps: NDArray, n: int, edge: str) -> NDArray[np.int64]:
     return steps.astype(np.int64)
 
 
-def _find_axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
+def _find_axis_spacing(checks: FunctionChecks, axis: int) -> float:
     """The distance between neighbours of an evenly spaced axis, negative when it descends."""
+    grid = checks.space.grid
     numbers = grid.numbers[axis]
     if len(numbers) == 1:
         return 1.0
@@ -173,32 +146,21 @@ def _find_axis_spacing(grid: StateGrid, axis: int, subject: str) -> float:
     if np.abs(gaps - gap).max() > 1e-9 * abs(gap) + min(rounding, abs(gap) / 4):
         low = format_value(np.abs(gaps).min())
         high = format_value(np.abs(gaps).max())
-        raise ModelError(
-            f"{subject}: the axis must be evenly spaced", value=f"gaps are {low} to {high}"
-        )
+        requirement = f"{checks.subject}: the axis must be evenly spaced"
+        raise ModelError(requirement, value=f"gaps are {low} to {high}")
     return float(gap)
 
 
-def _require_inside(
-    space: StateActionSpace, axis: int, steps: NDArray, noise_table: NoiseTable, subject: str
-) -> None:
-    d = space.grid.ndim
-    n = space.grid.shape[axis]
-    lengths = [1] * (d + 2)
-    lengths[axis + 1] = n
-    by = steps.reshape(len(steps), *[1] * d, -1)
-    to = np.arange(n).reshape(lengths) + by
+def _require_inside(checks: FunctionChecks, axis: int, steps: NDArray) -> None:
+    n = checks.space.grid.shape[axis]
+    by = steps.reshape(len(steps), *(1,) * checks.space.grid.ndim, -1)
+    to = checks.space.along(axis, np.arange(n)) + by
     # Whether an outcome can happen may depend on more than the axis and the noise.
-    shape = np.broadcast_shapes(to.shape, noise_table.probs.shape)
+    shape = np.broadcast_shapes(to.shape, checks.probs.shape)
     outside = np.broadcast_to((to < 0) | (to >= n), shape)
-    amounts = np.broadcast_to(by * _find_axis_spacing(space.grid, axis, subject), shape)
-    checks.raise_for_first(
-        f"{subject} leaves the grid",
-        checks.drop_unused_entries(space, outside, noise_table),
-        lambda p: space.describe(p, shape, noise_table),
-        lambda p: f"moves by {format_value(amounts[p])}",
-        "cases",
-    )
+    amounts = np.broadcast_to(by * _find_axis_spacing(checks, axis), shape)
+    requirement = f"{checks.subject} leaves the grid"
+    checks.refuse(requirement, outside, lambda p: f"moves by {format_value(amounts[p])}")
 
 
 def build_shift(
@@ -233,11 +195,8 @@ class AxisShift(RandomOperation):
     offsets: NDArray[np.int32]  # (A | 1, K)
     probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
 
+    hashed_name = "Slices"
     mesh_fields = ("probs",)
-
-    @property
-    def hashed_name(self) -> str:
-        return "Slices"
 
     def fingerprint_key(self) -> tuple:
         return self.shape, self.axis, self.pad_index, self.offsets, self.probs
@@ -280,19 +239,15 @@ class AxisShift(RandomOperation):
 
     def sample(self, states, actions, rng):
         where, k = self.draw(states, actions, rng)
-        start = self.offsets[actions if len(self.offsets) > 1 else 0, k]
+        start = gather_walker_entries(self.offsets, actions, [k])
         where[self.axis] = self.pad_index[start + where[self.axis]].astype(np.int64)
         return np.ravel_multi_index(tuple(where), self.shape), k
 
     @staticmethod
     def supports_policy_arrays(axes, arrays, /) -> bool:
-        offsets = arrays["offsets"]
-        probs = arrays["probs"]
         # Slices are so much quicker than single entries that few actions are best done in turn.
-        return (
-            is_shared_by_actions(offsets, probs)
-            or max(len(offsets), len(probs)) > SLICED_MAX_ACTIONS
-        )
+        n_actions = max(len(arrays["offsets"]), len(arrays["probs"]))
+        return n_actions == 1 or n_actions > SLICED_MAX_ACTIONS
 
     @staticmethod
     def apply(axes, arrays, w, action, /):

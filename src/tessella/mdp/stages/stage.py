@@ -31,14 +31,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, format_value, require_whole
 from tessella.grid import StateGrid, refuse_unordered, to_plain_values
-from tessella.mdp import checks
-from tessella.mdp.checks import ROW_SUM_TOLERANCE
+from tessella.mdp.checks import (
+    ROW_SUM_TOLERANCE,
+    FunctionChecks,
+    as_numbers,
+    check_probabilities,
+)
 from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
 from tessella.mdp.state_action_space import (
     NoiseTable,
     NoiseVariable,
     StateActionSpace,
-    call_by_name,
     call_if_function,
     make_state_action_space,
     names_time,
@@ -114,13 +117,6 @@ def bound_reward(reward: Reward) -> float:
     return reward.bound if isinstance(reward, ExpectedReward) else float(np.abs(reward).max())
 
 
-def factor_reward(probs: NDArray, reward: NDArray) -> ExpectedReward | None:
-    """The factors, where they are much smaller than the sums, and those many; else None."""
-    factors = ExpectedReward(probs, reward)
-    many = max(_factored_min_states.get(), 2 * (probs.size + reward.size))
-    return factors if math.prod(factors.shape) > many else None
-
-
 def compute_expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
     """``sum_k probs[..., k] reward[..., k]`` over open meshes, as a matrix product if it can be."""
     out = np.broadcast_shapes(probs.shape[:-1], reward.shape[:-1])
@@ -145,10 +141,19 @@ def einsum_subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, ND
 
 
 class Stage(ABC):
-    """One event of a period, as the user writes it."""
+    """One event of a period, as the user writes it; it may have a ``noise``."""
 
     pays: Function | None = None
     costs: Function | None = None
+
+    @property
+    @abstractmethod
+    def subject(self) -> str:
+        """Its name in messages."""
+
+    @abstractmethod
+    def build_operation(self, checks: FunctionChecks) -> Operation:
+        """What it does to the state, as arrays over the grid."""
 
     @property
     def net_reward(self) -> Function | None:
@@ -162,9 +167,15 @@ class Stage(ABC):
         laws = [part.probabilities for part in parts if isinstance(part, Noise)]
         return any(map(names_time, [*parts, *laws]))
 
-    @abstractmethod
     def compile(self, space: StateActionSpace) -> CompiledStage:
         """The stage as arrays over the grid of ``space``."""
+        given = getattr(self, "noise", None)
+        noise = None if given is None else tabulate_noise(space, given, self.subject)
+        checks = FunctionChecks(space, self.subject, noise)
+        operation = self.build_operation(checks)
+        checks = replace(checks, subject=f"the reward of {self.subject}")
+        reward, error = compute_expected_reward(checks, self.net_reward)
+        return CompiledStage(operation, reward, self.net_reward, checks.variable, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +237,7 @@ class NetReward:
 
     def __call__(self, /, **names: Any) -> Any:
         both = zip(self.parts, ("what is paid", "what it costs"), strict=True)
-        pays, costs = (
-            checks.as_numbers(call_if_function(part, names), subject) for part, subject in both
-        )
+        pays, costs = (as_numbers(call_if_function(part, names), subject) for part, subject in both)
         return pays - costs
 
 
@@ -236,15 +245,6 @@ def _takes_keywords(part: object) -> bool:
     if not callable(part):
         return False
     return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(part).parameters.values())
-
-
-def compute_stage_reward(
-    space: StateActionSpace, pays: Function | None, subject: str
-) -> NDArray[np.float64] | None:
-    """(A | 1, *broadcast) reward of a stage that pays on no noise."""
-    if pays is None:
-        return None
-    return checks.check_rewards(space, call_by_name(pays, space.mesh(), subject), subject)[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,28 +289,28 @@ def tabulate_noise(space: StateActionSpace, noise: Noise, subject: str) -> Noise
     space.mesh(variable)  # refuses a name that is taken
     many = len(values)
     result = call_if_function(noise.probabilities, space.mesh(), subject, values_per_point=many)
-    probs = checks.check_probabilities(space, result, many, f"the probabilities of {subject}")
+    probs = check_probabilities(space, result, many, f"the probabilities of {subject}")
     return NoiseTable(variable, probs)
 
 
-def compute_expected_stage_reward(
-    space: StateActionSpace, pays: Function | None, subject: str, noise_table: NoiseTable
+def compute_expected_reward(
+    checks: FunctionChecks, pays: Function | None
 ) -> tuple[Reward | None, float]:
     """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
     if pays is None:
         return None, 0.0
-    result = call_by_name(pays, space.mesh(noise_table.variable), subject)
-    reward = checks.check_rewards(space, result, subject, noise_table)
+    reward = checks.read_rewards(checks.call(pays), checks.subject)
     if reward.shape[-1] == 1:  # paid whatever the noise
         return reward[..., 0], 0.0
-    factors = factor_reward(noise_table.probs, reward)
-    if factors is not None:
+    factors = ExpectedReward(checks.probs, reward)
+    many = max(_factored_min_states.get(), 2 * (checks.probs.size + reward.size))
+    if math.prod(factors.shape) > many:  # much larger than its factors
         return factors, bound_expectation_error(reward.shape[-1], factors.bound)
-    expected = compute_expectation(noise_table.probs, reward)
+    expected = compute_expectation(checks.probs, reward)
     if (reward >= 0).all() or (reward <= 0).all():  # sizes without a second array over states
         sizes = max(expected.max(), -expected.min())
     else:
-        sizes = compute_expectation(noise_table.probs, np.abs(reward))
+        sizes = compute_expectation(checks.probs, np.abs(reward))
     return expected, bound_expectation_error(reward.shape[-1], sizes)
 
 
@@ -322,11 +322,11 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
     from scipy.special import gammainc, gammaln, xlogy
 
     require_whole("the end of a truncated Poisson", largest, error=ModelError)
-    m = checks.as_numbers(mean, "the mean of a Poisson")
-    if not (np.isfinite(m) & (m >= 0)).all():
-        bad = m.ravel()[np.argmin((np.isfinite(m) & (m >= 0)).ravel())]
+    m = as_numbers(mean, "the mean of a Poisson")
+    bad = m[~(np.isfinite(m) & (m >= 0))]
+    if bad.size:
         requirement = "the mean of a Poisson must be finite and not negative"
-        raise ModelError(requirement, value=f"got {format_value(float(bad))}")
+        raise ModelError(requirement, value=f"got {format_value(float(bad[0]))}")
     if m.ndim == 0 or m.shape[-1] != 1:
         m = m[..., None]
     k = np.arange(largest + 1)
@@ -349,9 +349,12 @@ class Pay(Stage):
         if self.pays is None and self.costs is None:
             raise ModelError("a Pay stage needs what it pays, or what it costs")
 
-    def compile(self, space: StateActionSpace) -> CompiledStage:
-        paid = compute_stage_reward(space, self.net_reward, "the reward of a Pay stage")
-        return CompiledStage(Reshape(space.grid.shape, ()), paid, self.net_reward, None)
+    @property
+    def subject(self) -> str:
+        return "a Pay stage"
+
+    def build_operation(self, checks: FunctionChecks) -> Operation:
+        return Reshape(checks.space.grid.shape, ())
 
 
 def add_scratch_axes(space: StateActionSpace, scratch: Mapping[str, Sequence]) -> StateActionSpace:

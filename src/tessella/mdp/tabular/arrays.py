@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, ModelError
+from tessella.errors import ArgumentError, ModelError, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.actions import Actions, as_action_list, describe_action
-from tessella.mdp.checks import as_numbers, raise_for_first, read_shape
+from tessella.mdp.actions import Actions, as_action_list
+from tessella.mdp.checks import as_numbers, read_shape
 from tessella.mdp.dynamics import ModelParts
 from tessella.mdp.state_action_space import (
     Feasible,
@@ -34,8 +34,7 @@ from tessella.mdp.tabular.pairs import (
     build_tabular,
     check_rewards,
     check_rows,
-    read_rewards,
-    require_distinct_pairs,
+    select_feasible_rows,
 )
 from tessella.mdp.tabular.rows import count_max_repeats
 from tessella.mdp.tabular.tabular import Outcomes
@@ -67,9 +66,7 @@ def from_arrays(
         require_feasible_actions(space.grid, mask)
     else:
         mask = build_feasible_mask(space, feasible)
-    states, choices = np.nonzero(mask)
-    stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
-    pairs = Pairs(space, states, choices, stacked[choices * n_states + states])
+    pairs = Pairs(space, *select_feasible_rows(matrices, mask))
     check_rows(pairs)
     merged = _count_max_repeats(transition)
     if isinstance(given, list):
@@ -79,7 +76,7 @@ def from_arrays(
     else:
         outcomes = None
         paid = 0.0
-        expected = check_rewards(pairs, given[states, choices])
+        expected = check_rewards(pairs, given[mask])
     build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
     return build_tabular(pairs, expected, outcomes, build_rounding)
 
@@ -100,23 +97,25 @@ def from_pairs(
     n_rows = len(rows.indptr) - 1
     n_states = int(np.asarray(rows.shape)[1])
     if not len(s) == len(a) == n_rows:
-        raise ModelError(
-            "states, choices and transition rows must be equally many",
-            value=f"got {len(s)}, {len(a)} and {n_rows}",
-        )
+        requirement = "states, choices and transition rows must be equally many"
+        raise ModelError(requirement, value=f"got {len(s)}, {len(a)} and {n_rows}")
     actions = None if actions is None else as_action_list(actions)
-    n_actions = (
-        min(max(int(a.max()) + 1, 1), UNNAMED_MAX_ACTIONS) if actions is None else len(actions)
-    )
+    if actions is None:
+        n_actions = min(max(int(a.max()) + 1, 1), UNNAMED_MAX_ACTIONS)
+    else:
+        n_actions = len(actions)
     space = _make_space(grid, actions, action_name, n_states, n_actions)
     s = _check_range(s, n_states, "state")
     a = _check_range(a, n_actions, "action")
     pairs = Pairs(space, s, a, rows)
-    require_distinct_pairs(pairs)
-    expected = read_rewards(pairs, reward)
+    _require_distinct(pairs)
+    shape = read_shape(reward, "reward")
+    if shape != s.shape:
+        raise ModelError(f"reward must have shape {s.shape}", value=f"has shape {shape}")
+    expected = as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
     kept = np.flatnonzero(~np.isneginf(expected))
     if len(kept) < len(expected):
-        pairs = pairs.subset(kept)
+        pairs = Pairs(space, s[kept], a[kept], rows[kept])
         expected = expected[kept]
     require_feasible_actions(space.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
@@ -124,6 +123,17 @@ def from_pairs(
     merged = _count_max_repeats([transition])
     build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0)
     return build_tabular(pairs, expected, None, build_rounding)
+
+
+def _require_distinct(pairs: Pairs) -> None:
+    """Refuse a pair that is listed twice."""
+    counts = np.bincount(pairs.pair_indices)[pairs.pair_indices]
+    repeated = np.flatnonzero(counts > 1)
+    first = np.unique(pairs.pair_indices[repeated], return_index=True)[1]
+    bad = np.zeros(len(counts), dtype=bool)
+    bad[repeated[first]] = True
+    requirement = "state-action pairs must differ from one another"
+    pairs.raise_for_pairs(requirement, bad, lambda i: f"occurs {counts[i]} times")
 
 
 def negate_costs(costs: Any) -> Any:
@@ -160,22 +170,18 @@ def _read_matrices(transition: Any, layout: ArrayLayout) -> list[sp.csr_array]:
         raise ModelError("transition must be a list of A sparse (S, S) matrices, not one matrix")
     if _has_sparse(transition):
         if layout != "ASS":
-            raise ArgumentError(
-                "a list of sparse matrices has layout 'ASS'", value=f"got {layout!r}"
-            )
-        matrices = [
-            _read_matrix(m, f"the transition of action {a}") for a, m in enumerate(transition)
-        ]
+            requirement = "a list of sparse matrices has layout 'ASS'"
+            raise ArgumentError(requirement, value=f"got {layout!r}")
+        given = enumerate(transition)
+        matrices = [_read_matrix(m, f"the transition of action {a}") for a, m in given]
     else:
         matrices = [sp.csr_array(m) for m in _dense_by_action(transition, layout)]
     n = len(matrices[0].indptr) - 1
     for action, matrix in enumerate(matrices):
         if matrix.shape != (n, n):
-            raise ModelError(
-                "transition must hold square matrices of one size",
-                location=f"action {action}",
-                value=f"has shape {matrix.shape}",
-            )
+            requirement = "transition must hold square matrices of one size"
+            value = f"has shape {matrix.shape}"
+            raise ModelError(requirement, location=f"action {action}", value=value)
     return matrices
 
 
@@ -183,17 +189,14 @@ def _dense_by_action(transition: Any, layout: ArrayLayout) -> NDArray[np.float64
     """(A, S, S)."""
     dense = as_numbers(transition, "transition")
     if dense.ndim != 3 or 0 in dense.shape:
-        raise ModelError(
-            f"transition must have three axes ({layout})", value=f"has shape {dense.shape}"
-        )
+        requirement = f"transition must have three axes ({layout})"
+        raise ModelError(requirement, value=f"has shape {dense.shape}")
     shape = dense.shape
     fits: dict[ArrayLayout, bool] = {"ASS": shape[1] == shape[2], "SAS": shape[0] == shape[2]}
     if not fits[layout]:
-        other = [f", which is layout={name!r}" for name in fits if fits[name]]
-        raise ModelError(
-            f"with layout={layout!r}, transition must have shape ({', '.join(layout)})",
-            value=f"has shape {shape}{''.join(other)}",
-        )
+        other = "".join(f", which is layout={name!r}" for name in fits if fits[name])
+        requirement = f"with layout={layout!r}, transition must have shape ({', '.join(layout)})"
+        raise ModelError(requirement, value=f"has shape {shape}{other}")
     return dense if layout == "ASS" else np.moveaxis(dense, 1, 0)
 
 
@@ -237,13 +240,11 @@ def _is_canonical(matrix: Any) -> bool:
 
 def _read_matrix(matrix: Any, subject: str) -> sp.csr_array:
     """A dense matrix, or a sparse one of any format, as compressed rows of its own."""
-    if not sp.issparse(matrix):
-        dense = as_numbers(matrix, subject)
-        if dense.ndim != 2:
-            raise ModelError(f"{subject} must be a matrix", value=f"has shape {dense.shape}")
-        return sp.csr_array(dense)
+    matrix = matrix if sp.issparse(matrix) else as_numbers(matrix, subject)
     if matrix.ndim != 2:
         raise ModelError(f"{subject} must be a matrix", value=f"has shape {matrix.shape}")
+    if isinstance(matrix, np.ndarray):
+        return sp.csr_array(matrix)
     if _is_canonical(matrix) and matrix.dtype == np.float64 and np.isfinite(matrix.data).all():
         csr = sp.csr_array(matrix, copy=True)
         csr.eliminate_zeros()
@@ -268,20 +269,21 @@ def _read_rewards(
     n = space.grid.size
     n_actions = len(space.actions)
     if _has_sparse(reward):
-        return _read_sparse_rewards(reward, n, n_actions)
+        by_action: list[NDArray | sp.csr_array] = [_read_matrix(m, "reward") for m in reward]
+        if [m.shape for m in by_action] != [(n, n)] * n_actions:
+            raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
+        return by_action
 
     def describe(index: tuple, shape: tuple) -> str:
-        state, action = index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1]
-        described = describe_action(space.action_name, space.actions[action])
-        return f"{space.grid.describe(state)}, {described}"
+        return space.describe_pair(
+            *(index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1])
+        )
 
     full = (n_actions, n, n) if layout == "ASS" else (n, n_actions, n)
     shape = read_shape(reward, "reward")
     if shape not in ((n,), (n, n_actions), full):
-        raise ModelError(
-            f"reward must have shape ({n},), ({n}, {n_actions}) or {full}",
-            value=f"has shape {shape}",
-        )
+        requirement = f"reward must have shape ({n},), ({n}, {n_actions}) or {full}"
+        raise ModelError(requirement, value=f"has shape {shape}")
     if shape == (n,):
         numbers = as_numbers(reward, "rewards", lambda place, _: space.grid.describe(place[0]))
         return np.repeat(numbers[:, None], n_actions, axis=1)
@@ -289,13 +291,6 @@ def _read_rewards(
     if shape == (n, n_actions):
         return numbers
     return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0))
-
-
-def _read_sparse_rewards(reward: Any, n: int, n_actions: int) -> list[NDArray | sp.csr_array]:
-    by_action: list[NDArray | sp.csr_array] = [_read_matrix(m, "reward") for m in reward]
-    if [m.shape for m in by_action] != [(n, n)] * n_actions:
-        raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
-    return by_action
 
 
 def _find_feasible_pairs(
@@ -358,10 +353,8 @@ def _take_entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray)
 def _read_indices(array: ArrayLike, subject: str) -> NDArray:
     indices = np.asarray(require_unmasked(array, subject))
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
-        raise ModelError(
-            f"{subject} must be a list of indices",
-            value=f"got {indices.dtype} of shape {indices.shape}",
-        )
+        value = f"got {indices.dtype} of shape {indices.shape}"
+        raise ModelError(f"{subject} must be a list of indices", value=value)
     return indices
 
 
@@ -370,7 +363,7 @@ def _check_range(index: NDArray, count: int, subject: str) -> NDArray[np.int64]:
     raise_for_first(
         f"{subject} indices must lie in 0..{count - 1}",
         (index < 0) | (index >= count),
-        lambda pair: f"pair {pair[0]}",
+        lambda pair: f"pair {pair}",
         lambda pair: f"has {index[pair]}",
         "pairs",
     )

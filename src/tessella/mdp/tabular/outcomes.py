@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, ModelError, format_value, require_extra
 from tessella.grid import refuse_unordered
-from tessella.mdp import checks
-from tessella.mdp.checks import as_numbers
+from tessella.mdp.checks import FunctionChecks, as_numbers
 from tessella.mdp.dynamics import ModelParts
-from tessella.mdp.stages.maps import find_target_states
+from tessella.mdp.stages.maps import find_target_states, read_axis_updates
 from tessella.mdp.stages.stage import Noise, tabulate_noise
 from tessella.mdp.start import start_distribution
 from tessella.mdp.state_action_space import (
@@ -73,11 +72,9 @@ def from_step(
     result = call_by_name(step, space.mesh() | named, STEP_SUBJECT)
     if not (isinstance(result, tuple) and len(result) == 2):
         raise ModelError(f"{STEP_SUBJECT} must return (next coordinates by name, reward)")
-    to = find_target_states(masked_space, result[0], STEP_SUBJECT, noise_table)
-    numbers = checks.check_rewards(
-        masked_space, result[1], f"the reward of {STEP_SUBJECT}", noise_table
-    )
-    paid = sign * numbers
+    checks = FunctionChecks(masked_space, STEP_SUBJECT, noise_table)
+    to = find_target_states(checks, read_axis_updates(checks, result[0]))
+    paid = sign * checks.read_rewards(result[1], f"the reward of {STEP_SUBJECT}")
     states, choices = np.nonzero(mask)
 
     def select_pairs(array: NDArray) -> NDArray:
@@ -85,15 +82,9 @@ def from_step(
         full = np.broadcast_to(array, (n_actions, *space.grid.shape, len(noise_table)))
         return np.moveaxis(full.reshape(n_actions, n, -1), 0, 1)[mask].ravel()
 
-    state = select_pairs(to)
-    p = select_pairs(noise_table.probs)
-    reward = select_pairs(paid)
-    pair = np.repeat(np.arange(len(states)), len(noise_table))
-    happens = np.flatnonzero(p)
-    state = state[happens]
-    p = p[happens]
-    reward = reward[happens]
-    pair = pair[happens]
+    happens = np.flatnonzero(select_pairs(noise_table.probs))
+    state, p, reward = (select_pairs(part)[happens] for part in (to, noise_table.probs, paid))
+    pair = np.repeat(np.arange(len(states)), len(noise_table))[happens]
     rows = sp.csr_array((p, (pair, state)), shape=(len(states), n))
     pairs = Pairs(space, states, choices, rows)
     outcomes = Outcomes.from_list(pairs.pair_indices[pair], n * n_actions, state, p, reward)
@@ -147,29 +138,21 @@ def _label_combinations(named: dict[str, NDArray]) -> NoiseVariable:
     return NoiseVariable(", ".join(named), np.array(texts or [""]))
 
 
-def from_gymnasium(env: Any) -> ModelParts:
-    """See ``MDP.from_gymnasium``."""
-    table = getattr(getattr(env, "unwrapped", env), "P", None)
+def from_gymnasium(env: Any) -> tuple[ModelParts, str, NDArray[np.float64] | None]:
+    """The model, the environment's name and its start, where it states them."""
+    name = getattr(getattr(env, "spec", None), "id", "")
+    unwrapped = getattr(env, "unwrapped", env)
+    table = getattr(unwrapped, "P", None)
     if table is None:
-        raise ModelError(
-            "the environment must list its transitions", location=str(env), value="has no table P"
-        )
+        requirement = "the environment must list its transitions"
+        raise ModelError(requirement, location=str(env), value="has no table P")
     space = make_state_action_space({"state": range(len(table))}, range(len(table[0])), "action")
     outcomes = _read_outcomes(space, table)
     pairs = pairs_from_outcomes(space, outcomes, outcomes.probability * ~outcomes.ended)
     expected = outcomes.expected_reward[np.flatnonzero(np.diff(outcomes.pair_starts))]
-    return build_tabular(pairs, expected, outcomes, outcomes.rounding())
-
-
-def read_environment_name(env: Any) -> str:
-    """What Gymnasium calls the environment; empty where it was not made by its registry."""
-    return getattr(getattr(env, "spec", None), "id", "")
-
-
-def read_environment_start(env: Any) -> NDArray[np.float64] | None:
-    """The distribution of the first state, where the environment states it."""
-    start = getattr(getattr(env, "unwrapped", env), "initial_state_distrib", None)
-    return None if start is None else as_numbers(start, "initial_state_distrib")
+    start = getattr(unwrapped, "initial_state_distrib", None)
+    start = None if start is None else as_numbers(start, "initial_state_distrib")
+    return build_tabular(pairs, expected, outcomes, outcomes.rounding()), name, start
 
 
 def _read_outcomes(space: StateActionSpace, table: Any) -> Outcomes:
@@ -178,11 +161,8 @@ def _read_outcomes(space: StateActionSpace, table: Any) -> Outcomes:
     n_actions = len(space.actions)
     for s in range(n):
         if s not in table or len(table[s]) != n_actions:
-            raise ModelError(
-                f"every state must list {n_actions} actions",
-                location=f"state={s}",
-                value="does not",
-            )
+            requirement = f"every state must list {n_actions} actions"
+            raise ModelError(requirement, location=f"state={s}", value="does not")
     lists = [table[s][a] for s in range(n) for a in range(n_actions)]
     columns = list(zip(*(outcome for outcomes in lists for outcome in outcomes), strict=True))
     if len(columns) != 4:
@@ -192,9 +172,8 @@ def _read_outcomes(space: StateActionSpace, table: Any) -> Outcomes:
     places = (np.ones(len(pair)), (pair, np.arange(len(pair))))
     keys = np.arange(len(lists))
     alone = sp.csr_array(places, shape=(len(lists), len(pair)))
-    numbers = _check_columns(
-        Pairs(space, keys // n_actions, keys % n_actions, alone), pair, columns
-    )
+    all_pairs = Pairs(space, *np.divmod(keys, n_actions), alone)
+    numbers = _check_columns(all_pairs, pair, columns)
     outcomes = Outcomes.from_list(pair, len(lists), *numbers, np.asarray(columns[3], dtype=bool))
     check_rows(pairs_from_outcomes(space, outcomes, outcomes.probability))
     return outcomes
@@ -288,12 +267,10 @@ def to_gymnasium(mdp: MDP, start: Start) -> Any:
         def step(self, action):
             if not mask[self._state, action]:
                 location = mdp.describe(self._state, int(action))
-                raise ArgumentError(
-                    "the action must be feasible", location=location, value="is not"
-                )
-            taken = mdp.dynamics.step(
-                np.array([self._state]), np.array([int(action)]), self.np_random
-            )
+                requirement = "the action must be feasible"
+                raise ArgumentError(requirement, location=location, value="is not")
+            state = np.array([self._state])
+            taken = mdp.dynamics.step(state, np.array([int(action)]), self.np_random)
             self._state = int(taken.next_states[0])
             return self._state, float(taken.rewards[0]), bool(taken.ended[0]), False, self._info()
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ModelError, format_value
-from tessella.mdp.actions import describe_action
-from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, raise_for_first, read_shape
+from tessella.errors import format_value, raise_for_first
+from tessella.mdp.checks import ROW_SUM_TOLERANCE
 from tessella.mdp.dynamics import ModelParts
 from tessella.mdp.state_action_space import StateActionSpace
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
@@ -50,48 +49,26 @@ class Pairs:
         """The pair that each stored entry of ``rows`` belongs to."""
         return np.repeat(np.arange(len(self.states)), np.diff(self.rows.indptr))
 
-    def subset(self, kept: NDArray[np.int64]) -> Pairs:
-        """The pairs at these positions."""
-        return Pairs(self.space, self.states[kept], self.choices[kept], self.rows[kept])
-
     def describe(self, pair: int) -> str:
-        """``stock=3, regime=0, order=8``."""
-        s = int(self.states[pair])
-        a = int(self.choices[pair])
-        action = describe_action(self.space.action_name, self.space.actions[a])
-        return f"{self.space.grid.describe(s)}, {action}"
+        return self.space.describe_pair(self.states[pair], self.choices[pair])
 
     def raise_for_pairs(
-        self,
-        requirement: str,
-        bad: NDArray[np.bool_],
-        value: Callable[[int], str],
-        noun: str = "pairs",
+        self, requirement: str, bad: NDArray, value: Callable[[int], str], noun: str = "pairs"
     ) -> None:
         """Raise for the first of the ``bad`` pairs, and count them."""
-        raise_for_first(
-            requirement, bad, lambda pair: self.describe(pair[0]), lambda pair: value(pair[0]), noun
-        )
+        raise_for_first(requirement, bad, self.describe, value, noun)
 
     def raise_for_entries(
-        self,
-        requirement: str,
-        bad: NDArray[np.bool_],
-        value: Callable[[int], str],
-        noun: str = "pairs",
+        self, requirement: str, bad: NDArray, value: Callable[[int], str], noun: str = "pairs"
     ) -> None:
         """The same for ``bad`` stored entries; ``value`` gets the first bad entry of the pair."""
         if not bad.any():
             return
         broken = np.zeros(len(self.states), dtype=bool)
         broken[self.pair_of_entry[bad]] = True
-        self.raise_for_pairs(
-            requirement, broken, lambda pair: value(self._first_bad_entry(bad, pair)), noun
-        )
-
-    def _first_bad_entry(self, bad: NDArray[np.bool_], pair: int) -> int:
-        start = int(self.rows.indptr[pair])
-        return start + int(bad[start:].argmax())
+        # The first bad entry of all is that of the first broken pair.
+        first = int(bad.argmax())
+        self.raise_for_pairs(requirement, broken, lambda _: value(first), noun)
 
 
 def check_rows(pairs: Pairs) -> None:
@@ -106,13 +83,10 @@ def check_entries(pairs: Pairs) -> None:
     grid = pairs.space.grid
 
     def entry(i: int) -> str:
-        return (
-            f"holds {format_value(float(rows.data[i]))} for {grid.describe(int(rows.indices[i]))}"
-        )
+        return f"holds {format_value(float(rows.data[i]))} for {grid.describe(rows.indices[i])}"
 
-    pairs.raise_for_entries(
-        "transition rows must be finite", ~np.isfinite(rows.data), entry, "rows"
-    )
+    finite = np.isfinite(rows.data)
+    pairs.raise_for_entries("transition rows must be finite", ~finite, entry, "rows")
     pairs.raise_for_entries("transition rows must not be negative", rows.data < 0, entry, "rows")
 
 
@@ -120,20 +94,10 @@ def check_sums(pairs: Pairs, tolerance: float) -> None:
     """Refuse rows that miss 1 by more than ``tolerance``."""
     sums = pairs.rows.sum(axis=1)
     off = np.abs(sums - 1) > tolerance
+    requirement = "transition rows must sum to 1"
     pairs.raise_for_pairs(
-        "transition rows must sum to 1",
-        off,
-        lambda i: f"sums to {format_value(float(sums[i]))}",
-        "rows",
+        requirement, off, lambda i: f"sums to {format_value(float(sums[i]))}", "rows"
     )
-
-
-def read_rewards(pairs: Pairs, reward: Any) -> NDArray[np.float64]:
-    """(L,) rewards, one number for each pair."""
-    shape = read_shape(reward, "reward")
-    if shape != pairs.states.shape:
-        raise ModelError(f"reward must have shape {pairs.states.shape}", value=f"has shape {shape}")
-    return as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
 
 
 def check_rewards(pairs: Pairs, paid: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -147,20 +111,6 @@ def check_rewards(pairs: Pairs, paid: NDArray[np.float64]) -> NDArray[np.float64
     return paid
 
 
-def require_distinct_pairs(pairs: Pairs) -> None:
-    """Refuse a pair that is listed twice."""
-    if np.bincount(pairs.pair_indices).max() == 1:
-        return
-    _, first, counts = np.unique(pairs.pair_indices, return_index=True, return_counts=True)
-    repeats = np.ones(len(pairs.states), dtype=np.int64)
-    repeats[first] = counts
-    pairs.raise_for_pairs(
-        "state-action pairs must differ from one another",
-        repeats > 1,
-        lambda i: f"occurs {repeats[i]} times",
-    )
-
-
 def pairs_from_outcomes(space: StateActionSpace, outcomes: Outcomes, probability: NDArray) -> Pairs:
     """The pairs that have outcomes, with rows of these probabilities."""
     import scipy.sparse as sp
@@ -171,6 +121,17 @@ def pairs_from_outcomes(space: StateActionSpace, outcomes: Outcomes, probability
     feasible = np.flatnonzero(np.diff(outcomes.pair_starts))
     states, choices = np.divmod(feasible, len(space.actions))
     return Pairs(space, states, choices, rows[feasible])
+
+
+def select_feasible_rows(
+    matrices: list[sp.csr_array], mask: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], sp.csr_array]:
+    """States, actions and rows of the feasible pairs, out of a matrix (S, S) for each action."""
+    import scipy.sparse as sp
+
+    states, choices = np.nonzero(mask)
+    stacked = sp.csr_array(sp.vstack(matrices, format="csr"))
+    return states, choices, stacked[choices * len(mask) + states]
 
 
 def build_tabular(
@@ -243,10 +204,7 @@ def to_arrays(mdp: MDP, layout: ArrayLayout) -> DenseModel:
 
 def to_pairs(mdp: MDP) -> PairModel:
     """See ``MDP.to_pairs``."""
-    import scipy.sparse as sp
-
     sparse = to_sparse(mdp)
-    states, choices = np.nonzero(sparse.feasible)
-    stacked = sp.csr_array(sp.vstack(sparse.transition, format="csr"))
-    rows = stacked[choices * mdp.n_states + states]
-    return PairModel(states, choices, rows, sparse.reward[states, choices], sparse.discount)
+    mask = sparse.feasible
+    pairs = select_feasible_rows(sparse.transition, mask)
+    return PairModel(*pairs, sparse.reward[mask], sparse.discount)

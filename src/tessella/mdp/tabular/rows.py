@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import index_type
-from tessella.mdp.dynamics import Backend, draw_indices
+from tessella.mdp.dynamics import Backend, invert_cumulative
 from tessella.numerics import NUMPY
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Gene
     inside = column < lengths[:, None]
     entry = np.where(inside, start[which][:, None] + column, start[which][:, None])
     rows = np.where(inside, p[entry], 0.0)
-    k = np.minimum(draw_indices(rows, rng), lengths - 1)
+    k = np.minimum(invert_cumulative(np.cumsum(rows, axis=-1), rng), lengths - 1)
     return start[which] + k
 
 
@@ -103,22 +103,15 @@ def round_up_size(n: int) -> int:
     return max(-(-n // step) * step, 8)
 
 
-def _pad_rows(rows: sp.csr_array, n_states: int) -> sp.csr_array:
-    """``rows`` with empty rows below, up to the next size of the scale."""
+def compile_rows(given: sp.csr_array, n_states: int) -> dict[str, NDArray]:
+    """The arrays of (n_rows, S) rows for ``CompiledRowBackend``, with empty rows at the end."""
     import scipy.sparse as sp
 
-    n_rows = len(rows.indptr) - 1
-    padded_size = round_up_size(n_rows)
-    indptr = np.concatenate([rows.indptr, np.full(padded_size - n_rows, rows.indptr[-1])])
-    return sp.csr_array((rows.data, rows.indices, indptr), shape=(padded_size, n_states))
-
-
-def compile_rows(rows: sp.csr_array, n_states: int):
-    """The compiled form of (n_rows, S) rows, and its arrays."""
-    rows = _pad_rows(rows, n_states)
-    n_rows = len(rows.indptr) - 1
+    n_rows = round_up_size(len(given.indptr) - 1)
+    indptr = np.pad(given.indptr, (0, n_rows + 1 - len(given.indptr)), mode="edge")
+    rows = sp.csr_array((given.data, given.indices, indptr), shape=(n_rows, n_states))
     if rows.nnz >= DENSE_MIN_SHARE * n_rows * n_states:
-        return DenseRows(), {"rows": rows.toarray()}
+        return {"rows": rows.toarray()}
     lengths = np.diff(rows.indptr)
     longest = int(lengths.max())
     even = longest * n_rows <= 2 * rows.nnz
@@ -141,37 +134,61 @@ def compile_rows(rows: sp.csr_array, n_states: int):
     columns[chunk, offset] = rows.indices
     probs[chunk, offset] = rows.data
     arrays = {"columns": columns, "probs": probs}
-    split = bool((chunks > 1).any())
-    if split:
+    if (chunks > 1).any():
         arrays["row_of_chunk"] = row_of_chunk.astype(index_type(n_rows))
-    return SparseRows(n_rows, split), arrays
+    return arrays
 
 
 @dataclass(frozen=True)
-class DenseRows:
-    """The compiled side: ``rows @ w`` with (n_rows, S) dense rows."""
-
-    def product(self, arrays, flat):
-        return arrays["rows"] @ flat
-
-
-@dataclass(frozen=True)
-class SparseRows:
-    """The compiled side of rows cut into chunks; ``split`` when some row needs several."""
+class CompiledRowBackend(Backend):
+    """The compiled side: each distinct row once; a state and action look theirs up."""
 
     n_rows: int
-    split: bool
+    n_actions: int
+    shape: tuple[int, ...]
 
-    def product(self, arrays, flat):
+    def shared_backup(self, arrays, w_S, with_reward):
         import jax
         import jax.numpy as jnp
 
+        flat = w_S.ravel()
+        if "rows" in arrays:
+            return arrays["rows"] @ flat
         chunks = (arrays["probs"] * jnp.take(flat, arrays["columns"], mode="clip")).sum(axis=1)
-        if not self.split:
+        if "row_of_chunk" not in arrays:
             return chunks
-        return jax.ops.segment_sum(
-            chunks, arrays["row_of_chunk"], self.n_rows, indices_are_sorted=True
-        )
+        row = arrays["row_of_chunk"]
+        return jax.ops.segment_sum(chunks, row, self.n_rows, indices_are_sorted=True)
+
+    def action_backup(self, arrays, w, action, with_reward):
+        from jax import lax
+
+        def select(array):
+            return lax.dynamic_index_in_dim(array, action, 0, keepdims=False)
+
+        return self._look_up(arrays, w, select, with_reward)
+
+    def supports_policy_arrays(self, arrays) -> bool:
+        return True
+
+    def finish_policy_backup(self, arrays, w, policy, with_reward):
+        import jax.numpy as jnp
+
+        own = policy.ravel()[None]
+
+        def select(array):
+            return jnp.take_along_axis(array, own, 0, mode="clip")[0]
+
+        return self._look_up(arrays, w, select, with_reward)
+
+    def _look_up(self, arrays, w, select, with_reward):
+        """The products of the rows that ``select`` takes, and the rewards."""
+        import jax.numpy as jnp
+
+        q_S = jnp.take(w, select(arrays["row_of"]), mode="clip")
+        if with_reward:
+            q_S = q_S + select(arrays["reward"])
+        return q_S.reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -225,10 +242,6 @@ class RowArrays:
         return RowArrays(
             stored_rows, row_by_action, reward_by_action, _find_regular_slices(row_of), layout
         )
-
-    def action_entries(self, w: NDArray, action: int) -> NDArray[np.float64]:
-        """(S,) the entries of ``w = U v`` that belong to an action."""
-        return w[self.row_of[action] if self.row_slices is None else self.row_slices[action]]
 
     def policy_rows(self, policy: NDArray) -> PolicyRows:
         """The rows of one policy; the last is remembered."""
@@ -336,7 +349,8 @@ class RowBackend(Backend):
         return arrays.rows @ w_S.ravel()
 
     def action_backup(self, arrays: RowArrays, w, action, with_reward):
-        q_S = arrays.action_entries(w, action)
+        slices = arrays.row_slices
+        q_S = w[arrays.row_of[action] if slices is None else slices[action]]
         return (q_S + arrays.reward[action] if with_reward else q_S).reshape(self.shape)
 
     def sweeps_are_cheap(self, arrays: RowArrays) -> bool:
@@ -367,9 +381,8 @@ class RowBackend(Backend):
         return (expected + policy_rows.reward if with_reward else expected).reshape(self.shape)
 
     def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount, tol=0.0):
-        return (
-            arrays.policy_rows(policy).solve_system(rhs.ravel(), discount, tol).reshape(self.shape)
-        )
+        rows = arrays.policy_rows(policy)
+        return rows.solve_system(rhs.ravel(), discount, tol).reshape(self.shape)
 
     def policy_adjoint(self, arrays: RowArrays, policy, template):
         rows = arrays.policy_rows(policy)
@@ -386,11 +399,12 @@ class PeriodRows:
 
     def policy_rows(self, policy: NDArray) -> list[PolicyRows]:
         """The rows of one policy, period by period; the last policy is remembered."""
-        return self._cache.get(policy, self._select_rows)
 
-    def _select_rows(self, policy: NDArray) -> list[PolicyRows]:
-        periods = zip(self.periods, policy, strict=True)
-        return [table.select_rows(actions.ravel()) for table, actions in periods]
+        def select(policy: NDArray) -> list[PolicyRows]:
+            periods = zip(self.periods, policy, strict=True)
+            return [table.select_rows(actions.ravel()) for table, actions in periods]
+
+        return self._cache.get(policy, select)
 
 
 @dataclass(frozen=True)
@@ -415,20 +429,15 @@ class PeriodBackend(Backend):
         return [self.period_backend.shared_backup(table, w, with_reward) for table, w in periods]
 
     def action_backup(self, arrays: PeriodRows, w, action, with_reward):
+        back_up = self.period_backend.action_backup
         periods = zip(arrays.periods, w, strict=True)
-        return np.stack(
-            [
-                self.period_backend.action_backup(table, v, action, with_reward)
-                for table, v in periods
-            ]
-        )
+        return np.stack([back_up(table, v, action, with_reward) for table, v in periods])
 
     def policy_backup(self, arrays: PeriodRows, w_S, policy, with_reward):
-        periods = zip(
-            arrays.policy_rows(policy), self._next_values(arrays, w_S, with_reward), strict=True
-        )
+        next_values = self._next_values(arrays, w_S, with_reward)
         values = [
-            rows.expect(w.ravel()) + (rows.reward if with_reward else 0.0) for rows, w in periods
+            rows.expect(w.ravel()) + (rows.reward if with_reward else 0.0)
+            for rows, w in zip(arrays.policy_rows(policy), next_values, strict=True)
         ]
         return np.stack(values).reshape(w_S.shape)
 

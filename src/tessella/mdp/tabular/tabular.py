@@ -19,25 +19,19 @@ from numpy.typing import NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.checks import ROW_SUM_TOLERANCE
-from tessella.mdp.dynamics import (
-    Backend,
-    BackendModel,
-    Dynamics,
-    FactorisedSystem,
-    StepResult,
-)
+from tessella.mdp.dynamics import BackendModel, Dynamics, FactorisedSystem, StepResult
 from tessella.mdp.state_action_space import StateActionSpace
 from tessella.mdp.tabular.rows import (
-    DenseRows,
+    CompiledRowBackend,
     LayoutRule,
     RowArrays,
     RowBackend,
     RowLayout,
-    SparseRows,
     compile_rows,
     count_max_repeats,
     draw_entries,
     find_unique_rows,
+    round_up_size,
 )
 from tessella.rounding import (
     EPS,
@@ -209,10 +203,11 @@ class Tabular(Dynamics):
     def compile(self) -> BackendModel:
         from tessella.mdp.compilation import to_device
 
-        rows, arrays = compile_rows(self.rows, self.space.grid.size)
+        arrays = compile_rows(self.rows, self.space.grid.size)
         arrays["row_of"] = np.ascontiguousarray(self.row_of.T)
         arrays["reward"] = np.ascontiguousarray(self.reward.T)
-        backend = CompiledRowBackend(rows, self.n_actions, self.shape)
+        n_rows = round_up_size(len(self.rows.indptr) - 1)
+        backend = CompiledRowBackend(n_rows, self.n_actions, self.shape)
         return BackendModel(backend, to_device(arrays))
 
     def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem:
@@ -229,57 +224,26 @@ class Tabular(Dynamics):
     def policy_matrix(self, policy: NDArray) -> sp.csr_array:
         return self.rows[self.row_of[np.arange(len(self.row_of)), policy.ravel()]]
 
+    def reward_with_final(self, final: NDArray) -> NDArray[np.float64]:
+        """(S, A) expected reward, with ``final`` (S,) paid in the state reached."""
+        return self.reward + (self.rows @ final)[self.row_of]
+
     def action_reward(self, action: int) -> NDArray[np.float64]:
         return self.reward[:, action].copy()
 
     def step(self, states, actions, rng) -> StepResult:
-        if self.outcomes is None:
-            which = self.row_of[states, actions]
-            reached = states.copy()
-            going_on = self.rows.sum(axis=1)[which]  # what is missing of 1 ends the process
-            ended = np.zeros(len(states), dtype=bool)
-            if (going_on < 1 - ROW_SUM_TOLERANCE).any():
-                ended = rng.random(len(states)) >= going_on
-            if not ended.all():
-                on = ~ended
-                entry = draw_entries(self.rows.indptr, self.rows.data, which[on], rng)
-                reached[on] = self.rows.indices[entry]
-            return StepResult(reached, self.reward[states, actions], ended)
         o = self.outcomes
-        entry = draw_entries(o.pair_starts, o.probability, states * self.n_actions + actions, rng)
-        return StepResult(o.state[entry], o.reward[entry], o.ended[entry])
-
-
-@dataclass(frozen=True)
-class CompiledRowBackend(Backend):
-    """The compiled side: each distinct row once; a state and action look theirs up."""
-
-    rows: DenseRows | SparseRows
-    n_actions: int
-    shape: tuple[int, ...]
-
-    def shared_backup(self, arrays, w_S, with_reward):
-        return self.rows.product(arrays, w_S.ravel())
-
-    def action_backup(self, arrays, w, action, with_reward):
-        import jax.numpy as jnp
-        from jax import lax
-
-        row = lax.dynamic_index_in_dim(arrays["row_of"], action, 0, keepdims=False)
-        q_S = jnp.take(w, row, mode="clip")
-        if with_reward:
-            q_S = q_S + lax.dynamic_index_in_dim(arrays["reward"], action, 0, keepdims=False)
-        return q_S.reshape(self.shape)
-
-    def supports_policy_arrays(self, arrays) -> bool:
-        return True
-
-    def finish_policy_backup(self, arrays, w, policy, with_reward):
-        import jax.numpy as jnp
-
-        own = policy.ravel()[None]
-        row = jnp.take_along_axis(arrays["row_of"], own, 0, mode="clip")[0]
-        q_S = jnp.take(w, row, mode="clip")
-        if with_reward:
-            q_S = q_S + jnp.take_along_axis(arrays["reward"], own, 0, mode="clip")[0]
-        return q_S.reshape(self.shape)
+        if o is not None:
+            pairs = states * self.n_actions + actions
+            entry = draw_entries(o.pair_starts, o.probability, pairs, rng)
+            return StepResult(o.state[entry], o.reward[entry], o.ended[entry])
+        which = self.row_of[states, actions]
+        reached = states.copy()
+        going_on = self.rows.sum(axis=1)[which]  # what is missing of 1 ends the process
+        ended = np.zeros(len(states), dtype=bool)
+        if (going_on < 1 - ROW_SUM_TOLERANCE).any():
+            ended = rng.random(len(states)) >= going_on
+        if not ended.all():
+            entry = draw_entries(self.rows.indptr, self.rows.data, which[~ended], rng)
+            reached[~ended] = self.rows.indices[entry]
+        return StepResult(reached, self.reward[states, actions], ended)
