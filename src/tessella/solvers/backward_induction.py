@@ -177,11 +177,12 @@ def _evaluate_policy(backend: AnyPeriodBackend, data: ModelData, policy):
     arrays = data.arrays
     discount = data.criterion.discount
 
-    def back_up_period(w, item):
-        t, actions = item
+    def back_up_period(w, t):
         value = backend.period_backend.policy_backup(
-            backend.period_arrays(arrays, t), w, actions, True
+            backend.period_arrays(arrays, t), w, policy[t], True
         )
         return discount * value, value
 
-    return array_namespace(policy).scan_backward(back_up_period, backend.final(arrays), policy)
+    return array_namespace(policy).scan(
+        back_up_period, backend.final(arrays), len(policy), reverse=True
+    )
