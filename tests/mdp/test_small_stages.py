@@ -16,7 +16,7 @@ import tessella as ts
 from tessella.mdp import compilation
 from tessella.mdp.stages import staged
 from tessella.rounding import EPS
-from tessella.solvers.execution_plan import Thresholds, make_plan
+from tessella.solvers.execution_plan import Thresholds, estimate_row_entries, make_plan
 
 
 def test_nothing_is_compiled_from_the_model_to_its_certificate():
@@ -29,7 +29,7 @@ def test_nothing_is_compiled_from_the_model_to_its_certificate():
 
 def estimate_entries(dynamics: staged.Staged) -> int:
     """As a plan does."""
-    return dynamics.estimate_row_entries(Thresholds().sampled_states, Thresholds().sampled_actions)
+    return estimate_row_entries(dynamics, Thresholds())
 
 
 def choose(mdp: ts.MDP, **limits: int) -> str:

@@ -63,6 +63,8 @@ class Thresholds:
     # Rows or stages (benchmarks/solve.py). Rows are built if they have at most
     # this many probabilities ...
     rows_max_entries: int = 1 << 20  # probabilities
+    # Entries of a row that several pairs have, as so many: their stages share the work, too.
+    distinct_row_weight: int = 4  # times the entries
     # ... and, up to a larger limit, if a sweep through stages takes more products than the rows
     # have entries and building them costs little.
     heavy_sweep_products: int = 1 << 24  # products of one sweep through stages
