@@ -9,6 +9,17 @@ of a coarse grid, are constants in its file.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
+
+from tessella.errors import ArgumentError
+
+
+def _require_numbers(thresholds: object) -> None:
+    """Raise an ArgumentError for a threshold that is no number, or below 0."""
+    for name, value in vars(thresholds).items():
+        if name != "evaluation" and not (isinstance(value, Real) and value >= 0):
+            requirement = f"{name} must be a number, at least 0"
+            raise ArgumentError(requirement, value=f"got {value!r:.60}")
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,9 @@ class EvaluationThresholds:
     iterative_solve_cost_sweeps: int = 60  # sweeps that take as long as a solve by iterations
     # States up to which a table's linear systems are solved in one of these two ways.
     direct_max_states: int = 1000
+
+    def __post_init__(self) -> None:
+        _require_numbers(self)
 
 
 DEFAULT_EVALUATION = EvaluationThresholds()
@@ -114,6 +128,12 @@ class Thresholds:
     blocks_min_states: int = 1_000_000  # states from which on a certificate is computed in blocks
     dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows ...
     dense_rules_max_entries: int = 60_000_000  # ... of so many entries in all
+
+    def __post_init__(self) -> None:
+        _require_numbers(self)
+        if not isinstance(self.evaluation, EvaluationThresholds):
+            requirement = "evaluation must be EvaluationThresholds"
+            raise ArgumentError(requirement, value=f"got {self.evaluation!r:.60}")
 
 
 DEFAULT_THRESHOLDS = Thresholds()
