@@ -100,7 +100,7 @@ class NumpyNamespace(ArrayNamespace):
         return carry
 
     def scan(self, step, carry, count, reverse=False):
-        outputs = [None] * count
+        outputs: list[Any] = [None] * count
         for k in reversed(range(count)) if reverse else range(count):
             carry, outputs[k] = step(carry, k)
         return np.stack(outputs)

@@ -17,7 +17,8 @@ from tessella.errors import ArgumentError
 def _require_numbers(thresholds: object) -> None:
     """Raise an ArgumentError for a threshold that is no number, or below 0."""
     for name, value in vars(thresholds).items():
-        if name != "evaluation" and not (isinstance(value, Real) and value >= 0):
+        is_valid = isinstance(value, Real) and value >= 0  # type: ignore[operator]
+        if name != "evaluation" and not is_valid:
             requirement = f"{name} must be a number, at least 0"
             raise ArgumentError(requirement, value=f"got {value!r:.60}")
 
