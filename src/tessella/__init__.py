@@ -45,6 +45,7 @@ _HOME = {
         "Stratified Uniform draw fit fit_batch"
     ),
     "mdp.as_policy": "as_policy",
+    "mdp.dynamics": "TileSizes",
     "mdp.model": "MDP",
     "mdp.policy": "Policy",
     "mdp.simulate": "Paths simulate",

@@ -36,6 +36,7 @@ from tessella.learn import draw as draw
 from tessella.learn import fit as fit
 from tessella.learn import fit_batch as fit_batch
 from tessella.mdp.as_policy import as_policy as as_policy
+from tessella.mdp.dynamics import TileSizes as TileSizes
 from tessella.mdp.model import MDP as MDP
 from tessella.mdp.policy import Policy as Policy
 from tessella.mdp.simulate import Paths as Paths

@@ -57,13 +57,12 @@ class ArrayNamespace:
             carry = step(k, carry)
         return carry
 
-    def scan_backward(self, step: Callable, carry: Any, items: Any) -> Any:
-        """From the last item on, ``carry, out = step(carry, (index, item))``: all out, stacked."""
-        outputs = []
-        for index in reversed(range(len(items))):
-            carry, out = step(carry, (index, items[index]))
-            outputs.append(out)
-        return np.stack(outputs[::-1])
+    def scan(self, step: Callable, carry: Any, count: int, reverse: bool = False) -> Any:
+        """``carry, out = step(carry, k)`` for k = 0, ..., count - 1 or back: all out, stacked."""
+        outputs: list[Any] = [None] * count
+        for k in reversed(range(count)) if reverse else range(count):
+            carry, outputs[k] = step(carry, k)
+        return np.stack(outputs)
 
     def put(self, array: Any, index: Any, value: Any) -> Any:
         """``array`` with ``value`` at ``index``."""
@@ -132,8 +131,8 @@ class JaxNamespace(ArrayNamespace):
         indices = self.arange(count)
         return self.lax.scan(lambda carry, k: (step(k, carry), None), carry, indices)[0]
 
-    def scan_backward(self, step, carry, items):
-        return self.lax.scan(step, carry, (self.arange(len(items)), items), reverse=True)[1]
+    def scan(self, step, carry, count, reverse=False):
+        return self.lax.scan(step, carry, self.arange(count), reverse=reverse)[1]
 
     def put(self, array, index, value):
         return array.at[index].set(value)

@@ -14,6 +14,7 @@ from support.routes import plan_by
 
 import tessella as ts
 from tessella.conformance import check_dynamics
+from tessella.mdp.tabular.rows import PolicyRows
 
 
 def stock(horizon: ts.FiniteHorizon, **more) -> ts.MDP:
@@ -294,6 +295,49 @@ def test_backward_induction_stopped_by_a_callback_keeps_the_solved_periods_and_a
     assert np.array_equal(stopped.value[4:], solved.value[4:])
     assert np.abs(stopped.value - solved.value).max() <= stopped.error_bound < np.inf
     assert not stopped.decided.any()
+
+
+def test_a_limit_of_sweeps_is_one_of_periods_from_the_last(solved):
+    limited = ts.solve(solved.mdp, ts.BackwardInduction(max_sweeps=2), partial=True)
+    assert "limit of 2 sweeps was reached after 2 of 6 periods" in limited.reason
+    assert np.array_equal(limited.value[4:], solved.value[4:])
+    assert np.abs(limited.value - solved.value).max() <= limited.error_bound < np.inf
+    with pytest.raises(ts.NotConverged, match="1 of 6 periods"):
+        ts.solve(solved.mdp, ts.BackwardInduction(max_sweeps=1))
+    assert ts.solve(solved.mdp, ts.BackwardInduction(max_sweeps=6)).converged
+
+
+@pytest.mark.parametrize("periods", [10, 80])
+def test_building_and_occupancy_take_work_in_proportion_to_the_periods(monkeypatch, periods):
+    calls = {"law": 0, "moves": 0}
+
+    def law(time):
+        calls["law"] += 1
+        return ts.truncated_poisson(1 + time % 3, 5)
+
+    shift = ts.Shift("stock", ts.Noise("demand", range(6), law), by=lambda demand: -demand)
+    refill = ts.Decide("stock", lambda stock, order: np.minimum(stock + order, 9))
+    horizon = ts.FiniteHorizon(periods, 0.9)
+    mdp = ts.MDP.staged({"stock": range(10)}, (0, 3), horizon, [refill, shift], action_name="order")
+    assert calls["law"] == periods
+    move = PolicyRows.adjoint
+
+    def count_move(rows, x):
+        calls["moves"] += 1
+        return move(rows, x)
+
+    monkeypatch.setattr(PolicyRows, "adjoint", count_move)
+    found = ts.occupancy(mdp, np.ones(mdp.grid.shape, dtype=int))
+    assert calls["moves"] <= 2 * periods  # the pass, and the residual that checks it
+    share = np.full(10, 0.1)
+    expected = []
+    for period in mdp.dynamics.periods:  # type: ignore[attr-defined]
+        expected.append(share)
+        share = 0.9 * (period.to_sparse()[1].T @ share)
+    total = np.sum(expected)
+    np.testing.assert_allclose(found.share, np.array(expected) / total, rtol=0, atol=1e-14)
+    through = ts.occupancy(mdp, np.ones(mdp.grid.shape, dtype=int), plan=plan_by(mdp, "stages"))
+    np.testing.assert_allclose(through.share, found.share, rtol=0, atol=1e-14)
 
 
 def test_in_a_model_told_in_costs_what_is_final_is_a_cost():

@@ -16,7 +16,7 @@ import tessella as ts
 from tessella.mdp import compilation
 from tessella.mdp.stages import staged
 from tessella.rounding import EPS
-from tessella.solvers.execution_plan import Thresholds, make_plan
+from tessella.solvers.execution_plan import Thresholds, estimate_row_entries, make_plan
 
 
 def test_nothing_is_compiled_from_the_model_to_its_certificate():
@@ -29,7 +29,7 @@ def test_nothing_is_compiled_from_the_model_to_its_certificate():
 
 def estimate_entries(dynamics: staged.Staged) -> int:
     """As a plan does."""
-    return dynamics.estimate_row_entries(Thresholds().sampled_states, Thresholds().sampled_actions)
+    return estimate_row_entries(dynamics, Thresholds())
 
 
 def choose(mdp: ts.MDP, **limits: int) -> str:
@@ -50,6 +50,64 @@ def test_a_model_past_the_limit_goes_through_stages():
     actions = np.zeros(mdp.grid.shape, dtype=int)
     assert small.dynamics.factorise_policy_system(actions, 0.9) is not None
     assert large.dynamics.factorise_policy_system(actions, 0.9) is None
+
+
+def car_rental() -> ts.MDP:
+    """Jack's car rental (Sutton and Barto, example 4.2), returns before the next day's requests."""
+
+    def rent(place: str, mean: float) -> ts.Shift:
+        def pays(requests, first, second):
+            return 10.0 * np.minimum(first if place == "first" else second, requests)
+
+        requests = ts.Noise("requests", range(12), ts.truncated_poisson(mean, 11))
+        return ts.Shift(place, requests, by=lambda requests: -requests, pays=pays)
+
+    def take_back(place: str, mean: float) -> ts.Shift:
+        cars = ts.Noise("cars", range(12), ts.truncated_poisson(mean, 11))
+        return ts.Shift(place, cars, by=lambda cars: cars)
+
+    return ts.MDP.staged(
+        {"first": range(21), "second": range(21)},
+        range(-5, 6),
+        0.9,
+        [
+            ts.Decide(
+                "first",
+                lambda first, move: np.clip(first - move, 0, 20),
+                pays=lambda move: -2.0 * abs(move),
+            ),
+            ts.Decide("second", lambda second, move: np.clip(second + move, 0, 20)),
+            *(rent("first", 3.0), rent("second", 4.0)),
+            *(take_back("first", 3.0), take_back("second", 2.0)),
+        ],
+        action_name="move",
+        feasible=lambda first, second, move: (move <= first) & (-move <= second),
+    )
+
+
+def test_actions_that_lead_to_the_same_states_share_rows_and_the_model_is_a_table():
+    mdp = car_rental()
+    dynamics = mdp.dynamics
+    assert isinstance(dynamics, staged.Staged)
+    assert dynamics.max_row_entries > Thresholds().rows_max_entries
+    assert dynamics.count_distinct_rows() == mdp.n_states  # of 11 times as many pairs
+    made = compilation.COMPILATION_CACHE.n_compiled
+    as_table = ts.solve(mdp)
+    assert as_table.plan.representation == "rows"
+    assert compilation.COMPILATION_CACHE.n_compiled == made
+    through = ts.solve(mdp, plan=plan_by(mdp, "stages"))
+    assert np.array_equal(as_table.policy.table, through.policy.table)
+    apart = np.abs(as_table.value - through.value).max()
+    assert apart <= as_table.error_bound + through.error_bound
+    unshared = Thresholds(distinct_row_weight=11)
+    assert make_plan(mdp, thresholds=unshared).representation == "stages"
+    rows = dynamics.as_rows()
+    assert rows is not None
+    assert rows.rows.shape == (mdp.n_states, mdp.n_states)
+    expected = staged.multiply_stages([stage.operation for stage in dynamics.stages], 2)
+    np.testing.assert_allclose(
+        rows.to_sparse()[2].toarray(), expected.toarray(), rtol=0, atol=1e-15
+    )
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -189,3 +189,15 @@ def test_what_is_no_model_or_no_tolerance_is_refused():
         ts.plan("inventory")  # type: ignore[arg-type]
     with pytest.raises(ts.ArgumentError, match="tol"):
         ts.plan(ts.inventory(), tol=-1.0)
+
+
+def test_memory_and_thresholds_are_numbers():
+    mdp = ts.inventory(max_stock=4, max_regime=2)
+    for memory in ("4GB", -1, float("nan"), True):
+        with pytest.raises(ts.ArgumentError, match="memory must be a number of bytes; got"):
+            ts.plan(mdp, calibrate=False, memory=memory)  # type: ignore[arg-type]
+    for value in ("1", None, -1, float("nan")):
+        with pytest.raises(ts.ArgumentError, match="rows_max_entries must be a number, at least 0"):
+            ts.Thresholds(rows_max_entries=value)  # type: ignore[arg-type]
+    with pytest.raises(ts.ArgumentError, match="evaluation must be EvaluationThresholds; got 3"):
+        ts.Thresholds(evaluation=3)  # type: ignore[arg-type]

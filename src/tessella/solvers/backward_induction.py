@@ -76,7 +76,8 @@ def run_backward_pass(
 ) -> tuple[Result, Decision]:
     """The optimum, and what is known of its policy; ``callback`` is called after every period.
 
-    A callback may stop it; the bounds of earlier times then follow from the rewards alone.
+    A callback or the limit of sweeps, one for each period, may stop it; the bounds of earlier times
+    then follow from the rewards alone.
     """
     periods = prepared.mdp.grid.shape[0]
     log = RunLog(callback)
@@ -84,7 +85,7 @@ def run_backward_pass(
     for period_result in _solve_periods(prepared):
         period_results.append(period_result)
         log.add([period_result.error], [0], target=0.0)
-        if log.is_stopped:
+        if log.is_stopped or len(log) >= method.max_sweeps:
             break
     reached = len(log)
     period_results += [
@@ -97,7 +98,7 @@ def run_backward_pass(
     tolerance = method.tolerance(prepared.mdp)
     status = Status.SOLVED_BY_PERIODS
     if reached < periods:
-        status = Status.STOPPED_EARLY
+        status = Status.STOPPED_EARLY if log.is_stopped else Status.PERIOD_LIMIT
     elif tolerance is not None and not error_bound <= tolerance:
         status = Status.ROUNDING_LIMIT
     result = make_run_result(
@@ -108,6 +109,7 @@ def run_backward_pass(
         log.history(),
         may_raise=not partial,
         periods=periods,
+        limit=method.limit,
     )
     return result, Decision(
         all_periods.margin, all_periods.policy, float(all_periods.tie_tolerance.max())
@@ -177,11 +179,12 @@ def _evaluate_policy(backend: AnyPeriodBackend, data: ModelData, policy):
     arrays = data.arrays
     discount = data.criterion.discount
 
-    def back_up_period(w, item):
-        t, actions = item
+    def back_up_period(w, t):
         value = backend.period_backend.policy_backup(
-            backend.period_arrays(arrays, t), w, actions, True
+            backend.period_arrays(arrays, t), w, policy[t], True
         )
         return discount * value, value
 
-    return array_namespace(policy).scan_backward(back_up_period, backend.final(arrays), policy)
+    return array_namespace(policy).scan(
+        back_up_period, backend.final(arrays), len(policy), reverse=True
+    )

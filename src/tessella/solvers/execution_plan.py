@@ -470,13 +470,21 @@ def _choose_representation(dynamics: Staged, thresholds: Thresholds) -> Reasoned
         max_entries = min(dynamics.sweep_products, thresholds.heavy_rows_max_entries)
     if not _rows_are_quick_to_build(dynamics, max_entries, thresholds):
         return "stages", f"{states}: their rows would be too many to make"
-    estimate = dynamics.estimate_row_entries(thresholds.sampled_states, thresholds.sampled_actions)
+    estimate = estimate_row_entries(dynamics, thresholds)
     if estimate > max_entries:
         return "stages", f"{states}, about {estimate:,} entries"
     rows = dynamics.as_rows(thresholds.entry_estimate_slack * max_entries)
     if rows is None:
         return "stages", f"{states}: rows turned out longer than estimated"
-    return "rows", f"{states}, {rows.rows.nnz:,} entries, fewer than products through stages"
+    return "rows", f"{states}, {rows.rows.nnz:,} entries"
+
+
+def estimate_row_entries(dynamics: Staged, thresholds: Thresholds) -> int:
+    """Entries of the rows of all pairs, or of the distinct ones with their weight if fewer."""
+    entries = dynamics.estimate_row_entries(thresholds.sampled_states, thresholds.sampled_actions)
+    n_pairs = dynamics.space.grid.size * dynamics.n_actions
+    weight = thresholds.distinct_row_weight * dynamics.count_distinct_rows() / n_pairs
+    return math.ceil(entries * min(weight, 1.0))
 
 
 def _rows_are_quick_to_build(dynamics: Staged, max_entries: int, thresholds: Thresholds) -> bool:

@@ -237,7 +237,8 @@ class _Run:
         """Compute the average by elimination, and keep it where its bound is smaller."""
         self.elimination_tried = True
         bound = float(self.state.bound)
-        if self.is_over and bound <= SHARP_GAIN_FRACTION * abs(float(self.state.center)):
+        sharp_bound = SHARP_GAIN_FRACTION * abs(float(self.state.center))
+        if self.is_over and bound <= max(sharp_bound, self.prepared.tol or 0.0):
             return
         useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         gain_is_known = self.is_over and bound <= useful_bound

@@ -4,7 +4,8 @@
 
 with the adjoint of the policy's expectation. For a trial d with residual rho, the error is at most
 ||rho||_1 / (1 - discount) in total; the sum of d is 1, or less in a model that can end. With a
-horizon, d is a share of the time that is left after the start, and sums to 1 from any of them.
+horizon, d is a share of the time that is left after the start, and sums to 1 from any of them; one
+forward pass over the periods computes it.
 Corrections of large models are in single precision, residuals never (see ``mixed_precision``).
 """
 
@@ -138,7 +139,11 @@ def compute_prepared_occupancy(
     residual = bound = np.inf
     for _ in range(max_rounds):
         previous = residual
-        d, residual = _improve(use_single, system, d, previous)
+        if mdp.dynamics.n_periods is None:
+            d, residual = _improve(use_single, system, d, previous)
+        else:
+            d, residual = _run_forward_pass(*system)
+        residual = float(residual)
         bound = residual * factor + floor
         if bound <= target:
             return Occupancy(mdp, checked_policy, mu, np.asarray(d), bound)
@@ -149,13 +154,13 @@ def compute_prepared_occupancy(
     raise NotConverged(f"occupancy: bound {reached} after {max_rounds} rounds, not {needed}")
 
 
-def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, float]:
+def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, Any]:
     """d after a Krylov correction, or after steps of the process itself where that did not help."""
     backend, *arguments = system
     trial, residual = _correct(backend, use_single, *arguments, d)
     if not float(residual) < CORRECTION_MAX_RESIDUAL_RATIO * previous:
         trial, residual = _run_plain_steps(backend, *arguments, d)
-    return trial, float(residual)
+    return trial, residual
 
 
 def _compute_error_factor(prepared: PreparedModel, table: NDArray) -> float:
@@ -202,6 +207,24 @@ def _correct(backend, single: bool, data: ModelData, policy, source, d):
         )
     trial = xp.maximum(d + scale * e, 0.0)
     return trial, abs(source - exact(trial)).sum()
+
+
+@compile_per_shape("backend")
+def _run_forward_pass(backend, data: ModelData, policy, source):
+    """(d of a horizon, one period after the other, sum of the remaining residual)."""
+    discount = data.criterion.discount
+    xp = array_namespace(source)
+
+    def visit_period(arriving, t):
+        share = source[t] + arriving
+        move = backend.period_backend.policy_adjoint(
+            backend.period_arrays(data.arrays, t), policy[t], share
+        )
+        return discount * move(share), share
+
+    d = xp.scan(visit_period, xp.zeros_like(source[0]), len(source))
+    system = Operators(backend, data).policy_system_adjoint(policy, source)
+    return d, abs(source - system(d)).sum()
 
 
 @compile_per_shape("backend")

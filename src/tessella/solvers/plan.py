@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from tessella.errors import counted
+from tessella.errors import ArgumentError, counted, is_positive
 from tessella.mdp.describe import count_largest_intermediate, count_model_bytes
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.partition import (
@@ -146,6 +146,8 @@ def estimate_cost(
     mdp = plan.mdp
     partition = _find_block_partition(plan)
     arrays = _count_array_bytes(plan) if partition is None else _count_block_bytes(mdp, partition)
+    if memory is not None and not is_positive(memory):
+        raise ArgumentError("memory must be a number of bytes", value=f"got {memory!r:.60}")
     if memory is None:
         memory = find_available_memory(plan) // _count_sharing_devices(plan.devices)
     estimate = CostEstimate(

@@ -65,6 +65,10 @@ class Status(Enum):
         "stopped by the callback after {count} of {periods} periods, counted from the last; "
         "earlier times have the value 0"
     )
+    PERIOD_LIMIT = (
+        "{limit} after {count} of {periods} periods, counted from the last; "
+        "earlier times have the value 0"
+    )
     NO_PROGRESS = "no further progress after {sweeps}, at bound {bound}, short of {target}"
     LIMIT = "{limit} at bound {bound}, short of {target}"
     BROKE_DOWN = "the run broke down after {sweeps}: its numbers are not finite"

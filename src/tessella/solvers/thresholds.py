@@ -9,6 +9,18 @@ of a coarse grid, are constants in its file.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
+
+from tessella.errors import ArgumentError
+
+
+def _require_numbers(thresholds: object) -> None:
+    """Raise an ArgumentError for a threshold that is no number, or below 0."""
+    for name, value in vars(thresholds).items():
+        is_valid = isinstance(value, Real) and value >= 0  # type: ignore[operator]
+        if name != "evaluation" and not is_valid:
+            requirement = f"{name} must be a number, at least 0"
+            raise ArgumentError(requirement, value=f"got {value!r:.60}")
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,9 @@ class EvaluationThresholds:
     # States up to which a table's linear systems are solved in one of these two ways.
     direct_max_states: int = 1000
 
+    def __post_init__(self) -> None:
+        _require_numbers(self)
+
 
 DEFAULT_EVALUATION = EvaluationThresholds()
 
@@ -63,6 +78,8 @@ class Thresholds:
     # Rows or stages (benchmarks/solve.py). Rows are built if they have at most
     # this many probabilities ...
     rows_max_entries: int = 1 << 20  # probabilities
+    # Entries of a row that several pairs have, as so many: their stages share the work, too.
+    distinct_row_weight: int = 4  # times the entries
     # ... and, up to a larger limit, if a sweep through stages takes more products than the rows
     # have entries and building them costs little.
     heavy_sweep_products: int = 1 << 24  # products of one sweep through stages
@@ -112,6 +129,12 @@ class Thresholds:
     blocks_min_states: int = 1_000_000  # states from which on a certificate is computed in blocks
     dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows ...
     dense_rules_max_entries: int = 60_000_000  # ... of so many entries in all
+
+    def __post_init__(self) -> None:
+        _require_numbers(self)
+        if not isinstance(self.evaluation, EvaluationThresholds):
+            requirement = "evaluation must be EvaluationThresholds"
+            raise ArgumentError(requirement, value=f"got {self.evaluation!r:.60}")
 
 
 DEFAULT_THRESHOLDS = Thresholds()

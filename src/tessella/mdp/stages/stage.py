@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ class Stage(ABC):
         """What it pays less what it costs."""
         return subtract_costs(self.pays, self.costs)
 
-    @property
+    @cached_property
     def names_time(self) -> bool:
         """Whether one of its functions names the time of a period."""
         parts = [*vars(self).values()]

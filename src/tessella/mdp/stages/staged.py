@@ -142,6 +142,15 @@ class Staged(Dynamics):
         counts = [compute_rows_of_states(self._operations, a, states).nnz for a in actions]
         return math.ceil(sum(counts) / (len(states) * len(actions)) * n * self.n_actions)
 
+    def count_distinct_rows(self) -> int:
+        """Distinct rows of its table, at most: where stages that actions share begin alike."""
+        n = self.space.grid.size
+        if not self._first_shared_move:
+            return n
+        if not self._moves_are_certain:
+            return n * self.n_actions
+        return len(np.unique(self._build_moves().indices))
+
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
         """The same dynamics by rows, each entry a rounded sum of products over the stages."""
         if "_rows" not in self.__dict__:
@@ -157,9 +166,7 @@ class Staged(Dynamics):
 
         n = self.space.grid.size
         n_actions = self.n_actions
-        operations = self._operations
-        first_shared = self._first_shared_move
-        if first_shared > 1:
+        if self._first_shared_move > 1 and not self._moves_are_certain:
             parts = []
             entries = 0
             for part in self._rows_by_action():
@@ -170,11 +177,8 @@ class Staged(Dynamics):
             rows = sp.vstack(parts, format="csr")
             row_of = np.arange(n * n_actions)
         else:  # few distinct moves, each followed by the same rest of the period
-            moves = [
-                multiply_stages(operations[:1], a) for a in range(n_actions if first_shared else 1)
-            ]
-            rows, row_of = find_unique_rows(sp.csr_array(sp.vstack(moves, format="csr")))
-            later = operations[1:]
+            rows, row_of = find_unique_rows(self._build_moves())
+            later = self._operations[max(self._first_shared_move, 1) :]
             rows = sp.csr_array(rows @ multiply_stages(later, 0) if later else rows)
             if rows.nnz > max_entries:
                 return None
@@ -267,6 +271,25 @@ class Staged(Dynamics):
         rows = self.as_rows()
         assert rows is not None  # without a limit
         return rows
+
+    @property
+    def _moves_are_certain(self) -> bool:
+        """Whether the stages up to the last that an action moves have one outcome each."""
+        moves = self._operations[: self._first_shared_move]
+        return all(operation.max_outcomes == 1 for operation in moves)
+
+    def _build_moves(self):
+        """(S or A S, ...) rows of the stages up to the last that an action moves, or of the first.
+
+        One action after the other, or of one where no action moves anything.
+        """
+        import scipy.sparse as sp
+
+        first_shared = self._first_shared_move
+        operations = self._operations[: max(first_shared, 1)]
+        actions = range(self.n_actions if first_shared else 1)
+        moves = [multiply_stages(operations, action) for action in actions]
+        return sp.csr_array(sp.vstack(moves, format="csr"))
 
     def _rows_by_action(self) -> Iterator:
         """(S, S) the rows of one action after the other."""
