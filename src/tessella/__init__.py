@@ -55,7 +55,7 @@ _HOME = {
     "problems.benchmarks": "BENCHMARKS benchmark",
     "problems.inventory": "inventory",
     "problems.problem": "Choice Integer Integers Number Numbers Problem Theory",
-    "problems.queue_admission": "queue_admission",
+    "problems.admission": "queue_admission",
     "problems.registry": "all_problems problem register",
     "rules.trees": "AxisTree LinearTree",
     "rules.compress": "compress frontier least_size",

@@ -62,7 +62,7 @@ from tessella.problems.problem import Number as Number
 from tessella.problems.problem import Numbers as Numbers
 from tessella.problems.problem import Problem as Problem
 from tessella.problems.problem import Theory as Theory
-from tessella.problems.queue_admission import queue_admission as queue_admission
+from tessella.problems.admission import queue_admission as queue_admission
 from tessella.problems.registry import all_problems as all_problems
 from tessella.problems.registry import problem as problem
 from tessella.problems.registry import register as register

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
+from tessella.problems.admission import queue_admission
 from tessella.problems.benchmarks import BENCHMARKS, benchmark
 from tessella.problems.inventory import inventory
-from tessella.problems.queue_admission import queue_admission
 
 
 def test_the_same_model_has_the_same_fingerprint_in_this_and_another_process():

@@ -9,9 +9,9 @@ from typing import Any
 
 from tessella.errors import ArgumentError
 from tessella.mdp.model import MDP
+from tessella.problems.admission import queue_admission
 from tessella.problems.inventory import inventory
 from tessella.problems.problem import Problem
-from tessella.problems.queue_admission import queue_admission
 
 
 def _inv(label: str, full_name: str, bends: str, **settings: Any) -> Problem:

@@ -11,28 +11,16 @@ from importlib import import_module
 from typing import Any
 
 from tessella.errors import ArgumentError, TessellaError, require_type
-from tessella.problems.battery_arbitrage import battery_arbitrage
+from tessella.problems.admission import naor_admission, queue_admission, two_class_admission
 from tessella.problems.benchmarks import BENCHMARKS
-from tessella.problems.dual_sourcing import dual_sourcing
-from tessella.problems.frozen_lake import frozen_lake
-from tessella.problems.hydro_reservoir import hydro_reservoir
-from tessella.problems.inventory import inventory
-from tessella.problems.lost_sales import lost_sales
-from tessella.problems.machine_replacement import machine_replacement
-from tessella.problems.maintenance import maintenance
-from tessella.problems.naor_admission import naor_admission
-from tessella.problems.navigation import navigation
-from tessella.problems.parallel_queues import parallel_queues
-from tessella.problems.perishable import perishable
-from tessella.problems.platelets import platelets
+from tessella.problems.energy import battery_arbitrage, hydro_reservoir
+from tessella.problems.grid_worlds import frozen_lake, navigation
+from tessella.problems.inventory import dual_sourcing, inventory, lost_sales
+from tessella.problems.perishables import perishable, platelets, two_products
 from tessella.problems.problem import Problem, suggest_name
-from tessella.problems.queue_admission import queue_admission
+from tessella.problems.repair import machine_replacement, maintenance, system_administrator
+from tessella.problems.routing import parallel_queues, traffic_intersection, two_class_server
 from tessella.problems.seat_revenue import seat_revenue
-from tessella.problems.system_administrator import system_administrator
-from tessella.problems.traffic_intersection import traffic_intersection
-from tessella.problems.two_class_admission import two_class_admission
-from tessella.problems.two_class_server import two_class_server
-from tessella.problems.two_products import two_products
 from tessella.problems.vertical_cas import vertical_cas
 
 ZOO_PROBLEMS = (
