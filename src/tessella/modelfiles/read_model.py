@@ -70,6 +70,8 @@ def read_limited(path: str | Path, settings: Mapping[str, Any], limits: ReadLimi
         check_schema(document, NAMED_PROBLEM_SCHEMA)
         return build_named_problem(document, settings)
     check_schema(document, _choose_schema(document))
+    if document.is_full:  # what has mistakes is not told apart from the rest any more
+        document.raise_mistakes()
     return _build_model(document, settings)
 
 

@@ -12,20 +12,3 @@ from tessella.plot.maps import (
     value_map,
 )
 from tessella.plot.rules import difference_map, frontier_plot, rule_map, rule_plot
-
-__all__ = [
-    "action_colours",
-    "action_legend",
-    "boundary_lines",
-    "difference_map",
-    "error_map",
-    "frontier_plot",
-    "legends",
-    "margin_error",
-    "margin_map",
-    "policy_map",
-    "rule_map",
-    "rule_plot",
-    "small_multiples",
-    "value_map",
-]

@@ -13,8 +13,6 @@ from tessella.runner.methods.method import (
     require_own_name,
 )
 
-__all__ = ["find_method", "package_methods", "register_method"]
-
 REQUIRED_MEMBERS = ("title", "group", "edition", "settings", "runs", "batch_key", "seconds", "fit")
 
 _registered: dict[str, StudyMethod] = {}
