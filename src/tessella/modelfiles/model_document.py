@@ -350,7 +350,7 @@ class PeriodReader:
         return Noise(f"the {CERTAIN_NOISE}" if is_taken else CERTAIN_NOISE, (0,), (1.0,))
 
     def _read_move(self, path: KeyPath, axis: str, given: Any, names: VisibleNames) -> Any:
-        """The value that an axis takes, text on an axis of text; or those of several, in a table."""
+        """The value that an axis takes, text on an axis of text; or a table of several."""
         if not isinstance(given, dict):
             kind = self.symbols.all_axes.get(axis, NUMBER)
             return self.symbols.read_formula(path, given, names, kind)
