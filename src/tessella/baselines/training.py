@@ -58,19 +58,13 @@ def _draw_block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> Tr
 
 @dataclass(frozen=True, eq=False)
 class TrainingCurve:
-    """How training went, without reading the exact solution.
+    """How training went, without reading the exact solution."""
 
-    Attributes:
-        unit: what ``at`` counts.
-        at: (m,) updates, or iterations, done.
-        tables: (m, grid) the greedy policy at that time.
-        residual: (m,) mean absolute change: the temporal difference of the updates
-            since the last entry, or the change of the action values in that iteration.
-    """
-
-    unit: Literal["updates", "iterations"]
-    at: NDArray[np.int64]
-    tables: NDArray[np.int32]
+    unit: Literal["updates", "iterations"]  # what ``at`` counts
+    at: NDArray[np.int64]  # (m,) updates, or iterations, done
+    tables: NDArray[np.int32]  # (m, grid) the greedy policy at that time
+    # (m,) mean absolute change: the temporal difference of the updates since the last entry, or the
+    # change of the action values in that iteration.
     residual: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -84,15 +78,10 @@ class TrainingCurve:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedPolicy(Policy):
-    """A policy learned from a simulator.
+    """A policy learned from a simulator."""
 
-    Attributes:
-        curve: how training went.
-        simulator_calls: transitions it was shown.
-    """
-
-    curve: TrainingCurve | None = field(default=None, repr=False)
-    simulator_calls: int = 0
+    curve: TrainingCurve | None = field(default=None, repr=False)  # how training went
+    simulator_calls: int = 0  # transitions it was shown
 
 
 def select_greedy(q_SA: NDArray[np.float64], mdp: MDP) -> NDArray[np.int32]:

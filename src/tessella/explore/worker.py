@@ -39,21 +39,13 @@ WORKER_DIED_TEXT = "the work ended before its time; the model may need more memo
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What a request may take.
+    """What a request may take."""
 
-    Attributes:
-        states: of a model.
-        seconds: of work, once it has begun.
-        memory: bytes that the worker may hold; None for no limit.
-        waiting: requests in the queue.
-        patience: seconds that abandoned work goes on while others wait.
-    """
-
-    states: int = 500_000
-    seconds: float = 120.0
-    memory: int | None = 8 << 30
-    waiting: int = 32
-    patience: float = 20.0
+    states: int = 500_000  # of a model
+    seconds: float = 120.0  # of work, once it has begun
+    memory: int | None = 8 << 30  # bytes that the worker may hold; None for no limit
+    waiting: int = 32  # requests in the queue
+    patience: float = 20.0  # seconds that abandoned work goes on while others wait
 
 
 class RequestRefused(Exception):  # noqa: N818 (a state, not a kind of error)

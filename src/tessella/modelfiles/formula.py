@@ -56,22 +56,16 @@ class LookupSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class VisibleNames:
-    """What an expression may name.
+    """What an expression may name."""
 
-    Attributes:
-        kinds: names of arrays, such as axes, to the kind of their values.
-        constants: parameters, by name.
-        tables: what can be looked up, by name.
-        terms: expressions that were given a name.
-        hidden: names of the model that cannot be named in this place.
-        invalid: names of what has mistakes of its own, about which nothing more is reported.
-    """
-
+    # Names of arrays, such as axes, to the kind of their values.
     kinds: Mapping[str, str] = field(default_factory=dict)
-    constants: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)  # parameters, by name
+    # What can be looked up, by name.
     tables: Mapping[str, LookupSource] = field(default_factory=dict)
-    terms: Mapping[str, Formula] = field(default_factory=dict)
-    hidden: frozenset[str] = frozenset()
+    terms: Mapping[str, Formula] = field(default_factory=dict)  # expressions that were given a name
+    hidden: frozenset[str] = frozenset()  # names of the model that cannot be named in this place
+    # Names of what has mistakes of its own, about which nothing more is reported.
     invalid: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[str]:

@@ -27,16 +27,7 @@ from tessella.runner.record import InformationBudget
 
 @dataclass(frozen=True)
 class TableRow:
-    """One method in one family, at its largest n.
-
-    Attributes:
-        seconds: median training time of a run, in this study.
-        size: effective number of parameters.
-        labels, margins, backups, simulator_calls: the information it was given, on average.
-        missing_runs: what failed runs left out of it.
-        published: the paper's row; None where the setting is not the paper's.
-        best: the columns of ``DECIMALS_BY_COLUMN`` in which it is, or ties with, the lowest.
-    """
+    """One method in one family, at its largest n."""
 
     family: str
     method: str
@@ -46,15 +37,15 @@ class TableRow:
     value_gap: Summary
     mean_loss: Summary
     worst_loss: float
-    seconds: float
-    size: int
-    labels: float
+    seconds: float  # median training time of a run, in this study
+    size: int  # effective number of parameters
+    labels: float  # the information it was given, on average: labels, and the next three
     margins: float
     backups: float
     simulator_calls: float
-    missing_runs: MissingRuns
-    published: PublishedRow | None = None
-    best: tuple[str, ...] = ()
+    missing_runs: MissingRuns  # what failed runs left out of it
+    published: PublishedRow | None = None  # the paper's row; None where the setting is not its
+    best: tuple[str, ...] = ()  # columns in which it is, or ties with, the lowest
 
     @property
     def title(self) -> str:

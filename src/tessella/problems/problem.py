@@ -55,17 +55,11 @@ NAME_MIN_SIMILARITY = 0.75  # ratio of difflib, 0 to 1, from which a name may be
 
 @dataclass(frozen=True)
 class Parameter(ABC):
-    """What every parameter has.
+    """What every parameter has."""
 
-    Attributes:
-        name: the keyword that ``build`` takes.
-        default: the value where none is given.
-        about: one line of explanation.
-    """
-
-    name: str
-    default: Any
-    about: str = ""
+    name: str  # the keyword that ``build`` takes
+    default: Any  # the value where none is given
+    about: str = ""  # one line of explanation
     kind: ClassVar[str] = ""
 
     @property

@@ -155,18 +155,13 @@ def _set_environment(values: dict[str, str]) -> Iterator[None]:
 
 @dataclass
 class Dispatcher:
-    """One pass over batches on a cluster.
-
-    Args:
-        accept: called with each result, in the order of arrival.
-        on_idle: called when nothing arrived for a second, with the number of workers.
-        packed_objects: the objects of the study, from ``pack_objects``.
-    """
+    """One pass over batches on a cluster."""
 
     client: Any  # a distributed.Client
-    accept: Callable[[BatchResult], None]
+    accept: Callable[[BatchResult], None]  # called with each result, in the order of arrival
+    # Called when nothing arrived for a second, with the number of workers.
     on_idle: Callable[[int], None] = lambda workers: None
-    packed_objects: bytes = b""
+    packed_objects: bytes = b""  # the objects of the study, from ``pack_objects``
     # The scheduler drops a future without a reference to it.
     _running: dict[str, tuple[Any, Batch]] = field(default_factory=dict)
     _completed: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)

@@ -27,20 +27,15 @@ TABLE_MAX_ACTIONS = 10  # actions of a printed table
 
 @dataclass(frozen=True, eq=False)
 class SwitchingCurves:
-    """Where each action begins and ends. Arrays are (A, *shape of the other axes).
+    """Where each action begins and ends. Arrays are (A, *shape of the other axes)."""
 
-    Attributes:
-        tessellation: what was read.
-        axis: the axis along which actions switch.
-        first: place on the axis (an index) where the action first occurs, -1 where it never does.
-        last: place where it last occurs, -1 where it never does.
-        solid: whether it fills everything from first to last; true where it never occurs.
-    """
-
-    tessellation: Tessellation
-    axis: str
+    tessellation: Tessellation  # what was read
+    axis: str  # the axis along which actions switch
+    # Place on the axis (an index) where the action first occurs, -1 where it never does.
     first: NDArray[np.int64] = field(repr=False)
+    # Place where it last occurs, -1 where it never does.
     last: NDArray[np.int64] = field(repr=False)
+    # Whether it fills everything from first to last; true where it never occurs.
     solid: NDArray[np.bool_] = field(repr=False)
 
     @property

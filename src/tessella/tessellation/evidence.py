@@ -29,18 +29,14 @@ NO_VIOLATIONS = np.empty((0, 2), dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The outcome of one structure test.
+    """The outcome of one structure test."""
 
-    Attributes:
-        CLAIM: the structure in words, with the name of the action and the fields of the test.
-        tessellation: what was tested.
-        violations: (m, k) flat indices; the k states of a row contradict each other if the
-            structure holds. Pairs, k = 2, unless the class states another number.
-    """
-
+    # The structure in words, with the name of the action and the fields of the test.
     CLAIM: ClassVar[str]
 
-    tessellation: Tessellation = field(repr=False)
+    tessellation: Tessellation = field(repr=False)  # what was tested
+    # (m, k) flat indices; the k states of a row contradict each other if the structure holds.
+    # Pairs, k = 2, unless the class states another number.
     violations: NDArray[np.int64] = field(repr=False)
 
     @property
@@ -105,19 +101,12 @@ SUM_RELATIVE_ROUNDING = 64 * np.finfo(float).eps
 
 @dataclass(frozen=True, eq=False)
 class GridLines:
-    """The states of a grid, line by line. ``m`` states on each line.
+    """The states of a grid, line by line. ``m`` states on each line."""
 
-    Attributes:
-        name: of the axis, or ``stock + transit``.
-        positions: (m,) z of each state of a line, ascending.
-        states: (shape of the other axes, m) flat indices.
-        group_starts: where in ``positions`` each group of equal z begins.
-    """
-
-    name: str
-    positions: NDArray[np.float64]
-    states: NDArray[np.int64]
-    group_starts: NDArray[np.int64]
+    name: str  # of the axis, or ``stock + transit``
+    positions: NDArray[np.float64]  # (m,) z of each state of a line, ascending
+    states: NDArray[np.int64]  # (shape of the other axes, m) flat indices
+    group_starts: NDArray[np.int64]  # where in ``positions`` each group of equal z begins
 
 
 def build_lines(grid: StateGrid, along: AxisOrSum) -> GridLines:

@@ -42,17 +42,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells of an array, numbered by their first element in C order.
+    """Cells of an array, numbered by their first element in C order."""
 
-    Attributes:
-        labels: (array shape) the cell of each element.
-        values: (n,) the value that each cell holds.
-        sizes: (n,) elements in each cell.
-    """
-
-    labels: NDArray[np.integer]
-    values: NDArray
-    sizes: NDArray[np.int64]
+    labels: NDArray[np.integer]  # (array shape) the cell of each element
+    values: NDArray  # (n,) the value that each cell holds
+    sizes: NDArray[np.int64]  # (n,) elements in each cell
 
 
 def find_cells(table: NDArray) -> Cells:

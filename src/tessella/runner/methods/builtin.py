@@ -64,13 +64,9 @@ class _TimedMethod(FullGridMethod):
 
 @dataclass(frozen=True)
 class BoundaryMethod(_TimedMethod):
-    """A boundary learner with its own defaults.
+    """A boundary learner with its own defaults."""
 
-    Args:
-        sees_margins: whether it is given the margin of each labelled state as well.
-    """
-
-    sees_margins: bool = False
+    sees_margins: bool = False  # whether it is given the margin of each labelled state as well
     group: MethodGroup = "boundary"
 
     def settings(self) -> dict[str, Any]:
@@ -110,13 +106,9 @@ BOUNDARY_METHODS: dict[str, StudyMethod] = {
 
 @dataclass(frozen=True)
 class ValueBasedMethod(_TimedMethod):
-    """A baseline with its own defaults.
+    """A baseline with its own defaults."""
 
-    Args:
-        budgets_together: whether all budgets train in one call, or each in its own.
-    """
-
-    budgets_together: bool = True
+    budgets_together: bool = True  # whether all budgets train in one call, or each in its own
     group: MethodGroup = "value"
 
     def settings(self) -> dict[str, Any]:

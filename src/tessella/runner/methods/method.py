@@ -67,18 +67,13 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a method returns for one spec.
+    """What a method returns for one spec."""
 
-    Attributes:
-        policy: anything that ``tessella.as_policy`` reads. Its own size is recorded, and measures
-            receive it unchanged.
-        information: what the method was given.
-        seconds: training time.
-    """
-
+    # Anything that ``tessella.as_policy`` reads. Its own size is recorded, and measures receive it
+    # unchanged.
     policy: Any
-    information: InformationBudget
-    seconds: float
+    information: InformationBudget  # what the method was given
+    seconds: float  # training time
 
 
 class StudyMethod(Protocol):
