@@ -147,11 +147,8 @@ def small_multiples(
         one_axes.axis("off")
     if legend and tessellations:
         kinds = {(t.actions, t.action_name): t for t in tessellations}
-        legends(
-            spare_axes[0] if spare_axes else used_axes[-1],
-            list(kinds.values()),
-            beside=not spare_axes,
-        )
+        place = spare_axes[0] if spare_axes else used_axes[-1]
+        legends(place, list(kinds.values()), beside=not spare_axes)
     return used_axes
 
 
@@ -212,7 +209,10 @@ def margin_map(axes: Axes, tessellation: Tessellation) -> Axes:
         return _draw_curve(axes, grid, np.where(np.isfinite(margin), margin, np.nan), "margin")
     shown = np.ma.masked_invalid(margin)
     cmap = matplotlib.colormaps[MARGIN_RAMP].with_extremes(bad=ONE_ACTION_COLOUR)
-    image = draw_grid(axes, grid, shown, cmap, _make_norm(shown))
+    # Logarithmic over the upper three decades: what is smaller is as good as a tie to the eye.
+    top = float(shown.max()) if shown.count() else 1.0
+    norm = LogNorm(top / 1e3, top, clip=True) if top > 0 else Normalize(0, 1)
+    image = draw_grid(axes, grid, shown, cmap, norm)
     boundary_lines(axes, tessellation, colors="white", linewidths=1.0)
     axes.figure.colorbar(image, ax=axes, label="margin (log scale)", extend="min")
     return axes
@@ -232,19 +232,9 @@ def _draw_contours(axes: Axes, grid: StateGrid, value: NDArray) -> ContourSet:
     )
 
 
-def _make_norm(margin: np.ma.MaskedArray) -> Normalize:
-    """Logarithmic over the upper three decades: what is smaller is as good as a tie to the eye."""
-    top = float(margin.max()) if margin.count() else 1.0
-    return LogNorm(top / 1e3, top, clip=True) if top > 0 else Normalize(0, 1)
-
-
 def _draw_curve(axes: Axes, grid: StateGrid, values: NDArray, label: str) -> Axes:
-    axes.plot(
-        set_axes(axes, grid).x.position(np.arange(grid.size)),
-        values,
-        color=LINE_COLOUR,
-        linewidth=1.2,
-    )
+    places = set_axes(axes, grid).x.position(np.arange(grid.size))
+    axes.plot(places, values, color=LINE_COLOUR, linewidth=1.2)
     axes.set_ylabel(label)
     return axes
 
@@ -256,13 +246,13 @@ def margin_error(axes: Axes, result: MarginError, **style: Any) -> Axes:
     matplotlib's ``plot``.
     """
     filled = result.states > 0
-    default_style = {
+    style = {
         "marker": "o",
         "markersize": 3.5,
         "linewidth": 1.2,
         "label": result.name or None,
-    }
-    axes.plot(result.margins[filled], result.rate[filled], **default_style | style)
+    } | style
+    axes.plot(result.margins[filled], result.rate[filled], **style)
     if (result.margins[filled] > 0).all():
         axes.set_xscale("log")
     axes.set_xlabel("margin of the best action")

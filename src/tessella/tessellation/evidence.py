@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, counted
 from tessella.grid import StateGrid
 from tessella.tessellation.tessellate import Tessellation
 
@@ -52,18 +52,14 @@ class Evidence:
         """One line: the claim and, if it fails, how often and the first contradiction."""
         if self.holds:
             return _fit_to_line(f"{self.claim}: holds{self._describe_finding()}")
+        n_violations, n_states = self.violations.shape
+        count = f" in {counted(n_violations, 'place')}" if n_states == 2 else ""
         violation = self._describe_violation(self.violations[0])
-        return _fit_to_line(f"{self.claim}: fails{self._describe_count()}; {violation}")
+        return _fit_to_line(f"{self.claim}: fails{count}; {violation}")
 
     def _describe_finding(self) -> str:
         """What follows the claim of a structure that holds."""
         return ""
-
-    def _describe_count(self) -> str:
-        n_violations, n_states = self.violations.shape
-        if n_states > 2:  # one contradiction among many states, not a count of pairs
-            return ""
-        return f" in {n_violations:,} place" + "s" * (n_violations > 1)
 
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
         """One contradiction in words."""
@@ -87,12 +83,10 @@ def require_numeric_actions(tessellation: Tessellation, subject: str) -> None:
 
 
 def _fit_to_line(text: str) -> str:
-    text = " ".join(text.split())
-    return (
-        text
-        if len(text) <= LINE_MAX_CHARACTERS
-        else text[: LINE_MAX_CHARACTERS - 3].rsplit(" ", 1)[0] + " ..."
-    )
+    line = " ".join(text.split())
+    if len(line) <= LINE_MAX_CHARACTERS:
+        return line
+    return line[: LINE_MAX_CHARACTERS - 3].rsplit(" ", 1)[0] + " ..."
 
 
 AxisOrSum = str | tuple[str, ...]
