@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from tessella.errors import ArgumentError
 from tessella.grid import limit_states
 from tessella.mdp.model import MDP
-from tessella.problems.benchmarks import BENCHMARKS
 from tessella.problems.problem import (
     DISCOUNT,
     Choice,
@@ -29,7 +28,7 @@ from tessella.problems.problem import (
     Parameter,
     Problem,
 )
-from tessella.problems.registry import ZOO_PROBLEMS, all_problems
+from tessella.problems.registry import BENCHMARKS, ZOO_PROBLEMS, all_problems
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution

@@ -48,7 +48,7 @@ from tessella.paper.table import (
     to_latex,
     to_markdown,
 )
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.runner.record import records_to_parquet
 from tessella.runner.study import Study
 from tessella.support.progress import ProgressDisplay

@@ -20,7 +20,7 @@ from tessella.paper.derived_numbers import (
 )
 from tessella.paper.published import FAMILY_TITLES, MAIN_TABLE, PAPER_SIZES, PublishedRow
 from tessella.paper.results import PaperResults
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.runner.methods import find_method
 from tessella.runner.record import InformationBudget
 

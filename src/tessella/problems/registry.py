@@ -3,6 +3,9 @@
 A name with a colon, ``package.module:attribute``, is imported, so that a problem of one's own can
 be named wherever a name is taken: on the command line, and by the workers of a study. Methods and
 measures of one's own are named in the same way.
+
+Each of the paper's eleven problems is stated by what differs from the defaults of its family; its
+label is the problem's name and the full name an alias.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ from importlib import import_module
 from typing import Any
 
 from tessella.errors import ArgumentError, TessellaError, require_type
+from tessella.mdp.model import MDP
 from tessella.problems.admission import naor_admission, queue_admission, two_class_admission
-from tessella.problems.benchmarks import BENCHMARKS
 from tessella.problems.energy import battery_arbitrage, hydro_reservoir
 from tessella.problems.grid_worlds import frozen_lake, navigation
 from tessella.problems.inventory import dual_sourcing, inventory, lost_sales
@@ -22,6 +25,56 @@ from tessella.problems.repair import machine_replacement, maintenance, system_ad
 from tessella.problems.routing import parallel_queues, traffic_intersection, two_class_server
 from tessella.problems.seat_revenue import seat_revenue
 from tessella.problems.vertical_cas import vertical_cas
+
+
+def _inv(label: str, full_name: str, bends: str, **settings: Any) -> Problem:
+    return inventory.variant(label, f"Inventory control, {bends}", aliases=(full_name,), **settings)
+
+
+def _que(label: str, full_name: str, bends: str, **settings: Any) -> Problem:
+    return queue_admission.variant(
+        label, f"Admission to a queue, {bends}", aliases=(full_name,), **settings
+    )
+
+
+BENCHMARK_PROBLEMS = (
+    _inv("INV-Mix", "Inventory-Mixed-0.45", "mixed demand"),
+    _inv("INV-Lin", "Inventory-Linear-0.45", "linear demand", nonlinearity="linear", strength=0.0),
+    _inv(
+        "INV-N0",
+        "Inventory-Mixed-0.00",
+        "mixed demand, no observation noise",
+        observation_noise=0.0,
+    ),
+    _inv(
+        "INV-NH",
+        "Inventory-Mixed-0.80",
+        "mixed demand, high observation noise",
+        observation_noise=0.8,
+    ),
+    _inv("INV-Sin", "Inventory-Sinusoidal-0.45", "sinusoidal demand", nonlinearity="sinusoidal"),
+    _inv("INV-Quad", "Inventory-Quadratic-0.45", "quadratic demand", nonlinearity="quadratic"),
+    _inv(
+        "INV-Hard", "Inventory-Hard-0.45", "a hard mix of demand", nonlinearity="hard", strength=1.2
+    ),
+    _que("QUE-Mix", "Queue-Mixed-0.25", "mixed arrivals"),
+    _que("QUE-Lin", "Queue-Linear-0.25", "linear arrivals", nonlinearity="linear"),
+    _que("QUE-Burst", "Queue-Bursty-0.25", "bursty arrivals", nonlinearity="bursty"),
+    _que(
+        "QUE-N0", "Queue-Mixed-0.00", "mixed arrivals, no observation noise", observation_noise=0.0
+    ),
+)
+BENCHMARKS = {known.name: known for known in BENCHMARK_PROBLEMS}
+
+
+def benchmark(label: str) -> MDP:
+    """One of the paper's problems: ``benchmark("INV-Mix")``, or by its full name."""
+    for known in BENCHMARKS.values():
+        if label in (known.name, *known.aliases):
+            return known.build()
+    there = f"there are {', '.join(BENCHMARKS)}"
+    raise ArgumentError(f"no benchmark is called {label!r}", value=there)
+
 
 ZOO_PROBLEMS = (
     perishable,

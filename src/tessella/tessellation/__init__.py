@@ -1,6 +1,5 @@
 """Policies as tessellations of their grid: cells, faces, diagnostics, structure, comparison."""
 
-from tessella.tessellation.boundary import SwitchingCurves, outline, switching_curves
 from tessella.tessellation.compare import Comparison, compare
 from tessella.tessellation.dependence import (
     BaseStock,
@@ -19,7 +18,13 @@ from tessella.tessellation.dependence import (
 )
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.examine import Structure, examine
-from tessella.tessellation.measure import Geometry, measure
+from tessella.tessellation.measure import (
+    Geometry,
+    SwitchingCurves,
+    measure,
+    outline,
+    switching_curves,
+)
 from tessella.tessellation.regions import (
     Connected,
     Convex,
