@@ -52,7 +52,9 @@ def solve_command(
     """
     from tessella.mdp.model import MDP
 
-    _require_suffixes(save, policy)
+    for path, ending in ((save, ".nc"), (policy, ".csv")):
+        if path is not None and path.suffix != ending:
+            raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
     opened = open_model(model, given)
     if not isinstance(opened, MDP) and (tol is None or opened.error_bound <= tol):
         solution = opened
@@ -65,12 +67,6 @@ def solve_command(
     data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
     lines = [_describe_solution(solution, is_cached), *messages.values()]
     return Answer("\n".join(lines), data)
-
-
-def _require_suffixes(save: Path | None, policy: Path | None) -> None:
-    for path, ending in ((save, ".nc"), (policy, ".csv")):
-        if path is not None and path.suffix != ending:
-            raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
 
 
 def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:

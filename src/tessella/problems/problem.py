@@ -309,6 +309,15 @@ class Problem:
         hint = suggest_name(name, [known.name for known in self.settable])
         raise ArgumentError(f"{self.name} has no parameter {name!r}; {hint}")
 
+    def parse_setting(self, name: str, text: str) -> Any:
+        """The value of a parameter that a person typed; not checked yet."""
+        parameter = self.parameter(name)
+        try:
+            return parameter.parse(text)
+        except ValueError:
+            requirement = f"{name} must be {parameter.range}"
+            raise ArgumentError(requirement, location=self.name, value=f"got {text!r}") from None
+
     def coordinate(self, axis: str) -> str:
         """What a coordinate stands for, empty where the record has no entry."""
         known = self.axis_entry(axis)

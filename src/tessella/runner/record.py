@@ -221,15 +221,10 @@ def describe_row(row: Mapping[str, Any]) -> str:
 
 def _checksum(row: Mapping[str, Any]) -> str:
     """Of the values in the row, of any type; a missing number is NaN or NULL."""
-    values = [_to_hashable(row[column]) for column in RECORD_COLUMNS]
-    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
-
-
-def _to_hashable(value: Any) -> Any:
-    """Bytes as their hash, a missing number as None."""
-    if isinstance(value, bytes):
-        return hashlib.sha256(value).hexdigest()
-    return None if value != value else value
+    values = [row[column] for column in RECORD_COLUMNS]
+    hashed = [hashlib.sha256(v).hexdigest() if isinstance(v, bytes) else v for v in values]
+    known = [None if value != value else value for value in hashed]  # only NaN differs from itself
+    return hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
 
 
 def _to_float(value: float) -> float:
@@ -250,7 +245,8 @@ def _stored_dtype(name: str) -> np.dtype:
     return np.dtype(name).newbyteorder("<")
 
 
-RECORD_COLUMNS = tuple(Record(Spec("", "", {}, "")).row())  # of a row, without its checksum
+EMPTY_ROW = Record(Spec("", "", {}, "")).row()
+RECORD_COLUMNS = tuple(EMPTY_ROW)  # of a row, without its checksum
 
 
 def records_to_parquet(records: Iterable[Record]) -> bytes:
