@@ -192,13 +192,4 @@ def _run_iterations(
             tables.append(select_greedy(q, mdp))
             residual.append(np.abs(future - previous).mean())
     curve = TrainingCurve("iterations", np.array(at), np.stack(tables), np.array(residual))
-    return TrainedPolicy.from_table(
-        mdp.grid,
-        mdp.actions,
-        tables[-1],
-        size=method.size(mdp),
-        name=method.title,
-        action_name=mdp.action_name,
-        curve=curve,
-        simulator_calls=len(batch.row_index),
-    )
+    return TrainedPolicy.of_method(method, mdp, tables[-1], curve, len(batch.row_index))

@@ -9,7 +9,7 @@ of a seed are the same whatever the budget they are part of.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,22 @@ class TrainedPolicy(Policy):
 
     curve: TrainingCurve | None = field(default=None, repr=False)  # how training went
     simulator_calls: int = 0  # transitions it was shown
+
+    @classmethod
+    def of_method(
+        cls, method: Any, mdp: MDP, table: NDArray, curve: TrainingCurve, calls: int
+    ) -> Self:
+        """The policy that a baseline has learned as a table."""
+        return cls.from_table(
+            mdp.grid,
+            mdp.actions,
+            table,
+            size=method.size(mdp),
+            name=method.title,
+            action_name=mdp.action_name,
+            curve=curve,
+            simulator_calls=calls,
+        )
 
 
 def select_greedy(q_SA: NDArray[np.float64], mdp: MDP) -> NDArray[np.int32]:

@@ -94,7 +94,10 @@ def _describe_error(error: Exception) -> str:
 
 
 def as_command(name: str, *, example: str) -> Callable[[Callable], Command]:
-    """A function as the command called ``name``; its docstring is the help."""
+    """A function as the command called ``name``; its docstring is the help.
+
+    Of many options the types are not repeated in the signature: click has checked them.
+    """
 
     def make_command(function: Callable) -> Command:
         return click.command(name, cls=Command, example=example)(function)

@@ -44,14 +44,7 @@ BROWSER_DELAY_SECONDS = 0.5  # seconds until the server answers
     show_default=True,
     help="Work that takes longer is stopped.",
 )
-def explore_command(
-    model: str | None,
-    given: tuple[str, ...],
-    port: int | None,
-    browser: bool,
-    most_states: int,
-    seconds: float,
-) -> Answer:
+def explore_command(model, given, port, browser, most_states, seconds) -> Answer:
     """Open a page on which a model is changed, solved, looked at and compressed.
 
     The page is served to this machine alone, until the command is interrupted.

@@ -61,15 +61,7 @@ RgbColour = tuple[int, int, int]
 )
 @click.option("--component", help="Of actions that have several, the one to show.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
-def map_command(
-    model: str,
-    given: tuple[str, ...],
-    policy: Path | None,
-    colour: str,
-    fixed: tuple[str, ...],
-    component: str | None,
-    out: Path | None,
-) -> Answer:
+def map_command(model, given, policy, colour, fixed, component, out) -> Answer:
     """Show which action each state gets.
 
     The first two axes are shown; the others are at their first value, or at that of --at.
@@ -107,14 +99,7 @@ def map_command(
     "--sum", "sums", multiple=True, metavar="A+B", help="Axes whose sum may be what matters."
 )
 @click.option("--component", help="Of actions that have several, the one to look at.")
-def measure_command(
-    model: str,
-    given: tuple[str, ...],
-    policy: Path | None,
-    rim: int,
-    sums: tuple[str, ...],
-    component: str | None,
-) -> Answer:
+def measure_command(model, given, policy, rim, sums, component) -> Answer:
     """Measure the policy's geometry, and test it for structure.
 
     Boundary length, fragments and corners are those of the paper; structures are thresholds,

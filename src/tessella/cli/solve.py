@@ -182,16 +182,7 @@ def _list_actions(solution: Solution) -> list[str]:
 )
 @start_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="All paths as CSV.")
-def simulate_command(
-    model: str,
-    given: tuple[str, ...],
-    policy: Path | None,
-    periods: int,
-    paths: int,
-    seed: int,
-    start: str | None,
-    out: Path | None,
-) -> Answer:
+def simulate_command(model, given, policy, periods, paths, seed, start, out) -> Answer:
     """Play a policy forward on independent paths, and print what it earned."""
     from tessella.mdp.simulate import simulate
 

@@ -41,16 +41,7 @@ DEFAULT_MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder where runs are kept.")
 @click.option("--workers", type=click.IntRange(0, 256), default=0, help="Worker processes.")
 @click.option("--retry", is_flag=True, help="Run again what failed before.")
-def study_command(
-    models: tuple[str, ...],
-    methods: tuple[str, ...],
-    sizes: tuple[int, ...],
-    seeds: int,
-    measures: tuple[str, ...],
-    out: Path | None,
-    workers: int,
-    retry: bool,
-) -> Answer:
+def study_command(models, methods, sizes, seeds, measures, out, workers, retry) -> Answer:
     """Compare methods on models, over sample sizes and seeds.
 
     With --out a study may be stopped at any time; the same command goes on where it was.

@@ -22,7 +22,7 @@ from tessella.files import atomic_write
 from tessella.mdp.model import MDP
 from tessella.modelfiles.toml_document import TomlDocument, suggest_name
 from tessella.problems.problem import OBSERVATION_NOISE, Problem
-from tessella.problems.registry import all_problems, problem
+from tessella.problems.registry import all_problems, find_registered, problem
 
 
 def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
@@ -47,12 +47,12 @@ def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> 
 def _find_problem(document: TomlDocument, name: object) -> Problem | None:
     if not isinstance(name, str):  # that was noted with the shape
         return None
-    by_name = {n: entry for entry in all_problems() for n in (entry.name, *entry.aliases)}
-    if name in by_name:
-        return by_name[name]
-    hint = "; a model file imports nothing" if ":" in name else suggest_name(name, by_name)
-    document.note_mistake(("problem",), f"no problem is called {name!r}{hint}")
-    return None
+    known = find_registered(name)
+    if known is None:
+        names = [n for entry in all_problems() for n in (entry.name, *entry.aliases)]
+        hint = "; a model file imports nothing" if ":" in name else suggest_name(name, names)
+        document.note_mistake(("problem",), f"no problem is called {name!r}{hint}")
+    return known
 
 
 def _read_settings(document: TomlDocument, named_problem: Problem) -> dict[str, Any]:

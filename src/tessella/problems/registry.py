@@ -69,11 +69,11 @@ BENCHMARKS = {known.name: known for known in BENCHMARK_PROBLEMS}
 
 def benchmark(label: str) -> MDP:
     """One of the paper's problems: ``benchmark("INV-Mix")``, or by its full name."""
-    for known in BENCHMARKS.values():
-        if label in (known.name, *known.aliases):
-            return known.build()
-    there = f"there are {', '.join(BENCHMARKS)}"
-    raise ArgumentError(f"no benchmark is called {label!r}", value=there)
+    known = find_registered(label)
+    if known is None or known.name not in BENCHMARKS:
+        there = f"there are {', '.join(BENCHMARKS)}"
+        raise ArgumentError(f"no benchmark is called {label!r}", value=there)
+    return known.build()
 
 
 ZOO_PROBLEMS = (
@@ -109,6 +109,11 @@ def all_problems() -> tuple[Problem, ...]:
     return (*PACKAGE_PROBLEMS.values(), *_registered.values())
 
 
+def find_registered(name: str) -> Problem | None:
+    """The problem that has this name or alias here, if one has; nothing is imported."""
+    return next((known for known in all_problems() if name in (known.name, *known.aliases)), None)
+
+
 def register(problem: Problem) -> Problem:
     """Make ``problem`` known by its name; registered again, the later one counts.
 
@@ -130,9 +135,9 @@ def problem(name: str) -> Problem:
     require_type("problem", name, str, "name")
     if ":" in name:
         return _import_problem(name)
-    for known in all_problems():
-        if name in (known.name, *known.aliases):
-            return known
+    known = find_registered(name)
+    if known is not None:
+        return known
     hint = suggest_name(name, [known.name for known in all_problems()])
     raise ArgumentError(f"no problem is called {name!r}; {hint}")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import get_args
 
-from tessella.problems.registry import import_object
 from tessella.runner.methods.method import (
     MethodGroup,
     StudyMethod,
     UnknownNameError,
+    find_named,
     require_own_name,
 )
 
@@ -39,13 +39,7 @@ def register_method(method: StudyMethod) -> str:
 
 def find_method(name: str) -> StudyMethod:
     """The method called ``name``; a name with a colon, ``module:attribute``, is imported."""
-    if ":" in name:
-        return _require_method(import_object(name, "method", UnknownNameError), repr(name))
-    method = package_methods().get(name) or _registered.get(name)
-    if method is None:
-        known_names = ", ".join([*package_methods(), *_registered])
-        raise UnknownNameError(f"no method is called {name!r}; there are {known_names}")
-    return method
+    return find_named(name, "method", package_methods() | _registered, _require_method)
 
 
 def _require_method(method: StudyMethod, name: str) -> StudyMethod:

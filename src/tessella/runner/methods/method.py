@@ -24,7 +24,7 @@ import numpy as np
 from tessella.errors import StudyError, TessellaError
 from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
-from tessella.problems.registry import problem
+from tessella.problems.registry import import_object, problem
 from tessella.runner.record import InformationBudget, Spec
 from tessella.solvers.solution import Solution
 from tessella.support.json_values import setting_to_json, to_canonical_json
@@ -45,6 +45,16 @@ def require_own_name(item: object, noun: str, reserved: Container[str] = ()) -> 
     if name in reserved:
         raise UnknownNameError(f"a {noun} of the package keeps its name", value=f"got {name!r}")
     return name
+
+
+def find_named(name: str, noun: str, known: Mapping[str, Any], check: Callable[..., Any]) -> Any:
+    """What ``known`` has under ``name``; a name with a colon, ``module:attribute``, is imported."""
+    if ":" in name:
+        return check(import_object(name, noun, UnknownNameError), repr(name))
+    if name not in known:
+        names = ", ".join(known) or "none"
+        raise UnknownNameError(f"no {noun} is called {name!r}; there are {names}")
+    return known[name]
 
 
 @dataclass(frozen=True, eq=False)
