@@ -24,6 +24,8 @@ from tessella.problems.registry import BENCHMARKS
 from tessella.runner.methods import find_method
 from tessella.runner.record import InformationBudget
 
+INFORMATION_COLUMNS = tuple(part.name for part in fields(InformationBudget))
+
 
 @dataclass(frozen=True)
 class TableRow:
@@ -126,10 +128,7 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
         worst_loss=float(runs["worst_loss"].max()),
         seconds=float(runs["seconds"].median()),
         size=int(runs["size"].max()) if len(runs) else 0,
-        labels=float(runs["labels"].mean()),
-        margins=float(runs["margins"].mean()),
-        backups=float(runs["backups"].mean()),
-        simulator_calls=float(runs["simulator_calls"].mean()),
+        **{name: float(runs[name].mean()) for name in INFORMATION_COLUMNS},
         missing_runs=find_missing_runs(results, family, method),
         published=MAIN_TABLE.get((family, method)) if is_paper_setting else None,
     )
@@ -229,10 +228,7 @@ def information_cells(row: TableRow) -> list[str]:
         format_interval(row.value_gap, 3),
         f"{row.mean_loss.mean:.3g}",
         f"{row.worst_loss:.3g}",
-        f"{row.labels:,.0f}",
-        f"{row.margins:,.0f}",
-        f"{row.backups:,.0f}",
-        f"{row.simulator_calls:,.0f}",
+        *(f"{getattr(row, name):,.0f}" for name in INFORMATION_COLUMNS),
     ]
 
 
@@ -287,21 +283,13 @@ def _format_grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 def flatten_row(row: TableRow) -> dict[str, str | float | int]:
     """A row with every number, for CSV."""
-    cells: dict[str, str | float | int] = {
-        "family": row.family,
-        "method": row.method,
-        "title": row.title,
-        "group": row.group,
-        "n": row.n,
-        "seeds": row.policy_error.seeds,
-        "note": row.missing_runs.note,
-    }
+    cells = {name: getattr(row, name) for name in ("family", "method", "title", "group", "n")}
+    cells |= {"seeds": row.policy_error.seeds, "note": row.missing_runs.note}
     for column in ("policy_error", "value_gap", "mean_loss"):
         summary: Summary = getattr(row, column)
         for part in ("mean", "std", "iqm", "low", "high"):
             cells[f"{column}_{part}"] = getattr(summary, part)
-    counts = [part.name for part in fields(InformationBudget)]
-    for column in ("worst_loss", "seconds", "size", *counts):
+    for column in ("worst_loss", "seconds", "size", *INFORMATION_COLUMNS):
         cells[column] = getattr(row, column) if row.has_runs else math.nan
     for part in fields(PublishedRow):
         value = getattr(row.published, part.name) if row.published else math.nan
