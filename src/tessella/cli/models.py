@@ -109,8 +109,7 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += ["", period, *(f"  {k}. {subject}" for k, subject in enumerate(event_texts, 1))]
     from tessella.solvers.plan import format_bytes
 
-    goal = "least cost" if mdp.sense.is_cost else "most reward"
-    lines += ["", f"Wanted: {goal}, {describe_criterion(mdp)}."]
+    lines += ["", f"Wanted: {mdp.sense.goal}, {describe_criterion(mdp)}."]
     model_size = format_bytes(_memory_bytes(mdp)["model"])
     size = f"{mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {model_size}"
     lines += [f"Size: {size}.", _estimate_cost(mdp).sentence]
