@@ -235,19 +235,15 @@ def format_blocks(
     last = labels[0][columns[-1]]
     label_width = max(cell_width * len(columns) - len(first) - len(last), 1)
     lines.append(" " * (margin + 1) + first + f" {axes[0]} ".center(label_width) + last)
-    return "\n".join(lines + _describe_shown(table.shape, (len(columns), len(rows))))
+    shown = zip((len(columns), len(rows)), table.shape, strict=True)
+    parts = [f"{n} of {size}" for n, size in shown if n < size]
+    return "\n".join(lines + ([f"shown: {' and '.join(parts)} places"] if parts else []))
 
 
 def _format_cell(level: int, colours: Sequence[RgbColour], coloured: bool) -> str:
     if coloured:
         return click.style("  ", bg=colours[level % len(colours)])
     return LEVEL_LETTERS[level % len(LEVEL_LETTERS)]
-
-
-def _describe_shown(shape: tuple[int, ...], shown: tuple[int, int]) -> list[str]:
-    """A line that states which share of each axis is shown; none where all of it is."""
-    parts = [f"{n} of {size}" for n, size in zip(shown, shape, strict=True) if n < size]
-    return [f"shown: {' and '.join(parts)} places"] if parts else []
 
 
 def format_legend(names: Sequence[str], colours: Sequence[RgbColour], *, coloured: bool) -> str:

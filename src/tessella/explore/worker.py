@@ -159,17 +159,13 @@ def run_worker(pipe: Connection, open_own: Opener | None, limits: RequestLimits)
             request_id, job, body = pipe.recv()
             if job == "problems":
                 pipe.send((request_id, _catalogue_reply(catalogue)))
-            answer = answer or _load_jobs(catalogue)  # while the page draws its settings
+            if answer is None:  # it takes some seconds, while the page draws its settings
+                from tessella.explore.panels import answer_request
+                from tessella.explore.session import Session
+
+                answer = partial(answer_request, Session(catalogue))
             if job != "problems":
                 pipe.send((request_id, answer(job, body)))
-
-
-def _load_jobs(catalogue: ModelCatalogue) -> Callable[[str, Any], Reply]:
-    """What does jobs; loading it takes some seconds."""
-    from tessella.explore.panels import answer_request
-    from tessella.explore.session import Session
-
-    return partial(answer_request, Session(catalogue))
 
 
 def _catalogue_reply(catalogue: ModelCatalogue) -> Reply:

@@ -179,7 +179,9 @@ class Dispatcher:
         """Run ``waiting``; the specs of batches that killed workers are returned, each alone."""
         suspects: list[Batch] = []
         while waiting or self._running:
-            self._submit_batches(waiting, 1 if one_at_a_time else self._max_in_flight())
+            n_threads = sum(self._threads_by_worker().values())
+            max_in_flight = max(1, BATCHES_IN_FLIGHT_PER_THREAD * n_threads)
+            self._submit_batches(waiting, 1 if one_at_a_time else max_in_flight)
             completed = self._wait_for_result()
             if completed is None:
                 continue
@@ -229,10 +231,6 @@ class Dispatcher:
             return future.result(), batch
         except Exception as error:  # a method may raise anything
             return error, batch
-
-    def _max_in_flight(self) -> int:
-        n_threads = sum(self._threads_by_worker().values())
-        return max(1, BATCHES_IN_FLIGHT_PER_THREAD * n_threads)
 
     def _threads_by_worker(self) -> dict[str, int]:
         try:
