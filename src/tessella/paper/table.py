@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from tessella.paper.derived_numbers import (
     MissingRuns,
@@ -117,6 +118,7 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
         for column in ("policy_error", "value_gap", "mean_loss")
     )
     # Of no runs, maximum, median and mean are nan.
+    information: dict[str, Any] = {c: float(runs[c].mean()) for c in INFORMATION_COLUMNS}
     return TableRow(
         family,
         method,
@@ -128,7 +130,7 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
         worst_loss=float(runs["worst_loss"].max()),
         seconds=float(runs["seconds"].median()),
         size=int(runs["size"].max()) if len(runs) else 0,
-        **{name: float(runs[name].mean()) for name in INFORMATION_COLUMNS},
+        **information,
         missing_runs=find_missing_runs(results, family, method),
         published=MAIN_TABLE.get((family, method)) if is_paper_setting else None,
     )
