@@ -294,8 +294,8 @@ class PeriodReader:
             if isinstance(name, str) and name in names:
                 requirement = f"events must have different names; {format_brief(name)} stands above"
                 self.document.note_mistake((*key_path, "name"), requirement)
+            names |= {name} if isinstance(name, str) else set()
             arguments = self._read_arguments(key_path, entry)
-            names.add(str(name))
             if self._is_complete(key_path, arguments):
                 numbers = {key: simplify_formula(given) for key, given in arguments.items()}
                 self.events.append((key_path, Event(**numbers)))
