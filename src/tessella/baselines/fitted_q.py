@@ -103,11 +103,7 @@ class FittedQ:
 
 
 def train_forests(
-    method: FittedQ,
-    mdp: MDP,
-    budgets: Sequence[int],
-    seeds: Sequence[int],
-    watch: bool = False,
+    method: FittedQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int], watch: bool = False
 ) -> dict[tuple[int, int], TrainedPolicy]:
     """A policy for each (seed, budget), each from the seed's first ``budget`` transitions.
 

@@ -29,12 +29,7 @@ from tessella.problems.problem import (
     Parameter,
     Problem,
 )
-from tessella.problems.registry import (
-    BENCHMARKS,
-    ZOO_PROBLEMS,
-    all_problems,
-    find_registered,
-)
+from tessella.problems.registry import BENCHMARKS, ZOO_PROBLEMS, all_problems, find_registered
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution

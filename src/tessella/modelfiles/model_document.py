@@ -32,12 +32,7 @@ from tessella.modelfiles.formula import (
     make_signature,
 )
 from tessella.modelfiles.symbols import NEXT_NAME, SymbolTable, infer_kind
-from tessella.modelfiles.toml_document import (
-    KeyPath,
-    TomlDocument,
-    find_text_fault,
-    suggest_name,
-)
+from tessella.modelfiles.toml_document import KeyPath, TomlDocument, find_text_fault, suggest_name
 
 MODEL_FILE_MAX_PERIODS = 10_000  # periods of a horizon
 # The noise of a jump without a distribution, as in the problems of the package.

@@ -32,11 +32,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Event, Pay
 from tessella.mdp.stages.stage import Stage
 from tessella.mdp.state_action_space import TIME
-from tessella.modelfiles.formula import (
-    FORMULA_MAX_HELD_NUMBERS,
-    HELD_REQUIREMENT,
-    entry_width,
-)
+from tessella.modelfiles.formula import FORMULA_MAX_HELD_NUMBERS, HELD_REQUIREMENT, entry_width
 from tessella.modelfiles.model_document import ModelDocument, PeriodReader
 from tessella.modelfiles.named_problem import build_named_problem
 from tessella.modelfiles.schema import (

@@ -109,12 +109,7 @@ inventory = Problem(
 
 
 def _lost_sales_model(
-    lead_time: int,
-    demand: str,
-    demand_mean: float,
-    holding_cost: float,
-    penalty: float,
-    slack: int,
+    lead_time: int, demand: str, demand_mean: float, holding_cost: float, penalty: float, slack: int
 ) -> MDP:
     """Lost sales with a lead time, at average cost (Zipkin 2008).
 
@@ -191,10 +186,7 @@ lost_sales = Problem(
         Number("penalty", 4.0, "p: cost of a sale lost", **PRICE),
         Integer("slack", 0, "how far axes and orders go beyond Morton's bounds", low=0, high=100),
     ),
-    axes={
-        "stock": "units on hand",
-        "due#": "units under way, place in the line of arrivals: #",
-    },
+    axes={"stock": "units on hand", "due#": "units under way, place in the line of arrivals: #"},
     theory=(
         Theory(
             "monotone in stock", "the more is on hand, the less is ordered (Karlin, Scarf 1958)"

@@ -23,12 +23,7 @@ from typing import Any, NoReturn
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
 from tessella.problems.problem import Problem
-from tessella.problems.registry import (
-    PACKAGE_PROBLEMS,
-    all_problems,
-    problem,
-    register,
-)
+from tessella.problems.registry import PACKAGE_PROBLEMS, all_problems, problem, register
 from tessella.runner.methods import find_method, register_method
 from tessella.runner.methods.method import UnknownNameError, find_named, require_own_name
 from tessella.runner.record import RECORD_COLUMNS, Spec

@@ -21,11 +21,7 @@ _registered: dict[str, StudyMethod] = {}
 @cache
 def package_methods() -> dict[str, StudyMethod]:
     """The methods that come with the package, boundary learners first."""
-    from tessella.runner.methods.builtin import (
-        BOUNDARY_METHODS,
-        REFERENCES,
-        VALUE_BASED_METHODS,
-    )
+    from tessella.runner.methods.builtin import BOUNDARY_METHODS, REFERENCES, VALUE_BASED_METHODS
 
     return {**BOUNDARY_METHODS, **VALUE_BASED_METHODS, **REFERENCES}
 

@@ -141,10 +141,7 @@ class ValueBasedMethod(_TimedMethod):
 
 VALUE_BASED_METHODS: dict[str, StudyMethod] = {
     name: ValueBasedMethod(
-        baseline.title,
-        baseline,
-        *BASELINE_SECONDS[name],
-        budgets_together=baseline is not FittedQ,
+        baseline.title, baseline, *BASELINE_SECONDS[name], budgets_together=baseline is not FittedQ
     )
     for name, baseline in BASELINES.items()
 }
