@@ -54,7 +54,6 @@ class RequestRefused(Exception):  # noqa: N818 (a state, not a kind of error)
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        self.reason = reason
 
 
 class RequestAbandoned(Exception):  # noqa: N818

@@ -28,7 +28,7 @@ from tessella.baselines import (
     UniformPairs,
     train_batch,
 )
-from tessella.learn import LEARNERS, Features, MarginBoundary, Sample, draw, fit_batch
+from tessella.learn import LEARNERS, Features, MarginBoundary, draw, fit_batch
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
 from tessella.runner.record import InformationBudget, Spec
 from tessella.support.json_values import setting_from_json, setting_to_json
@@ -82,14 +82,15 @@ class BoundaryMethod(_TimedMethod):
         began = time.perf_counter()
         policies = fit_batch(learner, samples, seeds)
         seconds = (time.perf_counter() - began) / len(specs)
+        labels = [sample.exact_labels for sample in samples]
         return [
-            Fit(policy, self._information_used(instance, sample), seconds)
-            for policy, sample in zip(policies, samples, strict=True)
+            Fit(
+                policy,
+                InformationBudget(n, n if self.sees_margins else 0, instance.backups),
+                seconds,
+            )
+            for policy, n in zip(policies, labels, strict=True)
         ]
-
-    def _information_used(self, instance: Instance, sample: Sample) -> InformationBudget:
-        labels = sample.exact_labels
-        return InformationBudget(labels, labels if self.sees_margins else 0, instance.backups)
 
 
 def _read_settings(spec: Spec, kinds: tuple[type, ...]) -> dict[str, Any]:
