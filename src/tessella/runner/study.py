@@ -134,22 +134,23 @@ class Study:
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
         """Every run, once."""
-        seeds = range(self.seeds)
+        known = {method: find_method(method) for method in self.methods}
+        models = {name: problem(name).identity() for name in self.problems}
         return tuple(
             Spec(
                 name,
                 problem(name).family,
-                model,
+                models[name],
                 method,
-                find_method(method).settings(),
-                find_method(method).edition,
+                known[method].settings(),
+                known[method].edition,
                 n,
                 seed,
                 self.measures,
             )
-            for name, model in {name: problem(name).identity() for name in self.problems}.items()
+            for name in self.problems
             for method in self.methods
-            for n, seed in _method_runs(method, self.sizes, seeds)
+            for n, seed in _method_runs(method, self.sizes, range(self.seeds))
         )
 
 
