@@ -82,7 +82,7 @@ def importing() -> float:
 
 def slowest_benchmark() -> tuple[str, float]:
     """The benchmark that takes longest to build, and its seconds."""
-    from tessella.problems.benchmarks import BENCHMARKS, benchmark
+    from tessella.problems.registry import BENCHMARKS, benchmark
 
     seconds = {label: least(lambda: benchmark(label)) for label in BENCHMARKS}  # noqa: B023
     return max(seconds.items(), key=lambda item: item[1])

@@ -6,7 +6,7 @@
 
 The cost is enclosed: for any h the optimal gain lies between min and max of T h - h, rounding
 included. Relative values are not asked for, and so not bounded: that would take the longest.
-Axes end at Morton's bounds (see ``tessella.problems.lost_sales``), so nothing is cut off.
+Axes end at Morton's bounds (see ``tessella.problems.inventory``), so nothing is cut off.
 """
 
 from __future__ import annotations

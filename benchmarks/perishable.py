@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import tessella as ts
-from tessella.problems.perishable import rounded_gamma_probabilities
+from tessella.problems.perishables import rounded_gamma_probabilities
 
 MOST, DEMAND, DISCOUNT = 10, 30, 0.99
 LAW = rounded_gamma_probabilities(4.0, 0.5, DEMAND)

@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 from scipy.stats import binom
 
 import tessella as ts
-from tessella.problems.platelets import _demand_probabilities
+from tessella.problems.perishables import _platelet_demand
 
 LOGITS = {  # by life and experiment: of 2, 3, ... days, and what an ordered unit adds
     (3, 1): ((1.0, 0.5), (0.0, 0.0)),
@@ -92,7 +92,7 @@ def day(after: np.ndarray, law: np.ndarray, delivered: list[list[csr_array]]) ->
 
 def solve(life: int, experiment: int, off: float) -> tuple[np.ndarray, int]:
     """(weekdays, stocks) values within ``off``, and weeks."""
-    laws = _demand_probabilities(N - 1)
+    laws = _platelet_demand(N - 1)
     orders = range(N) if any(LOGITS[life, experiment][1]) else [N - 1]
     delivered = [parts(life, experiment, order) for order in orders]
     values = np.zeros((8, *[N] * (life - 1)))

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 import tessella as ts
 from tessella.paper.figures import FIGURE_STYLE
 from tessella.paper.report import render_image
-from tessella.plot.rules import rule_map
+from tessella.plot.maps import rule_map
 from tessella.problems.registry import ZOO_PROBLEMS
 from tessella.rounding import round_up_percent
 from tessella.tessellation import Tessellation, section

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import tessella as ts
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.tessellation import (
     Evidence,
     Geometry,

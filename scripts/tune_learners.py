@@ -29,7 +29,7 @@ from tessella.learn import (
     draw,
     fit_batch,
 )
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.solvers.solution import Solution
 
 CANDIDATES: dict[str, list[Any]] = {

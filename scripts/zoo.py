@@ -18,8 +18,8 @@ import tessella as ts
 from tessella.paper.figures import FIGURE_STYLE
 from tessella.paper.report import render_image
 from tessella.plot import policy_map
-from tessella.problems.frozen_lake import MAPS
-from tessella.problems.hydro_reservoir import MONTHS
+from tessella.problems.energy import MONTHS
+from tessella.problems.grid_worlds import LAKE_MAPS
 from tessella.tessellation import Tessellation, section
 from tessella.tessellation.tessellate import build_tessellation
 
@@ -210,10 +210,10 @@ def navigation() -> Figure:
 
 
 def frozen_lake() -> Figure:
-    maps = [solved("frozen_lake", size.replace("x", " x "), map=size) for size in MAPS]
+    maps = [solved("frozen_lake", size.replace("x", " x "), map=size) for size in LAKE_MAPS]
     figure = row(maps, height=2.5)
-    for place, size in zip(figure.axes, MAPS, strict=False):
-        for y, line in enumerate(MAPS[size].split()):
+    for place, size in zip(figure.axes, LAKE_MAPS, strict=False):
+        for y, line in enumerate(LAKE_MAPS[size].split()):
             for x, kind in enumerate(line):
                 if kind != "F":
                     place.text(x, y, kind, ha="center", va="center", fontsize=6, bbox=PLATE)

@@ -53,8 +53,7 @@ from tessella.mdp.stages import truncated_poisson as truncated_poisson
 from tessella.modelfiles.toml_document import ModelFileError as ModelFileError
 from tessella.modelfiles.named_problem import write_model as write_model
 from tessella.modelfiles.read_model import read_model as read_model
-from tessella.problems.benchmarks import BENCHMARKS as BENCHMARKS
-from tessella.problems.benchmarks import benchmark as benchmark
+from tessella.problems.admission import queue_admission as queue_admission
 from tessella.problems.inventory import inventory as inventory
 from tessella.problems.problem import Choice as Choice
 from tessella.problems.problem import Integer as Integer
@@ -63,8 +62,9 @@ from tessella.problems.problem import Number as Number
 from tessella.problems.problem import Numbers as Numbers
 from tessella.problems.problem import Problem as Problem
 from tessella.problems.problem import Theory as Theory
-from tessella.problems.queue_admission import queue_admission as queue_admission
+from tessella.problems.registry import BENCHMARKS as BENCHMARKS
 from tessella.problems.registry import all_problems as all_problems
+from tessella.problems.registry import benchmark as benchmark
 from tessella.problems.registry import problem as problem
 from tessella.problems.registry import register as register
 from tessella.rules.trees import AxisTree as AxisTree
@@ -93,9 +93,9 @@ from tessella.rules.table_rules import RunLength as RunLength
 from tessella.rules.table_rules import WithExceptions as WithExceptions
 from tessella.rules.tune import Tuned as Tuned
 from tessella.rules.tune import tune as tune
-from tessella.runner.methods.custom import BaselineMethod as BaselineMethod
-from tessella.runner.methods.custom import FunctionMethod as FunctionMethod
-from tessella.runner.methods.custom import LearnerMethod as LearnerMethod
+from tessella.runner.methods.method import BaselineMethod as BaselineMethod
+from tessella.runner.methods.method import FunctionMethod as FunctionMethod
+from tessella.runner.methods.method import LearnerMethod as LearnerMethod
 from tessella.runner.run_study import StudyResults as StudyResults
 from tessella.runner.run_study import run_study as run_study
 from tessella.runner.study import Measure as Measure

@@ -9,7 +9,7 @@ import pytest
 from support.routes import plan_by
 
 from tessella.certificates.certify import certify
-from tessella.problems.benchmarks import benchmark
+from tessella.problems.registry import benchmark
 from tessella.solvers.execution_plan import Thresholds
 from tessella.solvers.occupancy import occupancy
 from tessella.solvers.solve import solve

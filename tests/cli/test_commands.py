@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from support.schemas import faults
 
 import tessella as ts
-from tessella.cli.group import COMMAND_NAMES, main
+from tessella.cli import COMMAND_NAMES, main
 from tessella.cli.maps import format_blocks
 
 AVERAGE = ("machine_replacement", "--set", "worst=3")

@@ -48,7 +48,7 @@ def test_no_other_page_shows_what_commands_print():
 
 
 def test_the_page_names_every_command():
-    from tessella.cli.group import COMMAND_NAMES
+    from tessella.cli import COMMAND_NAMES
 
     listed = re.findall(r"^\| `(\w+)", PAGE.split("## Commands")[1], re.MULTILINE)
     assert tuple(listed) == COMMAND_NAMES
@@ -73,7 +73,7 @@ TYPED = {
 def test_commands_in_the_pages_are_commands_with_those_options(page, line):
     import click
 
-    from tessella.cli.group import main
+    from tessella.cli import main
 
     _, name, *words = shlex.split(line.split(" > ")[0])
     command = main.get_command(click.Context(main), name)
@@ -86,7 +86,7 @@ def test_commands_in_the_pages_are_commands_with_those_options(page, line):
 def test_help_says_of_each_command_what_its_own_help_says():
     import click
 
-    from tessella.cli.group import COMMAND_SECTIONS, main
+    from tessella.cli import COMMAND_SECTIONS, main
 
     for commands in COMMAND_SECTIONS.values():
         for name, said in commands.items():

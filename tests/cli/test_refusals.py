@@ -13,7 +13,7 @@ from support import warm
 import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.cli import main
-from tessella.problems.benchmarks import BENCHMARKS, benchmark
+from tessella.problems.registry import BENCHMARKS, benchmark
 from tessella.solvers.solve import solve
 
 

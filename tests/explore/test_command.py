@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from support.schemas import faults
 
 import tessella as ts
-from tessella.cli.group import main
+from tessella.cli import main
 from tessella.explore.server import open_socket
 
 

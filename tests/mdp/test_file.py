@@ -17,7 +17,7 @@ from tessella.errors import FileError
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Noise, Shift
 from tessella.mdp.tabular.tabular import Tabular
-from tessella.problems.benchmarks import benchmark
+from tessella.problems.registry import benchmark
 
 
 def stand_alone(path):

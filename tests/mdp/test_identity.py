@@ -15,16 +15,14 @@ import scipy.sparse as sp
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift
-from tessella.problems.benchmarks import BENCHMARKS, benchmark
+from tessella.problems.admission import queue_admission
 from tessella.problems.inventory import inventory
-from tessella.problems.queue_admission import queue_admission
+from tessella.problems.registry import BENCHMARKS, benchmark
 
 
 def test_the_same_model_has_the_same_fingerprint_in_this_and_another_process():
     here = benchmark("INV-Mix").fingerprint
-    code = (
-        "from tessella.problems.benchmarks import benchmark as b; print(b('INV-Mix').fingerprint)"
-    )
+    code = "from tessella.problems.registry import benchmark as b; print(b('INV-Mix').fingerprint)"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert benchmark("INV-Mix").fingerprint == here == there.stdout.strip()
 

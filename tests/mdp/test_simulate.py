@@ -15,7 +15,7 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Noise, Pay, Shift
 from tessella.mdp.start import start_distribution
-from tessella.problems.benchmarks import benchmark
+from tessella.problems.registry import benchmark
 
 
 def drift() -> MDP:

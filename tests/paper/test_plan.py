@@ -9,7 +9,7 @@ import pytest
 from tessella.errors import StudyError
 from tessella.paper import published
 from tessella.paper.published import PAPER_METHODS, REFERENCE_METHODS, paper_study
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.runner.methods import find_method, package_methods
 from tessella.runner.methods.method import get_instance
 

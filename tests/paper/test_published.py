@@ -11,7 +11,7 @@ from tessella.paper.claims import check_claims, count_reproduced
 from tessella.paper.published import paper_study
 from tessella.paper.results import PaperResults
 from tessella.paper.table import make_rows, to_markdown
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.runner.record import Record, read_parquet
 from tessella.runner.run import run_batch
 from tessella.runner.study import Study, make_batches

@@ -9,9 +9,9 @@ import pytest
 
 from tessella.errors import ArgumentError, ModelError
 from tessella.mdp.stages.staged import Staged
-from tessella.problems.benchmarks import BENCHMARKS, benchmark
+from tessella.problems.admission import queue_admission
 from tessella.problems.inventory import inventory
-from tessella.problems.queue_admission import queue_admission
+from tessella.problems.registry import BENCHMARKS, benchmark
 from tessella.problems.shared import NONLINEARITIES
 
 # The paper's table of environments: nonlinearity, observation noise, strength.

@@ -9,7 +9,7 @@ import pytest
 
 from tessella.certificates.certify import certify
 from tessella.errors import StudyError
-from tessella.problems.benchmarks import benchmark
+from tessella.problems.registry import benchmark
 from tessella.runner.methods import package_methods
 from tessella.runner.methods.method import get_instance
 from tessella.runner.record import InformationBudget, read_parquet, records_to_parquet

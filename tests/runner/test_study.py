@@ -10,7 +10,7 @@ import pytest
 
 from tessella.errors import StudyError
 from tessella.paper.published import paper_study
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.runner.methods import find_method, package_methods
 from tessella.runner.methods.method import UnknownNameError
 from tessella.runner.study import make_batches

@@ -13,18 +13,3 @@ from tessella.baselines.train import train, train_batch
 from tessella.baselines.training import TrainedPolicy, TrainingCurve
 
 BASELINES = {"double_q": DoubleQ, "fitted_q": FittedQ, "tabular_q": TabularQ}
-
-__all__ = [
-    "BASELINES",
-    "ConstantStep",
-    "DecayingStep",
-    "DoubleQ",
-    "FittedQ",
-    "TabularQ",
-    "TrainedPolicy",
-    "TrainingCurve",
-    "Trajectory",
-    "UniformPairs",
-    "train",
-    "train_batch",
-]

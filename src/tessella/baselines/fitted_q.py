@@ -103,11 +103,7 @@ class FittedQ:
 
 
 def train_forests(
-    method: FittedQ,
-    mdp: MDP,
-    budgets: Sequence[int],
-    seeds: Sequence[int],
-    watch: bool = False,
+    method: FittedQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int], watch: bool = False
 ) -> dict[tuple[int, int], TrainedPolicy]:
     """A policy for each (seed, budget), each from the seed's first ``budget`` transitions.
 
@@ -192,13 +188,4 @@ def _run_iterations(
             tables.append(select_greedy(q, mdp))
             residual.append(np.abs(future - previous).mean())
     curve = TrainingCurve("iterations", np.array(at), np.stack(tables), np.array(residual))
-    return TrainedPolicy.from_table(
-        mdp.grid,
-        mdp.actions,
-        tables[-1],
-        size=method.size(mdp),
-        name=method.title,
-        action_name=mdp.action_name,
-        curve=curve,
-        simulator_calls=len(batch.row_index),
-    )
+    return TrainedPolicy.of_method(method, mdp, tables[-1], curve, len(batch.row_index))

@@ -27,11 +27,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.baselines.tabular_q import TabularQ, Trajectory
-from tessella.baselines.training import (
-    TRANSITIONS_PER_BLOCK,
-    Transitions,
-    draw_uniform_transitions,
-)
+from tessella.baselines.training import TRANSITIONS_PER_BLOCK, Transitions, draw_uniform_transitions
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.model import MDP
 from tessella.mdp.start import start_distribution

@@ -32,7 +32,9 @@ def train(
     seed = require_whole("a seed", rng) if is_seed else int(as_generator(rng).integers(2**63))
     if isinstance(baseline, FittedQ):
         return train_forests(baseline, mdp, [budget], [seed], watch=True)[seed, budget]
-    return _train_tables(baseline, mdp, _halve_budget(budget), [seed])[seed, budget]
+    # Halved ten times at most: where the curve of a single run has entries.
+    budgets = sorted({max(1, budget >> k) for k in range(11)})
+    return _train_tables(baseline, mdp, budgets, [seed])[seed, budget]
 
 
 def train_batch(
@@ -72,11 +74,6 @@ def _require_budgets(budgets: Sequence[int]) -> list[int]:
     return sorted({int(budget) for budget in budgets})
 
 
-def _halve_budget(updates: int) -> list[int]:
-    """``updates`` halved ten times at most: where a single run's curve has entries."""
-    return sorted({max(1, updates >> k) for k in range(11)})
-
-
 def _train_tables(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> dict[tuple[int, int], TrainedPolicy]:
@@ -92,14 +89,7 @@ def _train_tables(
         tables = np.stack([select_greedy(q_SA, mdp) for q_SA in run.q])
         curve = TrainingCurve("updates", run.at, tables, run.residual)
         for budget, table in zip(budgets, tables, strict=True):
-            policies[seed, budget] = TrainedPolicy.from_table(
-                mdp.grid,
-                mdp.actions,
-                table,
-                size=method.size(mdp),
-                name=method.title,
-                action_name=mdp.action_name,
-                curve=curve.up_to(budget),
-                simulator_calls=budget,
+            policies[seed, budget] = TrainedPolicy.of_method(
+                method, mdp, table, curve.up_to(budget), budget
             )
     return policies

@@ -9,7 +9,7 @@ of a seed are the same whatever the budget they are part of.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,19 +58,13 @@ def _draw_block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> Tr
 
 @dataclass(frozen=True, eq=False)
 class TrainingCurve:
-    """How training went, without reading the exact solution.
+    """How training went, without reading the exact solution."""
 
-    Attributes:
-        unit: what ``at`` counts.
-        at: (m,) updates, or iterations, done.
-        tables: (m, grid) the greedy policy at that time.
-        residual: (m,) mean absolute change: the temporal difference of the updates
-            since the last entry, or the change of the action values in that iteration.
-    """
-
-    unit: Literal["updates", "iterations"]
-    at: NDArray[np.int64]
-    tables: NDArray[np.int32]
+    unit: Literal["updates", "iterations"]  # what ``at`` counts
+    at: NDArray[np.int64]  # (m,) updates, or iterations, done
+    tables: NDArray[np.int32]  # (m, grid) the greedy policy at that time
+    # (m,) mean absolute change: the temporal difference of the updates since the last entry, or the
+    # change of the action values in that iteration.
     residual: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -84,15 +78,26 @@ class TrainingCurve:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedPolicy(Policy):
-    """A policy learned from a simulator.
+    """A policy learned from a simulator."""
 
-    Attributes:
-        curve: how training went.
-        simulator_calls: transitions it was shown.
-    """
+    curve: TrainingCurve | None = field(default=None, repr=False)  # how training went
+    simulator_calls: int = 0  # transitions it was shown
 
-    curve: TrainingCurve | None = field(default=None, repr=False)
-    simulator_calls: int = 0
+    @classmethod
+    def of_method(
+        cls, method: Any, mdp: MDP, table: NDArray, curve: TrainingCurve, calls: int
+    ) -> Self:
+        """The policy that a baseline has learned as a table."""
+        return cls.from_table(
+            mdp.grid,
+            mdp.actions,
+            table,
+            size=method.size(mdp),
+            name=method.title,
+            action_name=mdp.action_name,
+            curve=curve,
+            simulator_calls=calls,
+        )
 
 
 def select_greedy(q_SA: NDArray[np.float64], mdp: MDP) -> NDArray[np.int32]:

@@ -161,9 +161,7 @@ def _describe_causes(c: ValueCertificate) -> str:
     state = c.decomposition.state.value
     total = float(pair.sum())
     subject = c.action_name
-    lines = [
-        f"Causes: where the {format_money(c.mean_loss)} is {'spent' if c.sense.is_cost else 'lost'}"
-    ]
+    lines = [f"Causes: where the {format_money(c.mean_loss)} is {c.sense.loss_verb}"]
     for location in _find_largest(pair):
         best, taken = (c.actions[i] for i in np.unravel_index(location, pair.shape))
         amount = float(pair.flat[location])

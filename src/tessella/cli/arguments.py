@@ -161,16 +161,11 @@ def parse_settings(named_problem: Problem, given: tuple[str, ...]) -> dict[str, 
     for word in given:
         key, equals, text = word.partition("=")
         parameter = named_problem.parameter(key.strip())
-        requirement = f"{parameter.name} must be {parameter.range}"
         if not equals:
+            requirement = f"{parameter.name} must be {parameter.range}"
             reason = f"got no value; write --set {parameter.name}=VALUE"
             raise ArgumentError(requirement, location=named_problem.name, value=reason)
-        try:
-            settings[parameter.name] = parameter.parse(text)
-        except ValueError:
-            raise ArgumentError(
-                requirement, location=named_problem.name, value=f"got {text!r}"
-            ) from None
+        settings[parameter.name] = named_problem.parse_setting(parameter.name, text)
     return named_problem.settings(**settings)
 
 

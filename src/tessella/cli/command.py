@@ -22,19 +22,13 @@ from tessella.support.text import align_columns
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a command.
+    """The result of a command."""
 
-    Attributes:
-        text: for a person.
-        data: the same for a program: numbers, text, lists and objects.
-        status: the exit status; 1 where a check fails.
-        then: what runs after printing, until it is interrupted.
-    """
-
-    text: str
+    text: str  # for a person
+    # The same for a program: numbers, text, lists and objects.
     data: Mapping[str, Any] = field(default_factory=dict)
-    status: int = 0
-    then: Callable[[], None] | None = None
+    status: int = 0  # the exit status; 1 where a check fails
+    then: Callable[[], None] | None = None  # what runs after printing, until it is interrupted
 
 
 class Command(click.Command):
@@ -100,7 +94,10 @@ def _describe_error(error: Exception) -> str:
 
 
 def as_command(name: str, *, example: str) -> Callable[[Callable], Command]:
-    """A function as the command called ``name``; its docstring is the help."""
+    """A function as the command called ``name``; its docstring is the help.
+
+    Of many options the types are not repeated in the signature: click has checked them.
+    """
 
     def make_command(function: Callable) -> Command:
         return click.command(name, cls=Command, example=example)(function)

@@ -44,23 +44,17 @@ BROWSER_DELAY_SECONDS = 0.5  # seconds until the server answers
     show_default=True,
     help="Work that takes longer is stopped.",
 )
-def explore_command(
-    model: str | None,
-    given: tuple[str, ...],
-    port: int | None,
-    browser: bool,
-    most_states: int,
-    seconds: float,
-) -> Answer:
+def explore_command(model, given, port, browser, most_states, seconds) -> Answer:
     """Open a page on which a model is changed, solved, looked at and compressed.
 
     The page is served to this machine alone, until the command is interrupted.
     """
     from tessella.explore.worker import RequestLimits
 
-    serve, listen = _load_server()
+    with require_extra("the explorer", "explore"):
+        from tessella.explore.server import open_socket, serve
     own, view = _open_view(model, given, most_states)
-    listening = listen(port)
+    listening = open_socket(port)
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/{view}"
     limits = RequestLimits(states=most_states, seconds=seconds)
 
@@ -73,12 +67,6 @@ def explore_command(
 
     data = {"address": address, "model": model, "most_states": most_states, "seconds": seconds}
     return Answer(f"The explorer runs until Ctrl-C, at\n{address}", data, then=run_server)
-
-
-def _load_server() -> Any:
-    with require_extra("the explorer", "explore"):
-        from tessella.explore.server import open_socket, serve
-    return serve, open_socket
 
 
 def _open_view(model: str | None, given: tuple[str, ...], max_states: int) -> tuple[Any, str]:
@@ -101,9 +89,8 @@ def _open_view(model: str | None, given: tuple[str, ...], max_states: int) -> tu
 
 def open_own(word: str, given: tuple[str, ...], settings: Mapping[str, Any]) -> MDP | Solution:
     """The model that ``word`` names; settings from the page come after those that were typed."""
-    page_settings = tuple(f"{name}={_format_setting(value)}" for name, value in settings.items())
-    return open_model(word, given + page_settings)
-
-
-def _format_setting(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    texts = {
+        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in settings.items()
+    }
+    return open_model(word, given + tuple(f"{name}={text}" for name, text in texts.items()))

@@ -61,15 +61,7 @@ RgbColour = tuple[int, int, int]
 )
 @click.option("--component", help="Of actions that have several, the one to show.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
-def map_command(
-    model: str,
-    given: tuple[str, ...],
-    policy: Path | None,
-    colour: str,
-    fixed: tuple[str, ...],
-    component: str | None,
-    out: Path | None,
-) -> Answer:
+def map_command(model, given, policy, colour, fixed, component, out) -> Answer:
     """Show which action each state gets.
 
     The first two axes are shown; the others are at their first value, or at that of --at.
@@ -107,14 +99,7 @@ def map_command(
     "--sum", "sums", multiple=True, metavar="A+B", help="Axes whose sum may be what matters."
 )
 @click.option("--component", help="Of actions that have several, the one to look at.")
-def measure_command(
-    model: str,
-    given: tuple[str, ...],
-    policy: Path | None,
-    rim: int,
-    sums: tuple[str, ...],
-    component: str | None,
-) -> Answer:
+def measure_command(model, given, policy, rim, sums, component) -> Answer:
     """Measure the policy's geometry, and test it for structure.
 
     Boundary length, fragments and corners are those of the paper; structures are thresholds,
@@ -250,19 +235,15 @@ def format_blocks(
     last = labels[0][columns[-1]]
     label_width = max(cell_width * len(columns) - len(first) - len(last), 1)
     lines.append(" " * (margin + 1) + first + f" {axes[0]} ".center(label_width) + last)
-    return "\n".join(lines + _describe_shown(table.shape, (len(columns), len(rows))))
+    shown = zip((len(columns), len(rows)), table.shape, strict=True)
+    parts = [f"{n} of {size}" for n, size in shown if n < size]
+    return "\n".join(lines + ([f"shown: {' and '.join(parts)} places"] if parts else []))
 
 
 def _format_cell(level: int, colours: Sequence[RgbColour], coloured: bool) -> str:
     if coloured:
         return click.style("  ", bg=colours[level % len(colours)])
     return LEVEL_LETTERS[level % len(LEVEL_LETTERS)]
-
-
-def _describe_shown(shape: tuple[int, ...], shown: tuple[int, int]) -> list[str]:
-    """A line that states which share of each axis is shown; none where all of it is."""
-    parts = [f"{n} of {size}" for n, size in zip(shown, shape, strict=True) if n < size]
-    return [f"shown: {' and '.join(parts)} places"] if parts else []
 
 
 def format_legend(names: Sequence[str], colours: Sequence[RgbColour], *, coloured: bool) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,18 +82,13 @@ def _find_problem(word: str) -> Problem | None:
 
 
 def _describe_problem(named_problem: Problem, mdp: MDP) -> dict[str, Any]:
-    settings = [
-        {"name": p.name, "default": p.default, "range": p.range, "about": p.about}
-        for p in named_problem.settable
-    ]
-    axes = [{"name": name, "about": named_problem.coordinate(name)} for name in mdp.grid.axes]
-    theory = [{"structure": t.structure, "says": t.says} for t in named_problem.theory]
+    keys = ("name", "default", "range", "about")
     return {
         "title": named_problem.title,
         "family": named_problem.family,
-        "settings": settings,
-        "axes": axes,
-        "theory": theory,
+        "settings": [{key: getattr(p, key) for key in keys} for p in named_problem.settable],
+        "axes": [{"name": n, "about": named_problem.coordinate(n)} for n in mdp.grid.axes],
+        "theory": [asdict(statement) for statement in named_problem.theory],
     }
 
 
@@ -113,8 +109,7 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += ["", period, *(f"  {k}. {subject}" for k, subject in enumerate(event_texts, 1))]
     from tessella.solvers.plan import format_bytes
 
-    goal = "least cost" if mdp.sense.is_cost else "most reward"
-    lines += ["", f"Wanted: {goal}, {describe_criterion(mdp)}."]
+    lines += ["", f"Wanted: {mdp.sense.goal}, {describe_criterion(mdp)}."]
     model_size = format_bytes(_memory_bytes(mdp)["model"])
     size = f"{mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {model_size}"
     lines += [f"Size: {size}.", _estimate_cost(mdp).sentence]

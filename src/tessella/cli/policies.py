@@ -109,15 +109,7 @@ class LearnerParam(click.Choice):
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Write the policy: .json or .csv."
 )
-def fit_command(
-    model: str,
-    given: tuple[str, ...],
-    learner: str,
-    samples: int,
-    noise: float | None,
-    seed: int,
-    out: Path | None,
-) -> Answer:
+def fit_command(model, given, learner, samples, noise, seed, out) -> Answer:
     """Learn a policy from labelled states, and certify its loss."""
     from tessella import learn
     from tessella.certificates.certify import certify
@@ -193,15 +185,7 @@ def certify_command(
 @click.option("--certificate", type=OUTPUT_PATH, help="Write its certificate as JSON.")
 @click.option("--frontier", is_flag=True, help="Also list size against loss.")
 def compress_command(
-    model: str,
-    given: tuple[str, ...],
-    loss: tuple[float, bool],
-    worst: bool,
-    start: str | None,
-    time_limit: float | None,
-    out: tuple[Path, ...],
-    certificate: Path | None,
-    frontier: bool,
+    model, given, loss, worst, start, time_limit, out, certificate, frontier
 ) -> Answer:
     """Find the smallest rule whose certified loss is within a target.
 
@@ -270,13 +254,7 @@ def _describe_rule(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any
     type=click.Choice(["clamp", "refuse"]),
     help="What programs do with a state beyond the axes; clamp by default.",
 )
-def export_command(
-    rule: str,
-    files: tuple[Path, ...],
-    model: str | None,
-    given: tuple[str, ...],
-    off_grid: str | None,
-) -> Answer:
+def export_command(rule, files, model, given, off_grid) -> Answer:
     """Write a rule in the languages that the files' endings name.
 
     RULE is a saved rule or policy (.json), a table (.csv, with --model), or a MODEL, whose optimal

@@ -52,7 +52,9 @@ def solve_command(
     """
     from tessella.mdp.model import MDP
 
-    _require_suffixes(save, policy)
+    for path, ending in ((save, ".nc"), (policy, ".csv")):
+        if path is not None and path.suffix != ending:
+            raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
     opened = open_model(model, given)
     if not isinstance(opened, MDP) and (tol is None or opened.error_bound <= tol):
         solution = opened
@@ -65,12 +67,6 @@ def solve_command(
     data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
     lines = [_describe_solution(solution, is_cached), *messages.values()]
     return Answer("\n".join(lines), data)
-
-
-def _require_suffixes(save: Path | None, policy: Path | None) -> None:
-    for path, ending in ((save, ".nc"), (policy, ".csv")):
-        if path is not None and path.suffix != ending:
-            raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
 
 
 def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
@@ -186,16 +182,7 @@ def _list_actions(solution: Solution) -> list[str]:
 )
 @start_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="All paths as CSV.")
-def simulate_command(
-    model: str,
-    given: tuple[str, ...],
-    policy: Path | None,
-    periods: int,
-    paths: int,
-    seed: int,
-    start: str | None,
-    out: Path | None,
-) -> Answer:
+def simulate_command(model, given, policy, periods, paths, seed, start, out) -> Answer:
     """Play a policy forward on independent paths, and print what it earned."""
     from tessella.mdp.simulate import simulate
 

@@ -15,7 +15,7 @@ import click
 
 from tessella.cli.arguments import CommaList, ModelParam, describe_model, load_model
 from tessella.cli.command import Answer, as_command, format_table
-from tessella.errors import FileError, StudyError
+from tessella.errors import FileError, StudyError, counted
 
 if TYPE_CHECKING:
     from tessella.paper.reproduce import FinishedStudy
@@ -41,16 +41,7 @@ DEFAULT_MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder where runs are kept.")
 @click.option("--workers", type=click.IntRange(0, 256), default=0, help="Worker processes.")
 @click.option("--retry", is_flag=True, help="Run again what failed before.")
-def study_command(
-    models: tuple[str, ...],
-    methods: tuple[str, ...],
-    sizes: tuple[int, ...],
-    seeds: int,
-    measures: tuple[str, ...],
-    out: Path | None,
-    workers: int,
-    retry: bool,
-) -> Answer:
+def study_command(models, methods, sizes, seeds, measures, out, workers, retry) -> Answer:
     """Compare methods on models, over sample sizes and seeds.
 
     With --out a study may be stopped at any time; the same command goes on where it was.
@@ -142,8 +133,10 @@ def paper_command(
     """
     from tessella.runner.run_study import ClusterOptions
 
-    if scheduler is not None:
-        _check_scheduler(scheduler, workers)
+    if scheduler is not None and workers is not None:
+        raise click.UsageError("--workers is for this machine; a scheduler has its own")
+    if scheduler is not None and not scheduler.strip():
+        raise click.UsageError("--scheduler needs an address")
     # A method of one's own may lie in the current folder.
     sys.path.append(os.getcwd())
     # A request to end is handled as an interrupt.
@@ -153,16 +146,12 @@ def paper_command(
     finished = _run(given, out, ClusterOptions(workers, scheduler), retry=retry, report=report)
     if finished.failed:
         retry_command = _format_command() if retry else f"{_format_command()} --retry"
-        _exit_with(f"{_describe_failures(len(finished.failed))} again: {retry_command}", 1)
+        n_failed = len(finished.failed)
+        pronoun = "it" if n_failed == 1 else "them"
+        runs = counted(n_failed, "run")
+        _exit_with(f"{runs} failed; to run {pronoun} again: {retry_command}", 1)
     where = finished.folder / "report.html" if report else finished.folder
     return Answer(str(where), {"folder": finished.folder, "report": where if report else None})
-
-
-def _check_scheduler(scheduler: str, workers: int | None) -> None:
-    if workers is not None:
-        raise click.UsageError("--workers is for this machine; a scheduler has its own")
-    if not scheduler.strip():
-        raise click.UsageError("--scheduler needs an address")
 
 
 def _run(
@@ -187,10 +176,6 @@ def _run(
         _exit_with(f"stopped; {stop}; to go on: {_format_command()}", 130)
     except KeyboardInterrupt:
         _exit_with(f"stopped; to go on: {_format_command()}", 130)
-
-
-def _describe_failures(count: int) -> str:
-    return "1 run failed; to run it" if count == 1 else f"{count} runs failed; to run them"
 
 
 def _format_command() -> str:
@@ -242,7 +227,6 @@ def bench_command(
 def _peak_memory_bytes() -> int:
     """The most memory that this process held, in bytes."""
     import resource
-    import sys
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tessella.errors import ArgumentError
 from tessella.grid import limit_states
 from tessella.mdp.model import MDP
-from tessella.problems.benchmarks import BENCHMARKS
 from tessella.problems.problem import (
     DISCOUNT,
     Choice,
@@ -29,7 +29,7 @@ from tessella.problems.problem import (
     Parameter,
     Problem,
 )
-from tessella.problems.registry import ZOO_PROBLEMS, all_problems
+from tessella.problems.registry import BENCHMARKS, ZOO_PROBLEMS, all_problems, find_registered
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
@@ -60,19 +60,16 @@ class ModelCatalogue:
             if name == OWN_MODEL and self.open_own is not None:
                 opened = self.open_own(settings)
             else:
-                offered = self._find_problem(name)
+                offered = find_registered(name)
+                if offered is None:
+                    requirement = "no problem on offer has this name"
+                    raise ArgumentError(requirement, value=f"got {name[:60]!r}")
                 opened = offered.build(**offered.settings(**settings))  # 'name' is no setting
         states = _model_of(opened).n_states
         if states > self.max_states:  # a file that held it already
             requirement = f"a model has at most {self.max_states:,} states here"
             raise ArgumentError(requirement, value=f"this one has {states:,}")
         return opened
-
-    def _find_problem(self, name: str) -> Problem:
-        for known in all_problems():
-            if name in (known.name, *known.aliases):
-                return known
-        raise ArgumentError("no problem on offer has this name", value=f"got {name[:60]!r}")
 
     @cached_property
     def offers(self) -> list[dict[str, Any]]:
@@ -99,20 +96,17 @@ def _model_of(opened: MDP | Solution) -> MDP:
 
 
 def _describe_problem(offered: Problem) -> dict[str, Any]:
+    group = "Zoo" if offered in ZOO_PROBLEMS else "Families"
+    if offered.name in BENCHMARKS:
+        group = "The paper's eleven"
     return {
         "name": offered.name,
         "label": offered.name,
         "title": offered.title,
-        "group": _problem_group(offered),
+        "group": group,
         "parameters": [describe_slider(p) for p in offered.settable],
-        "theory": [{"structure": t.structure, "says": t.says} for t in offered.theory],
+        "theory": [asdict(statement) for statement in offered.theory],
     }
-
-
-def _problem_group(offered: Problem) -> str:
-    if offered.name in BENCHMARKS:
-        return "The paper's eleven"
-    return "Zoo" if offered in ZOO_PROBLEMS else "Families"
 
 
 def _model_sliders(mdp: MDP) -> list[dict[str, Any]]:

@@ -37,7 +37,6 @@ from tessella.rules.diff import diff
 from tessella.solvers.solution import Solution
 from tessella.tessellation import examine, measure, tessellate
 
-OPTIONAL_FIELDS = ("visits", "loss", "local")  # computed only when they are shown
 MAP_MAX_STATES = 500_000  # states on the two axes that are shown
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here
 PATH_MAX_PERIODS = 1000  # periods
@@ -54,20 +53,18 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
     mdp = solution.mdp
     section = GridSection.from_request(mdp.grid, request)
     fields = {"value": mdp.sense.display(solution.value), "margin": solution.margin}
-    wanted = request.options("fields", OPTIONAL_FIELDS)
     overlay = request.part("overlay")
-    policy_with_proof = session.get_policy(model, overlay)
-    if "visits" in wanted:
-        fields["visits"] = model.state_occupancy
-    if "loss" in wanted:
-        fields["loss"] = model.compute_loss(policy_with_proof.policy)
-    if "local" in wanted:
-        fields["local"] = model.compute_local_loss(policy_with_proof.policy)
-    average_factor, unit = average_unit(mdp.clock)
-    bound_factor = 1.0 if solution.gain is None else average_factor * (1 + 2 * EPS)
-    gain = None
-    if solution.gain is not None:
-        gain = mdp.sense.display(average_factor * solution.gain)
+    policy = session.get_policy(model, overlay).policy
+    computed = {  # only when it is shown
+        "visits": lambda: model.state_occupancy,
+        "loss": lambda: model.compute_loss(policy),
+        "local": lambda: model.compute_local_loss(policy),
+    }
+    wanted = request.options("fields", tuple(computed))
+    fields |= {name: compute() for name, compute in computed.items() if name in wanted}
+    is_average = solution.gain is not None
+    bound_factor = _average_factor(solution) * (1 + 2 * EPS) if is_average else 1.0
+    gain = mdp.sense.display(_optimal_value(solution)) if is_average else None
     drawn = {
         "model": _describe_model(mdp),
         "shown": section.shown,
@@ -83,12 +80,12 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
         "bound": round_up(bound_factor * solution.error_bound, 2),
         "says": repr(solution),
         "gain": gain,
-        "unit": unit,
+        "unit": average_unit(mdp.clock)[1],
     }
     if overlay is not None:
-        drawn["overlay"] = section.of(policy_with_proof.policy.table)
-        drawn["worse"] = section.of(model.find_worse_states(policy_with_proof.policy).astype(int))
-        drawn["used"] = np.union1d(solution.policy.table, policy_with_proof.policy.table).tolist()
+        drawn["overlay"] = section.of(policy.table)
+        drawn["worse"] = section.of(model.find_worse_states(policy).astype(int))
+        drawn["used"] = np.union1d(solution.policy.table, policy.table).tolist()
     return drawn
 
 
@@ -175,7 +172,8 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
         "before": _describe_side(before_model.solution, old),
         "after": _describe_side(after_model.solution, new),
     }
-    if not _have_same_states(before_model.solution.mdp, mdp):
+    other = before_model.solution.mdp
+    if other.grid != mdp.grid or other.actions != mdp.actions:
         return comparison | {"comparable": False}
     comparison["before"] |= _bound_loss(after_model.solution, old)
     comparison["after"] |= _bound_loss(after_model.solution, new)
@@ -218,20 +216,15 @@ def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
     value_bound -= 8 * EPS * (abs(_optimal_value(solution)) + loss_bound)
     sense = solution.mdp.sense
     shown = sense.display(value_bound)
+    share = round_up_percent(relative_loss) if relative_loss else ""
     return {
         "loss": loss_bound,
         "relative_loss": relative_loss,
         "worth": shown,
         "loses": "nothing" if not loss_bound else round_up(loss_bound, 4),
-        "loses_share": _format_share(relative_loss),
+        "loses_share": "–" if relative_loss is None else share or "nothing",
         "surely": round_up(shown, 6) if sense.is_cost else round_down(shown, 6),
     }
-
-
-def _format_share(relative_loss: float | None) -> str:
-    if relative_loss is None:
-        return "–"
-    return round_up_percent(relative_loss) if relative_loss else "nothing"
 
 
 def _optimal_value(solution: Solution) -> float:
@@ -274,20 +267,6 @@ def _describe_difference(
             for x, y, n, g in difference.pairs
         ],
     }
-
-
-def _have_same_states(before_model: MDP, after_model: MDP) -> bool:
-    """Whether a policy of one model is a policy of the other."""
-    same_grid = (
-        before_model.grid.axes == after_model.grid.axes
-        and before_model.grid.shape == after_model.grid.shape
-    )
-    values = zip(before_model.grid.values, after_model.grid.values, strict=False)
-    return (
-        same_grid
-        and all(np.array_equal(a, b) for a, b in values)
-        and before_model.actions == after_model.actions
-    )
 
 
 def describe_structure(session: Session, request: RequestFields) -> dict[str, Any]:

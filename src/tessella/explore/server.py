@@ -142,7 +142,7 @@ async def _run_job(request: Request, worker: ExplorerWorker, job: str, body: Any
     try:
         reply = await worker.ask(job, body, request.is_disconnected)
     except RequestRefused as refused:
-        raise HTTPException(refused.status, refused.reason) from None
+        raise HTTPException(refused.status, str(refused)) from None
     headers = {"content-disposition": f'attachment; filename="{reply.name}"'} if reply.name else {}
     return Response(reply.content, reply.status, headers, reply.media_type)
 

@@ -39,21 +39,13 @@ WORKER_DIED_TEXT = "the work ended before its time; the model may need more memo
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What a request may take.
+    """What a request may take."""
 
-    Attributes:
-        states: of a model.
-        seconds: of work, once it has begun.
-        memory: bytes that the worker may hold; None for no limit.
-        waiting: requests in the queue.
-        patience: seconds that abandoned work goes on while others wait.
-    """
-
-    states: int = 500_000
-    seconds: float = 120.0
-    memory: int | None = 8 << 30
-    waiting: int = 32
-    patience: float = 20.0
+    states: int = 500_000  # of a model
+    seconds: float = 120.0  # of work, once it has begun
+    memory: int | None = 8 << 30  # bytes that the worker may hold; None for no limit
+    waiting: int = 32  # requests in the queue
+    patience: float = 20.0  # seconds that abandoned work goes on while others wait
 
 
 class RequestRefused(Exception):  # noqa: N818 (a state, not a kind of error)
@@ -62,7 +54,6 @@ class RequestRefused(Exception):  # noqa: N818 (a state, not a kind of error)
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
-        self.reason = reason
 
 
 class RequestAbandoned(Exception):  # noqa: N818
@@ -167,17 +158,13 @@ def run_worker(pipe: Connection, open_own: Opener | None, limits: RequestLimits)
             request_id, job, body = pipe.recv()
             if job == "problems":
                 pipe.send((request_id, _catalogue_reply(catalogue)))
-            answer = answer or _load_jobs(catalogue)  # while the page draws its settings
+            if answer is None:  # it takes some seconds, while the page draws its settings
+                from tessella.explore.panels import answer_request
+                from tessella.explore.session import Session
+
+                answer = partial(answer_request, Session(catalogue))
             if job != "problems":
                 pipe.send((request_id, answer(job, body)))
-
-
-def _load_jobs(catalogue: ModelCatalogue) -> Callable[[str, Any], Reply]:
-    """What does jobs; loading it takes some seconds."""
-    from tessella.explore.panels import answer_request
-    from tessella.explore.session import Session
-
-    return partial(answer_request, Session(catalogue))
 
 
 def _catalogue_reply(catalogue: ModelCatalogue) -> Reply:

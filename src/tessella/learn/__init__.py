@@ -21,22 +21,3 @@ def make_learner(name: str, seed: int) -> Any:
     learner_class = LEARNERS[name]
     takes_seed = "random_state" in learner_class().get_params()
     return learner_class(random_state=seed) if takes_seed else learner_class()
-
-
-__all__ = [
-    "LEARNERS",
-    "ByOccupancy",
-    "FeatureMap",
-    "Features",
-    "LinearBoundary",
-    "LocalBoundary",
-    "MarginBoundary",
-    "NeuralBoundary",
-    "Sample",
-    "Stratified",
-    "Uniform",
-    "draw",
-    "fit",
-    "fit_batch",
-    "make_learner",
-]

@@ -67,15 +67,10 @@ class FeatureMap:
 
 @dataclass(frozen=True)
 class Features:
-    """How coordinates become features; ``fit`` takes the numbers from a sample.
+    """How coordinates become features; ``fit`` takes the numbers from a sample."""
 
-    Args:
-        scaling: "standard", "range" or "none".
-        degree: highest degree of the monomials.
-    """
-
-    scaling: Literal["standard", "range", "none"] = "standard"
-    degree: int = 1
+    scaling: Literal["standard", "range", "none"] = "standard"  # "standard", "range" or "none"
+    degree: int = 1  # highest degree of the monomials
 
     def fit(self, points: NDArray) -> FeatureMap:
         """The map for a sample of (n, d) points; a coordinate that never varies keeps its scale."""

@@ -31,21 +31,13 @@ from tessella.mdp.compilation import compile_per_shape
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """A training plan, valid for every sample size.
+    """A training plan, valid for every sample size."""
 
-    Args:
-        hidden: widths of the hidden layers.
-        learning_rate: first step size; it falls to zero along a cosine.
-        epochs: passes over the sample, at least.
-        min_steps: steps, at least; decides for small samples.
-        batch_size: observations in a batch, halved (twice at most) while an epoch has fewer than
-            16 batches.
-    """
-
-    hidden: tuple[int, ...]
-    learning_rate: float
-    epochs: int
-    min_steps: int
+    hidden: tuple[int, ...]  # widths of the hidden layers
+    learning_rate: float  # first step size; it falls to zero along a cosine
+    epochs: int  # passes over the sample, at least
+    min_steps: int  # steps, at least; decides for small samples
+    # Observations in a batch, halved (twice at most) while an epoch has fewer than 16 batches.
     batch_size: int
 
     def __post_init__(self) -> None:

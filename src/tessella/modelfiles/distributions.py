@@ -63,7 +63,7 @@ class ConditionalProbabilities:
         return self.law(np.asarray(self.values), **parameters)
 
 
-def make_noise(name: str, values: Sequence, law: Law, formulas: Mapping[str, Formula]) -> Noise:
+def make_noise(name: str, values: Sequence, law: Law, formulas: Mapping[str, Any]) -> Noise:
     """A noise whose probabilities ``law`` computes from its formulas."""
     probabilities = ConditionalProbabilities(law, values, formulas)
     inputs = inspect.signature(probabilities).parameters
@@ -210,11 +210,9 @@ class RandomSections:
                 key: self.symbols.read_formula(formula_path, text, self.symbols.state_names)
                 for key, formula_path, text in _probability_formulas(key_path, entry)
             }
-            valid = {key: formula for key, formula in formulas.items() if formula is not None}
-            if len(valid) < len(formulas):
-                continue
             with self.document.noting_errors(key_path):
-                noises[name] = make_noise(name, self.values[name], law, valid)
+                if None not in formulas.values():
+                    noises[name] = make_noise(name, self.values[name], law, formulas)
         return noises
 
     def read_tables(self, values_by_name: Mapping[str, list | None]) -> None:
@@ -244,7 +242,12 @@ class RandomSections:
                 columns = self._read_columns(key_path, entry, by)
                 kinds = self.symbols.kinds
                 return columns and make_csv_table(by, columns, entry["column"], kinds)
-            return self._read_inline_table(key_path, by, entry["values"], values_by_name)
+            for i, name in enumerate(by):
+                subject = "axis, action or distribution"
+                self.symbols.refuse_unknown(subject, name, values_by_name, (*key_path, "by", i))
+            values = {name: values_by_name.get(name) for name in by}
+            known = {name: listed for name, listed in values.items() if listed is not None}
+            return make_inline_table(by, entry["values"], known) if len(known) == len(by) else None
         return None
 
     def _read_columns(
@@ -266,20 +269,6 @@ class RandomSections:
             message = f"{file} has no column {format_brief(name)}{suggestion}"
             self.document.note_mistake(path, message)
         return None if missing else columns
-
-    def _read_inline_table(
-        self,
-        key_path: KeyPath,
-        by: list[str],
-        values: Any,
-        values_by_name: Mapping[str, list | None],
-    ) -> LookupTable | None:
-        for i, name in enumerate(by):
-            subject = "axis, action or distribution"
-            self.symbols.refuse_unknown(subject, name, values_by_name, (*key_path, "by", i))
-        if any(values_by_name.get(name) is None for name in by):
-            return None
-        return make_inline_table(by, values, {name: values_by_name[name] or [] for name in by})
 
     def _read_count(self, key_path: KeyPath, entry: dict) -> list[int] | None:
         """Values from 0 to the number of trials, or to the largest."""

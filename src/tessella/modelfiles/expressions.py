@@ -146,10 +146,6 @@ def _logical_or(a: Any, b: Any) -> Any:
     return np.where(np.equal(a, 1) | np.equal(b, 1), 1.0, np.add(a, b, dtype=float))
 
 
-def _logical_not(a: Any) -> Any:
-    return np.logical_not(a) if _all_boolean(a) else 1.0 - a
-
-
 def _select(condition: Any, if_true: Any, if_false: Any) -> Any:
     if _all_boolean(condition):
         return np.where(condition, if_true, if_false)
@@ -161,7 +157,7 @@ def _select(condition: Any, if_true: Any, if_false: Any) -> Any:
 
 def compare_values(symbol: str, a: Any, b: Any) -> Any:
     """``a < b`` and the like."""
-    result = COMPARISONS[symbol](a, b)
+    result = COMPARISONS[symbol][1](a, b)
     missing = is_missing(a) | is_missing(b)
     return np.where(missing, np.nan, result) if missing.any() else result
 
@@ -190,22 +186,23 @@ class OperatorSpec:
         return self.min_operands == 2
 
 
-BINARY_FUNCTIONS = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": _power,
+# Each sign with the node of Python's parser that stands for it, and what it does.
+ARITHMETIC = {
+    "+": (ast.Add, operator.add),
+    "-": (ast.Sub, operator.sub),
+    "*": (ast.Mult, operator.mul),
+    "/": (ast.Div, operator.truediv),
+    "//": (ast.FloorDiv, operator.floordiv),
+    "%": (ast.Mod, operator.mod),
+    "**": (ast.Pow, _power),
 }
 COMPARISONS = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
+    "<": (ast.Lt, operator.lt),
+    "<=": (ast.LtE, operator.le),
+    ">": (ast.Gt, operator.gt),
+    ">=": (ast.GtE, operator.ge),
+    "==": (ast.Eq, operator.eq),
+    "!=": (ast.NotEq, operator.ne),
 }
 UNARY_FUNCTIONS = {
     "abs": np.abs,
@@ -219,43 +216,24 @@ UNARY_FUNCTIONS = {
     "cos": np.cos,
 }
 NAMED_FUNCTIONS = {
-    **{
-        word: OperatorSpec(_on_doubles(function), 1, 1)
-        for word, function in UNARY_FUNCTIONS.items()
-    },
+    **{word: OperatorSpec(_on_doubles(of), 1, 1) for word, of in UNARY_FUNCTIONS.items()},
     "min": OperatorSpec(_on_doubles(np.minimum), 2, CALL_MAX_OPERANDS),
     "max": OperatorSpec(_on_doubles(np.maximum), 2, CALL_MAX_OPERANDS),
     "where": OperatorSpec(_select, 3, 3),
 }
 OPERATORS = {
-    **{
-        sign: OperatorSpec(_on_doubles(function), 2, 2)
-        for sign, function in BINARY_FUNCTIONS.items()
-    },
+    **{s: OperatorSpec(_on_doubles(function), 2, 2) for s, (_, function) in ARITHMETIC.items()},
     "negative": OperatorSpec(_on_doubles(operator.neg), 1, 1),
     "and": OperatorSpec(logical_and, 2, 2, CONDITION, CONDITION),
     "or": OperatorSpec(_logical_or, 2, 2, CONDITION, CONDITION),
-    "not": OperatorSpec(_logical_not, 1, 1, CONDITION, CONDITION),
+    "not": OperatorSpec(
+        lambda a: np.logical_not(a) if _all_boolean(a) else 1.0 - a, 1, 1, CONDITION, CONDITION
+    ),
     **NAMED_FUNCTIONS,
 }
 NODE_OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-    ast.USub: "negative",
-    ast.And: "and",
-    ast.Or: "or",
-    ast.Not: "not",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
+    **{node: sign for sign, (node, _) in (ARITHMETIC | COMPARISONS).items()},
+    **{ast.USub: "negative", ast.And: "and", ast.Or: "or", ast.Not: "not"},
 }
 LOGICAL_WORDS = ("and", "or", "not")
 PI_NAME = "pi"

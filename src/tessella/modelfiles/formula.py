@@ -56,22 +56,16 @@ class LookupSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class VisibleNames:
-    """What an expression may name.
+    """What an expression may name."""
 
-    Attributes:
-        kinds: names of arrays, such as axes, to the kind of their values.
-        constants: parameters, by name.
-        tables: what can be looked up, by name.
-        terms: expressions that were given a name.
-        hidden: names of the model that cannot be named in this place.
-        invalid: names of what has mistakes of its own, about which nothing more is reported.
-    """
-
+    # Names of arrays, such as axes, to the kind of their values.
     kinds: Mapping[str, str] = field(default_factory=dict)
-    constants: Mapping[str, Any] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)  # parameters, by name
+    # What can be looked up, by name.
     tables: Mapping[str, LookupSource] = field(default_factory=dict)
-    terms: Mapping[str, Formula] = field(default_factory=dict)
-    hidden: frozenset[str] = frozenset()
+    terms: Mapping[str, Formula] = field(default_factory=dict)  # expressions that were given a name
+    hidden: frozenset[str] = frozenset()  # names of the model that cannot be named in this place
+    # Names of what has mistakes of its own, about which nothing more is reported.
     invalid: frozenset[str] = frozenset()
 
     def __iter__(self) -> Iterator[str]:
@@ -91,17 +85,20 @@ class Formula:
         self.kind = kind
         self.names = names
         self.wanted_kind = wanted_kind
-        self.terms = _needed_terms(tree, names)
-        self.depth = _measure_depth(tree) + max(
-            (term.depth for term in self.terms.values()), default=0
-        )
         self.direct_names = names_in(tree)
+        direct = [name for name in self.direct_names if name in names.terms]
+        needed = {n for name in direct for n in (name, *names.terms[name].terms)}
+        # Each after those that it needs itself.
+        self.terms = {name: term for name, term in names.terms.items() if name in needed}
+        deepest = max((term.depth for term in self.terms.values()), default=0)
+        self.depth = _measure_depth(tree) + deepest
         used = [*self.direct_names, *(n for term in self.terms.values() for n in term.direct_names)]
         self.free_names = [name for name in dict.fromkeys(used) if name in names.kinds]
         self.__signature__ = make_signature(self.free_names)
 
     def __call__(self, /, **arrays: Any) -> Any:
-        values = {name: _as_doubles(array) for name, array in arrays.items()}
+        given = {name: np.asarray(array) for name, array in arrays.items()}
+        values = {n: a if a.dtype.kind == "U" else a.astype(float) for n, a in given.items()}
         self._refuse_large(values)
         constants = self.names.constants.items()
         bindings = {n: _to_scalar(v) for n, v in constants if not isinstance(v, list)} | values
@@ -199,13 +196,6 @@ def _make_checked_formula(tree: Node, names: VisibleNames, wanted_kind: str | No
     if formula.depth > TREE_MAX_DEPTH:
         raise ExpressionError(f"with its terms it is more than {TREE_MAX_DEPTH} operations deep", 0)
     return formula
-
-
-def _needed_terms(tree: Node, names: VisibleNames) -> dict[str, Formula]:
-    """The terms that a tree needs, each after those that it needs itself."""
-    direct = [name for name in names_in(tree) if name in names.terms]
-    needed = {n for name in direct for n in (name, *names.terms[name].terms)}
-    return {name: term for name, term in names.terms.items() if name in needed}
 
 
 def names_in(tree: Node) -> list[str]:
@@ -321,11 +311,6 @@ def _lookup_name_kind(name: str, names: VisibleNames) -> str:
 
 def _to_scalar(value: Any) -> Any:
     return np.str_(value) if isinstance(value, str) else np.float64(value)
-
-
-def _as_doubles(array: Any) -> Any:
-    result = np.asarray(array)
-    return result if result.dtype.kind == "U" else result.astype(float)
 
 
 def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]) -> Any:

@@ -32,16 +32,12 @@ from tessella.modelfiles.formula import (
     make_signature,
 )
 from tessella.modelfiles.symbols import NEXT_NAME, SymbolTable, infer_kind
-from tessella.modelfiles.toml_document import (
-    KeyPath,
-    TomlDocument,
-    find_text_fault,
-    suggest_name,
-)
+from tessella.modelfiles.toml_document import KeyPath, TomlDocument, find_text_fault, suggest_name
 
 MODEL_FILE_MAX_PERIODS = 10_000  # periods of a horizon
 # The noise of a jump without a distribution, as in the problems of the package.
 CERTAIN_NOISE = "end"
+STAGES = {"pay": Pay, "decide": Decide, "shift": Shift, "move": Move, "jump": Jump}
 
 
 @dataclass(eq=False)
@@ -76,12 +72,11 @@ class ModelDocument:
         self._read_criterion()
         random_sections = RandomSections(self.document, self.symbols)
         random_sections.read_values()
-        self.values_by_name = {
-            **self.axes,
-            **self.scratch,
-            **self._action_values(),
-            **random_sections.values,
-        }
+        actions = self.actions if isinstance(self.actions, dict) else {}
+        if isinstance(self.actions, list):
+            actions = {self.action_name: self.actions}
+        values = random_sections.values
+        self.values_by_name = {**self.axes, **self.scratch, **actions, **values}
         random_sections.read_tables(self.values_by_name)
         self._read_terms()
         self.noises = random_sections.make_noises()
@@ -95,12 +90,10 @@ class ModelDocument:
             values = self.symbols.read_values(key_path, given)
             if self.symbols.define(name, subject, key_path):
                 kinds[name] = infer_kind(given, values)
-                values_by_axis[name] = self._check_axis(key_path, name, values)
-
-    def _check_axis(self, key_path: KeyPath, name: str, values: list | None) -> list | None:
-        with self.document.noting_errors(key_path):
-            return None if values is None else [*StateGrid({name: values}).values[0].tolist()]
-        return None
+                values_by_axis[name] = None
+                with self.document.noting_errors(key_path):
+                    if values is not None:
+                        values_by_axis[name] = StateGrid({name: values}).values[0].tolist()
 
     def _read_actions(self) -> None:
         section = self.document.section("actions")
@@ -129,11 +122,6 @@ class ModelDocument:
                 values_by_component |= {} if values is None else {name: values}
         self.actions = values_by_component if len(values_by_component) == len(components) else None
 
-    def _action_values(self) -> dict[str, list]:
-        if isinstance(self.actions, dict):
-            return self.actions
-        return {} if self.actions is None else {self.action_name: self.actions}
-
     def _read_criterion(self) -> None:
         section = self.document.section("criterion")
         kind = section.get("kind")
@@ -147,14 +135,10 @@ class ModelDocument:
         if "interest" in section and "events" not in self.data:
             message = "an interest rate is for events; stages have a discount"
             self.document.note_mistake(("criterion", "interest"), message)
-        elif None not in numbers.values():
-            self._make_criterion(kind, numbers)
-
-    def _make_criterion(self, kind: Any, numbers: dict[str, Any]) -> None:
-        is_known = isinstance(kind, str) and kind in CRITERIA
-        if is_known and not self.document.has_mistake(("criterion",)):
+        is_valid = bool(section) and not self.document.has_mistake(("criterion",))
+        if is_valid and None not in numbers.values():
             with self.document.noting_errors(("criterion",)):
-                self.criterion = CRITERIA[kind](self, **numbers)
+                self.criterion = CRITERIA[str(kind)](self, **numbers)
 
     def make_discounted(self, discount: float | None = None, interest: float | None = None) -> Any:
         """A discount for each period, or for events an interest rate."""
@@ -185,10 +169,10 @@ class ModelDocument:
             if not self.symbols.define(name, "a term", key_path):
                 continue
             formula = self.symbols.read_formula(key_path, given, self.symbols.all_names, None)
-            if formula is not None:
-                self.symbols.terms[name] = formula
-            else:
+            if formula is None:
                 self.symbols.invalid_names.add(name)
+            else:
+                self.symbols.terms[name] = formula
 
     def _read_feasible_and_start(self) -> None:
         symbols = self.symbols
@@ -245,9 +229,12 @@ def _convert_setting(name: str, default: Any, value: Any) -> Any:
             is_text = isinstance(value, str)
             parts = [part.strip() for part in value.split(",")] if is_text else list(value)
             return [_convert_setting(name, default[0] if default else 0, part) for part in parts]
-        if isinstance(default, str):
-            return _require_text(name, str(value))
-        return _parse_number(value)
+        if not isinstance(default, str):
+            return _parse_number(value)
+        fault = find_text_fault(str(value))
+        if fault:
+            raise ArgumentError(f"{name} {fault}")
+        return str(value)
     except ArgumentError:
         raise
     except (TypeError, ValueError, OverflowError):
@@ -255,13 +242,6 @@ def _convert_setting(name: str, default: Any, value: Any) -> Any:
         raise ArgumentError(
             f"{name} must be {kind}, as in the file", value=f"got {value!r}"
         ) from None
-
-
-def _require_text(name: str, value: str) -> str:
-    fault = find_text_fault(value)
-    if fault:
-        raise ArgumentError(f"{name} {fault}")
-    return value
 
 
 def _parse_number(value: Any) -> int | float:
@@ -290,169 +270,106 @@ class PeriodReader:
 
     def read_stages(self) -> None:
         """All stages that have no mistakes."""
-        readers = {
-            "pay": self._read_pay,
-            "decide": self._read_decide,
-            "shift": self._read_shift,
-            "move": self._read_move,
-            "jump": self._read_jump,
-        }
         for key_path, entry in self.document.entries("stages"):
             kind = entry.get("kind")
-            if isinstance(kind, str) and kind in readers:
-                before = len(self.document.mistakes)
-                stage = readers[kind](key_path, entry)
-                if stage is not None and len(self.document.mistakes) == before:
-                    self.stages.append((key_path, stage))
+            if kind == "pay" and "pays" not in entry and "costs" not in entry:
+                message = "a stage of kind 'pay' needs 'pays' or 'costs'"
+                self.document.note_mistake(key_path, message)
+            arguments = self._read_arguments(key_path, entry)
+            if kind == "jump" and "noise" not in entry:
+                arguments["noise"] = self._certain_noise()
+            if self._is_complete(key_path, arguments):
+                self.stages.append((key_path, STAGES[str(kind)](**arguments)))
 
     def read_events(self) -> None:
         """All events that have no mistakes."""
         names: set[str] = set()
         for key_path, entry in self.document.entries("events"):
-            state = self.symbols.state_names
             name = entry.get("name")
             if isinstance(name, str) and name in names:
                 requirement = f"events must have different names; {format_brief(name)} stands above"
                 self.document.note_mistake((*key_path, "name"), requirement)
-            rate = self._read_formula(key_path, entry, "rate", state)
-            to = self._read_targets(key_path, entry, state)
-            payments = self._read_payments(key_path, entry, state)
-            if isinstance(name, str):
-                names.add(name)
-            if rate is not None and isinstance(name, str) and (to is not None) == ("to" in entry):
-                constants = {key: simplify_formula(formula) for key, formula in payments.items()}
-                event = Event(name, simplify_formula(rate), to, **constants)
-                self.events.append((key_path, event))
+            names |= {name} if isinstance(name, str) else set()
+            arguments = self._read_arguments(key_path, entry)
+            if self._is_complete(key_path, arguments):
+                numbers = {key: simplify_formula(given) for key, given in arguments.items()}
+                self.events.append((key_path, Event(**numbers)))
 
     def read_rate(self, key: str) -> Formula | float | None:
         """What is paid, or costs, per unit of time."""
-        names = self.symbols.state_names
-        return simplify_formula(self._read_formula((), self.model.data, key, names))
+        given = self.model.data.get(key)
+        return simplify_formula(self.symbols.read_formula((key,), given, self.symbols.state_names))
 
-    def _read_formula(
-        self, key_path: KeyPath, entry: Mapping, key: str, names: VisibleNames
-    ) -> Formula | None:
-        if key not in entry:
-            return None
-        return self.symbols.read_formula((*key_path, key), entry[key], names)
+    def _is_complete(self, key_path: KeyPath, arguments: Mapping[str, Any]) -> bool:
+        has_all = all(argument is not None for argument in arguments.values())
+        return has_all and not self.document.has_mistake(key_path)
 
-    def _read_payments(
-        self, key_path: KeyPath, entry: Mapping, names: VisibleNames
-    ) -> dict[str, Any]:
-        return {key: self._read_formula(key_path, entry, key, names) for key in ("pays", "costs")}
+    def _read_arguments(self, key_path: KeyPath, entry: dict) -> dict[str, Any]:
+        """The arguments of a stage or an event, which are the keys of its table.
 
-    def _read_options(
-        self, key_path: KeyPath, entry: Mapping, names: VisibleNames
-    ) -> dict[str, Any]:
-        """What is paid at a stage that moves to computed values, and what happens off the grid."""
-        options = {key: entry[key] for key in ("between", "edge") if key in entry}
-        return self._read_payments(key_path, entry, names) | options
+        None where one has mistakes; what the schema refused is not read.
+        """
+        noises = self.symbols.stage_noises(entry["noise"]) if "noise" in entry else {}
+        names = self.symbols.visible_names(*self.symbols.state_groups, noises)
+        arguments = {}
+        for key, given in entry.items():
+            path = (*key_path, key)
+            if key != "kind" and path not in self.document.mistake_paths:
+                arguments[key] = self._read_argument(path, entry, given, names, noises)
+        return arguments
 
-    def _read_axis(self, key_path: KeyPath, entry: dict) -> str | None:
-        name = entry.get("axis")
-        if not isinstance(name, str):
-            return None
-        axes = self.symbols.all_axes
-        self.symbols.refuse_unknown("axis", name, axes, (*key_path, "axis"))
-        return name if name in axes else None
-
-    def _read_noise(self, key_path: KeyPath, entry: dict) -> Noise | None:
-        """The noise of a stage; one with mistakes of its own is known by name alone."""
-        name = entry.get("noise")
-        if not isinstance(name, str):
-            return None
-        known = self.symbols.noises
-        self.symbols.refuse_unknown("distribution", name, known, (*key_path, "noise"))
-        return self.model.noises.get(name)
+    def _read_argument(
+        self, path: KeyPath, entry: dict, given: Any, names: VisibleNames, noises: dict[str, str]
+    ) -> Any:
+        symbols = self.symbols
+        match path[-1]:
+            case "name" | "between" | "edge":
+                return given
+            case "axis":
+                symbols.refuse_unknown("axis", given, symbols.all_axes, path)
+                return given if given in symbols.all_axes else None
+            case "noise":  # one with mistakes of its own is known by name alone
+                symbols.refuse_unknown("distribution", given, symbols.noises, path)
+                return self.model.noises.get(given)
+            case "matrix":
+                return self._read_matrix(path, str(entry.get("axis", "")), given)
+            case "to":
+                return self._read_move(path, str(entry.get("axis", "")), given, names)
+            case "by":
+                names = symbols.visible_names(noises, symbols.action)
+        return symbols.read_formula(path, given, names)
 
     def _certain_noise(self) -> Noise:
         """A noise of one value, whose name no file can write where something else has it."""
         is_taken = CERTAIN_NOISE in self.symbols.definitions
         return Noise(f"the {CERTAIN_NOISE}" if is_taken else CERTAIN_NOISE, (0,), (1.0,))
 
-    def _read_target(
-        self, key_path: KeyPath, axis: str | None, given: Any, names: VisibleNames
-    ) -> Formula | None:
-        """The value that an axis takes: text on an axis of text."""
-        kind = self.symbols.all_axes.get(axis or "", NUMBER)
-        return self.symbols.read_formula(key_path, given, names, kind)
-
-    def _read_targets(
-        self, key_path: KeyPath, entry: dict, names: VisibleNames
-    ) -> JumpTargets | None:
-        targets = entry.get("to")
-        if not isinstance(targets, dict):
-            return None
+    def _read_move(self, path: KeyPath, axis: str, given: Any, names: VisibleNames) -> Any:
+        """The value that an axis takes, text on an axis of text; or a table of several."""
+        if not isinstance(given, dict):
+            kind = self.symbols.all_axes.get(axis, NUMBER)
+            return self.symbols.read_formula(path, given, names, kind)
         formulas = {}
-        for name, given in targets.items():
-            target_path = (*key_path, "to", name)
-            self.symbols.refuse_unknown("axis", name, self.symbols.all_axes, target_path)
-            formulas[name] = self._read_target(target_path, name, given, names)
-        valid = {name: formula for name, formula in formulas.items() if formula is not None}
-        return JumpTargets(valid) if len(valid) == len(targets) else None
+        for name, text in given.items():
+            self.symbols.refuse_unknown("axis", name, self.symbols.all_axes, (*path, name))
+            formulas[name] = self._read_move((*path, name), name, text, names)
+        return None if None in formulas.values() else JumpTargets(formulas)
 
-    def _read_pay(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        payments = self._read_payments(key_path, entry, self.symbols.state_names)
-        if "pays" not in entry and "costs" not in entry:
-            self.document.note_mistake(key_path, "a stage of kind 'pay' needs 'pays' or 'costs'")
-        return Pay(**payments) if any(payments.values()) else None
-
-    def _read_decide(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        names = self.symbols.state_names
-        axis = self._read_axis(key_path, entry)
-        to = self._read_target((*key_path, "to"), axis, entry.get("to"), names)
-        options = self._read_options(key_path, entry, names)
-        return None if axis is None or to is None else Decide(axis, to, **options)
-
-    def _read_shift(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        symbols = self.symbols
-        noise_kinds = symbols.stage_noises(entry.get("noise"))
-        axis = self._read_axis(key_path, entry)
-        noise = self._read_noise(key_path, entry)
-        names = symbols.visible_names(noise_kinds, symbols.action)
-        by = self._read_formula(key_path, entry, "by", names)
-        names = symbols.visible_names(*symbols.state_groups, noise_kinds)
-        options = self._read_options(key_path, entry, names)
-        return None if axis is None or noise is None else Shift(axis, noise, by, **options)
-
-    def _read_jump(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        symbols = self.symbols
-        if "noise" in entry:
-            noise = self._read_noise(key_path, entry)
-            noise_kinds = symbols.stage_noises(entry["noise"])
-            names = symbols.visible_names(*symbols.state_groups, noise_kinds)
-        else:
-            noise = self._certain_noise()
-            names = symbols.state_names
-        to = self._read_targets(key_path, entry, names)
-        options = self._read_options(key_path, entry, names)
-        return None if noise is None or to is None else Jump(noise, to, **options)
-
-    def _read_move(self, key_path: KeyPath, entry: dict) -> Stage | None:
-        axis = self._read_axis(key_path, entry)
-        payments = self._read_payments(key_path, entry, self.symbols.state_names)
-        matrix = self._read_matrix((*key_path, "matrix"), axis, entry.get("matrix"))
-        return None if axis is None or matrix is None else Move(axis, matrix, **payments)
-
-    def _read_matrix(self, key_path: KeyPath, axis: str | None, given: Any) -> Any:
+    def _read_matrix(self, path: KeyPath, axis: str, given: Any) -> Any:
         if isinstance(given, list):
-            return self._read_rows(key_path, given)
-        values = {**self.model.axes, **self.model.scratch}.get(axis or "")
-        if not isinstance(given, str) or axis is None or values is None:
+            rows = [
+                [self.symbols.read_number((*path, i, j), x) for j, x in enumerate(row)]
+                for i, row in enumerate(given)
+                if isinstance(row, list)
+            ]
+            return None if any(None in row for row in rows) else rows
+        values = self.model.values_by_name.get(axis)
+        if axis not in self.symbols.all_axes or values is None:
             return None
         next_kind = {NEXT_NAME: self.symbols.all_axes[axis]}
         names = self.symbols.visible_names(*self.symbols.state_groups, next_kind)
-        formula = self.symbols.read_formula(key_path, given, names)
+        formula = self.symbols.read_formula(path, given, names)
         return None if formula is None else ChainMatrix(axis, np.asarray(values), formula)
-
-    def _read_rows(self, key_path: KeyPath, given: list) -> list | None:
-        rows = [
-            [self.symbols.read_number((*key_path, i, j), x) for j, x in enumerate(row)]
-            for i, row in enumerate(given)
-            if isinstance(row, list)
-        ]
-        are_complete = len(rows) == len(given) and all(x is not None for row in rows for x in row)
-        return rows if are_complete else None
 
 
 class JumpTargets:
@@ -493,6 +410,6 @@ class ChainMatrix:
         return np.broadcast_to(matrix, shape)
 
 
-def simplify_formula(formula: Formula | None) -> Any:
-    """A formula that names nothing as the number that it is."""
-    return formula if formula is None or formula.free_names else float(formula())
+def simplify_formula(formula: Any) -> Any:
+    """A formula that names nothing as the number that it is; anything else as it is."""
+    return float(formula()) if isinstance(formula, Formula) and not formula.free_names else formula

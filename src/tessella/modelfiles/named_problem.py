@@ -21,8 +21,8 @@ from tessella.errors import ArgumentError, TessellaError, require_type
 from tessella.files import atomic_write
 from tessella.mdp.model import MDP
 from tessella.modelfiles.toml_document import TomlDocument, suggest_name
-from tessella.problems.problem import OBSERVATION_NOISE, Parameter, Problem
-from tessella.problems.registry import all_problems, problem
+from tessella.problems.problem import OBSERVATION_NOISE, Problem
+from tessella.problems.registry import all_problems, find_registered, problem
 
 
 def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
@@ -32,7 +32,8 @@ def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> 
     document.raise_mistakes()
     assert named_problem is not None
     chosen = parameters | {
-        name: parse_setting(named_problem, name, value) for name, value in settings.items()
+        name: named_problem.parse_setting(name, value) if isinstance(value, str) else value
+        for name, value in settings.items()
     }
     named_problem.settings(**chosen)
     try:
@@ -46,49 +47,20 @@ def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> 
 def _find_problem(document: TomlDocument, name: object) -> Problem | None:
     if not isinstance(name, str):  # that was noted with the shape
         return None
-    by_name = {n: entry for entry in all_problems() for n in (entry.name, *entry.aliases)}
-    if name in by_name:
-        return by_name[name]
-    hint = "; a model file imports nothing" if ":" in name else suggest_name(name, by_name)
-    document.note_mistake(("problem",), f"no problem is called {name!r}{hint}")
-    return None
+    known = find_registered(name)
+    if known is None:
+        names = [n for entry in all_problems() for n in (entry.name, *entry.aliases)]
+        hint = "; a model file imports nothing" if ":" in name else suggest_name(name, names)
+        document.note_mistake(("problem",), f"no problem is called {name!r}{hint}")
+    return known
 
 
 def _read_settings(document: TomlDocument, named_problem: Problem) -> dict[str, Any]:
-    given = document.data.get("parameters", {})
-    if not isinstance(given, dict):
-        return {}
-    names = [parameter.name for parameter in named_problem.settable]
+    given = document.section("parameters")
     for name, value in given.items():
-        key_path = ("parameters", name)
-        if name not in names:
-            subject = f"{named_problem.name} has no parameter {name!r}{suggest_name(name, names)}"
-            document.note_mistake(key_path, subject)
-            continue
-        try:
+        with document.noting_errors(("parameters", name)):
             named_problem.parameter(name).check(value, named_problem.name)
-        except ArgumentError as error:
-            document.note_mistake(key_path, str(error))
     return given
-
-
-def parse_setting(named_problem: Problem, name: str, value: Any) -> Any:
-    """A setting from outside the file: text as a person types it, or the value itself."""
-    names = [parameter.name for parameter in named_problem.settable]
-    if name not in names:
-        raise ArgumentError(
-            f"{named_problem.name} has no parameter {name!r}{suggest_name(name, names)}"
-        )
-    parameter = named_problem.parameter(name)
-    return _parse_text(parameter, value, named_problem.name) if isinstance(value, str) else value
-
-
-def _parse_text(parameter: Parameter, text: str, owner: str) -> Any:
-    try:
-        return parameter.parse(text)
-    except ValueError:
-        requirement = f"{parameter.name} must be {parameter.range}"
-        raise ArgumentError(requirement, location=owner, value=f"got {text!r}") from None
 
 
 def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> str:
@@ -139,10 +111,10 @@ def _format_file(source_problem: Problem, settings: dict[str, Any], name: str) -
         f"problem = {_format_toml(source_problem.name)}{name_line}",
         "[parameters]",
     ]
-    blocks += [
-        _format_setting(parameter, settings[parameter.name])
-        for parameter in source_problem.settable
-    ]
+    for known in source_problem.settable:
+        comment = "; ".join(part for part in (known.about, known.range) if part)
+        setting = f"{known.name} = {_format_toml(settings[known.name])}"
+        blocks.append(f"# {_to_printable(comment)}\n{setting}")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -154,11 +126,6 @@ def _format_heading(source_problem: Problem) -> str:
         lines += [""]
     lines += ["A parameter whose line is taken out has its default."]
     return "\n".join(f"# {line}".rstrip() for line in map(_to_printable, lines))
-
-
-def _format_setting(parameter: Parameter, value: Any) -> str:
-    comment = "; ".join(part for part in (parameter.about, parameter.range) if part)
-    return f"# {_to_printable(comment)}\n{parameter.name} = {_format_toml(value)}"
 
 
 def _to_printable(text: str) -> str:

@@ -32,11 +32,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Event, Pay
 from tessella.mdp.stages.stage import Stage
 from tessella.mdp.state_action_space import TIME
-from tessella.modelfiles.formula import (
-    FORMULA_MAX_HELD_NUMBERS,
-    HELD_REQUIREMENT,
-    entry_width,
-)
+from tessella.modelfiles.formula import FORMULA_MAX_HELD_NUMBERS, HELD_REQUIREMENT, entry_width
 from tessella.modelfiles.model_document import ModelDocument, PeriodReader
 from tessella.modelfiles.named_problem import build_named_problem
 from tessella.modelfiles.schema import (
@@ -70,6 +66,8 @@ def read_limited(path: str | Path, settings: Mapping[str, Any], limits: ReadLimi
         check_schema(document, NAMED_PROBLEM_SCHEMA)
         return build_named_problem(document, settings)
     check_schema(document, _choose_schema(document))
+    if document.is_full:  # what has mistakes is not told apart from the rest any more
+        document.raise_mistakes()
     return _build_model(document, settings)
 
 
@@ -119,16 +117,14 @@ def _stage_trials(period: PeriodReader) -> Iterator[Trial]:
     no_payment = Pay(lambda: 0.0)
     yield ("axes",), partial(build, [no_payment])
     yield ("feasible",), partial(build, [no_payment], feasible)
+    axis = next(iter(model.axes))
+    # A stage that moves nothing, after which no action is infeasible any more.
+    identity = Decide(axis, to=lambda **names: names[axis])
     preceding: list[Stage] = []
     for key_path, stage in period.stages:
         yield key_path, partial(build, [*preceding, stage], feasible)
         if not isinstance(stage, Pay):
-            preceding = [_identity_stage(next(iter(model.axes)))]
-
-
-def _identity_stage(axis: str) -> Stage:
-    """A stage that moves nothing, after which no action is infeasible any more."""
-    return Decide(axis, to=lambda **names: names[axis])
+            preceding = [identity]
 
 
 def _event_trials(period: PeriodReader) -> Iterator[Trial]:
@@ -258,13 +254,10 @@ def _formula_entries(
         held = size * formula.peak_memory(own_widths)
         if held > FORMULA_MAX_HELD_NUMBERS:
             model.document.note_mistake(key_path, f"{HELD_REQUIREMENT}; it would be {held:,.0f}")
-        n_values = lengths.get(str(key_path[1]), 1) if _gives_all_probabilities(key_path) else 1
+        n_values = 1
+        if key_path[0] == "distributions" and "probabilities" not in key_path:
+            n_values = lengths.get(str(key_path[1]), 1)  # it decides the chances of all of them
         yield key_path, size * n_values * (1 + len(formula.terms))
-
-
-def _gives_all_probabilities(key_path: KeyPath) -> bool:
-    """Whether a formula decides the chances of all values, rather than that of one."""
-    return key_path[0] == "distributions" and "probabilities" not in key_path
 
 
 def _jump_entries(

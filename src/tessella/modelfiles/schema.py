@@ -12,7 +12,7 @@ nearest name. Numbers must be finite wherever they stand.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
@@ -336,18 +336,6 @@ DEFINITIONS = {
 }
 
 
-def expand_references(schema: Any) -> Any:
-    """A schema with the definitions that it refers to in the place of the references."""
-    if isinstance(schema, list):
-        return [expand_references(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    expanded = {key: expand_references(item) for key, item in schema.items() if key != "$ref"}
-    if "$ref" not in schema:
-        return expanded
-    return expand_references(DEFINITIONS[schema["$ref"].rpartition("/")[2]]) | expanded
-
-
 def published_schema() -> Schema:
     """The whole schema, with the parameters of every problem of the package."""
     return {
@@ -394,16 +382,10 @@ def _parameter_schema(parameter: Parameter) -> Schema:
     return {**item_schema, **about}
 
 
-if __name__ == "__main__":
-    import json
-
-    print(json.dumps(published_schema(), indent=1))
-
-
 def check_schema(document: TomlDocument, schema: Schema) -> None:
     """Note all that is wrong with the shape of a document."""
     refused: set[KeyPath] = set()
-    for error in ModelFileValidator(expand_references(schema)).iter_errors(document.data):
+    for error in ModelFileValidator(schema | {"$defs": DEFINITIONS}).iter_errors(document.data):
         if document.is_full:
             return
         _note_error(document, error)
@@ -462,8 +444,9 @@ def _check_kind(
 
 def _check_items(validator: Any, items: Any, value: Any, schema: Any) -> Iterator[Any]:
     """Check the entries of a list; plain numbers are not visited where numbers are allowed."""
-    allows_numbers = isinstance(value, list) and "number" in items.get("type", ())
-    if not allows_numbers or not all(type(item) in (int, float) for item in value):
+    allows_numbers = items == EXPRESSION_REF or "number" in items.get("type", ())
+    is_plain = isinstance(value, list) and all(type(item) in (int, float) for item in value)
+    if not (allows_numbers and is_plain):
         yield from Draft202012Validator.VALIDATORS["items"](validator, items, value, schema)
 
 
@@ -479,39 +462,26 @@ ModelFileValidator = extend(
 )
 
 
-def _describe_type(error: Any) -> str:
-    return f"must be {error.schema['title']}; got {format_brief(error.instance)}"
-
-
-def _describe_text_fault(error: Any) -> str:
-    return find_text_fault(error.instance) or ""
-
-
-PHRASES: dict[str, Callable[[Any], str]] = {
-    "type": _describe_type,
-    "enum": _describe_type,
-    "oneOf": _describe_type,
-    "maxLength": _describe_text_fault,
-    "pattern": _describe_text_fault,
-    "minItems": lambda error: "needs at least one entry",
-    "minProperties": lambda error: "needs at least one entry",
-}
-
-
 def _note_error(document: TomlDocument, error: Any) -> None:
     """Note a mistake in words; where entries are too many, nothing else is looked at."""
     key_path = tuple(error.absolute_path)
     place = _format_key_path(key_path)
-    if error.validator == KIND:
-        document.note_mistake(key_path, error.message)
-    elif error.validator in ("required", "additionalProperties"):
-        _note_keys(document, key_path, error)
-    elif error.validator in ("maxItems", "maxProperties"):
-        counts = f"at most {error.validator_value} entries; got {len(error.instance):,}"
-        document.note_mistake(key_path, f"{place} has {counts}")
-        document.raise_mistakes()
-    else:
-        document.note_mistake(key_path, f"{place} {PHRASES[error.validator](error)}")
+    match error.validator:
+        case "required" | "additionalProperties":
+            _note_keys(document, key_path, error)
+        case "kind":
+            document.note_mistake(key_path, error.message)
+        case "maxItems" | "maxProperties":
+            counts = f"at most {error.validator_value} entries; got {len(error.instance):,}"
+            document.note_mistake(key_path, f"{place} has {counts}")
+            document.raise_mistakes()
+        case "minItems" | "minProperties":
+            document.note_mistake(key_path, f"{place} needs at least one entry")
+        case "maxLength" | "pattern":
+            document.note_mistake(key_path, f"{place} {find_text_fault(error.instance)}")
+        case _:
+            requirement = f"{place} must be {error.schema['title']}"
+            document.note_mistake(key_path, f"{requirement}; got {format_brief(error.instance)}")
 
 
 def _note_keys(document: TomlDocument, key_path: KeyPath, error: Any) -> None:
@@ -542,3 +512,9 @@ def _format_key_path(key_path: KeyPath) -> str:
         else:
             parts.append(part)
     return ", ".join(parts) or "the file"
+
+
+if __name__ == "__main__":
+    import json
+
+    print(json.dumps(published_schema(), indent=1))

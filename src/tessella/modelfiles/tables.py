@@ -24,6 +24,7 @@ for.
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import math
 import os
@@ -62,9 +63,7 @@ class LookupTable:
     def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]:
         """The numbers at these coordinates, which broadcast."""
         indices = [self.grid.locate(axis, np.asarray(x)) for axis, x in enumerate(coordinates)]
-        missing = np.zeros((), dtype=bool)
-        for index in indices:
-            missing = missing | (index < 0)
+        missing = functools.reduce(np.logical_or, (index < 0 for index in indices))
         return np.where(missing, np.nan, self.numbers[tuple(indices)])
 
 
@@ -251,10 +250,11 @@ def read_data_file(folder: Path, name: str, max_bytes: int) -> bytes:
     """The bytes of the file that a model file in ``folder`` names."""
     requirement = f"{name!r} cannot be read"
     parts = _require_relative(name, requirement)
+    opens_relative = hasattr(os, "O_DIRECTORY") and {os.open, os.stat} <= os.supports_dir_fd
     try:
         descriptor = (
             _open_relative(folder, parts, requirement)
-            if _can_open_relative()
+            if opens_relative
             else _open_by_path(folder, name, requirement)
         )
     except FileNotFoundError:
@@ -268,11 +268,6 @@ def read_data_file(folder: Path, name: str, max_bytes: int) -> bytes:
     return read_open(descriptor, requirement, max_bytes)
 
 
-def _can_open_relative() -> bool:
-    """Whether this system opens a path from one folder to the next."""
-    return hasattr(os, "O_DIRECTORY") and {os.open, os.stat} <= os.supports_dir_fd
-
-
 def _require_relative(name: str, requirement: str) -> tuple[str, ...]:
     posix_path = PurePosixPath(name)
     climbs = ".." in (*posix_path.parts, *PureWindowsPath(name).parts)
@@ -284,10 +279,21 @@ def _require_relative(name: str, requirement: str) -> tuple[str, ...]:
 
 
 def _open_relative(folder: Path, parts: tuple[str, ...], requirement: str) -> int:
-    folder_descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    for part in parts[:-1]:
-        folder_descriptor = _open_folder(folder_descriptor, part)
-    return _open_file(folder_descriptor, parts[-1], requirement)
+    """The last part, opened from folder to folder; each of these is closed again."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    for k, part in enumerate(parts, 1):
+        parent = descriptor
+        try:
+            status = os.stat(part, dir_fd=parent, follow_symlinks=False)
+            _refuse_link(status, requirement)
+            flags = os.O_DIRECTORY
+            if k == len(parts):
+                require_regular(status, requirement)
+                flags = OPEN_FLAGS
+            descriptor = os.open(part, os.O_RDONLY | flags | NO_FOLLOW_FLAG, dir_fd=parent)
+        finally:
+            os.close(parent)
+    return descriptor
 
 
 def _open_by_path(folder: Path, name: str, requirement: str) -> int:
@@ -310,23 +316,3 @@ def _refuse_link(status: os.stat_result, requirement: str) -> None:
     is_reparse_point = getattr(status, "st_file_attributes", 0) & stat.FILE_ATTRIBUTE_REPARSE_POINT
     if stat.S_ISLNK(status.st_mode) or is_reparse_point:
         raise FileError(requirement, value="it is a symbolic link")
-
-
-def _open_folder(folder_descriptor: int, part: str) -> int:
-    """The folder ``part`` of an open folder, which is closed."""
-    try:
-        return os.open(
-            part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW_FLAG, dir_fd=folder_descriptor
-        )
-    finally:
-        os.close(folder_descriptor)
-
-
-def _open_file(folder_descriptor: int, part: str, requirement: str) -> int:
-    try:
-        status = os.stat(part, dir_fd=folder_descriptor, follow_symlinks=False)
-        _refuse_link(status, requirement)
-        require_regular(status, requirement)
-        return os.open(part, os.O_RDONLY | OPEN_FLAGS | NO_FOLLOW_FLAG, dir_fd=folder_descriptor)
-    finally:
-        os.close(folder_descriptor)

@@ -150,20 +150,13 @@ def fit_decay(sizes: NDArray, errors: NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True)
 class MissingRuns:
-    """What failed runs leave out of a family's average, for one method at its largest n.
-
-    Attributes:
-        n, planned_seeds: the largest n, and how many seeds the study has.
-        seeds: those that finished in every problem with finished runs.
-        problems: how many the study has in this family.
-        missing_problems: those of them without finished runs.
-    """
+    """What failed runs leave out of a family's average, for one method at its largest n."""
 
     n: int
-    planned_seeds: int
-    seeds: int
-    problems: int
-    missing_problems: tuple[str, ...]
+    planned_seeds: int  # how many the study has
+    seeds: int  # those that finished in every problem with finished runs
+    problems: int  # how many the study has in this family
+    missing_problems: tuple[str, ...]  # those of them without finished runs
 
     @property
     def note(self) -> str:

@@ -130,7 +130,7 @@ def make_panels(
     return figure, figure.subplots(*shape, squeeze=False, **options).ravel()
 
 
-def draw_legend_below(figure: Figure, narrow: bool, columns: int = 4) -> None:
+def draw_legend_below(figure: Figure, narrow: bool) -> None:
     """One legend for all axes, under them, also of what only some of them show."""
     handle_by_label: dict[str, Any] = {}
     for axes in figure.axes:
@@ -140,7 +140,7 @@ def draw_legend_below(figure: Figure, narrow: bool, columns: int = 4) -> None:
         list(handle_by_label.values()),
         list(handle_by_label),
         loc="outside lower center",
-        ncols=2 if narrow else columns,
+        ncols=2 if narrow else 4,
         frameon=False,
         handlelength=2.6,
         columnspacing=1.4,

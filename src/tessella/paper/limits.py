@@ -6,7 +6,7 @@ learners' hyper-parameters, and its code is not public. This module lists our ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ def describe_limits(results: PaperResults, table: list[TableRow]) -> list[tuple[
         "Training time": _check_training_times,
         "More updates can mean more errors": _check_rising_errors,
     }
-    limits = [(heading, check(results, table)) for heading, check in checks.items()]
+    limits = [(heading, [*check(results, table)]) for heading, check in checks.items()]
     return [(heading, sentences) for heading, sentences in limits if sentences]
 
 
@@ -80,9 +80,8 @@ def _select_rows(table: list[TableRow], family: str, group: str) -> list[TableRo
     return [row for row in table if row.family == family and row.group == group and row.has_runs]
 
 
-def _check_references(results: PaperResults, table: list[TableRow]) -> list[str]:
+def _check_references(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
     """A plain use of the model that was given less information and loses no more."""
-    sentences = []
     costs = mean_costs(results).set_index(["family", "method", "n"])["cost"]
     for family in results.families():
         ours = _select_rows(table, family, "boundary")
@@ -93,30 +92,27 @@ def _check_references(results: PaperResults, table: list[TableRow]) -> list[str]
         for row in _select_rows(table, family, "reference"):
             row_cost = costs[family, row.method, row.n]
             if row.mean_loss.mean <= best.mean_loss.mean and row_cost < cost:
-                sentences.append(
+                yield (
                     f"{FAMILY_TITLES[family]}: {row.title} loses {row.mean_loss.mean:.3g} on "
                     f"average, {best.title} {best.mean_loss.mean:.3g}, with "
                     f"{row_cost:,.0f} state-action evaluations against the "
                     f"{cost:,.0f} behind the labels. Who has the model and can afford a few sweeps "
                     "needs no learner here."
                 )
-    return sentences
 
 
-def _check_coverage(results: PaperResults, table: list[TableRow]) -> list[str]:
+def _check_coverage(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
     """Families whose labels have already shown nearly the whole table."""
-    sentences = []
     for family in results.families():
         n = max((row.n for row in _select_rows(table, family, "boundary")), default=0)
         states = max(results.solutions[label].mdp.n_states for label in results.problems_of(family))
         seen_share = 1 - (1 - 1 / states) ** n
         if seen_share >= NEARLY_ALL_STATES_SHARE:
-            sentences.append(
+            yield (
                 f"{FAMILY_TITLES[family]}: {n:,} labels drawn from {states} states show "
                 f"{seen_share:.2%} of all states, {n / states:.1f} times each on average."
                 + _describe_noise(results, family)
             )
-    return sentences
 
 
 def _describe_noise(results: PaperResults, family: str) -> str:
@@ -132,19 +128,17 @@ def _describe_noise(results: PaperResults, family: str) -> str:
     )
 
 
-def _check_sizes(results: PaperResults, table: list[TableRow]) -> list[str]:
+def _check_sizes(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
     """Methods that store more numbers than the table they approximate."""
-    sentences = []
     exact_rows = [row for row in table if row.method == "exact_table" and row.has_runs]
     for family, table_size in {row.family: row.size for row in exact_rows}.items():
         ours = _select_rows(table, family, "boundary")
         listed = ", ".join(f"{row.title} {row.size:,}" for row in ours if row.size > table_size)
         if listed:
-            sentences.append(
+            yield (
                 f"{FAMILY_TITLES[family]}: the exact policy is a table of {table_size} entries; "
                 f"more numbers than that are stored by {listed}."
             )
-    return sentences
 
 
 def _check_small_samples(results: PaperResults, table: list[TableRow]) -> list[str]:
@@ -206,9 +200,8 @@ def _select_methods(series: Any, methods: list[str]) -> Any:
     return series[series.index.isin(methods)]
 
 
-def _check_training_times(results: PaperResults, table: list[TableRow]) -> list[str]:
+def _check_training_times(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
     """Boundary methods that train longer than the quickest baseline."""
-    sentences = []
     for family in results.families():
         theirs = _select_rows(table, family, "value")
         if not theirs:
@@ -221,28 +214,25 @@ def _check_training_times(results: PaperResults, table: list[TableRow]) -> list[
             if row.seconds > quickest.seconds
         )
         if listed:
-            sentences.append(
+            yield (
                 f"{FAMILY_TITLES[family]}: {quickest.title} trains quickest of the baselines "
                 f"({quickest.seconds:.3g} s); longer than that: {listed}. The solve behind the "
                 "labels comes on top."
             )
-    return sentences
 
 
-def _check_rising_errors(results: PaperResults, table: list[TableRow]) -> list[str]:
+def _check_rising_errors(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
     """Baselines whose error rises with their budget; for tables, with the likely reason."""
-    sentences = []
     for method in results.finished_methods("value"):
         mean = error_curves(results, method, results.representative).mean(axis=1)
         if len(mean) < 2 or mean.iloc[-1] <= mean.iloc[0]:
             continue
-        sentences.append(
+        yield (
             f"{method_title(method)} errs more with more updates on {results.representative} "
             f"({mean.iloc[0]:.3f} at n = {mean.index[0]}, {mean.iloc[-1]:.3f} at n = "
             f"{mean.index[-1]:,})"
             + (_explain_first_action(results) if method in TABULAR_METHODS else ".")
         )
-    return sentences
 
 
 def _explain_first_action(results: PaperResults) -> str:
@@ -258,12 +248,11 @@ def describe_differences(table: Sequence[TableRow]) -> dict[str, list[str]]:
     return {
         "Models": list(MODEL_DIFFERENCES),
         "Learners": list(LEARNER_DIFFERENCES),
-        "Where the numbers differ": _describe_ratios(table) or [_describe_no_deviation(table)],
+        "Where the numbers differ": [*_describe_ratios(table)] or [_describe_no_deviation(table)],
     }
 
 
-def _describe_ratios(table: Sequence[TableRow]) -> list[str]:
-    sentences = []
+def _describe_ratios(table: Sequence[TableRow]) -> Iterator[str]:
     for row in table:
         deviations = []
         for column, noun in COLUMN_TITLES.items():
@@ -274,8 +263,7 @@ def _describe_ratios(table: Sequence[TableRow]) -> list[str]:
             why = KNOWN_REASONS.get(row.method)
             subject = f"{FAMILY_TITLES[row.family]}, {method_title(row.method)}"
             ending = f" ({why})." if why else "."
-            sentences.append(f"{subject}: {' and '.join(deviations)}{ending}")
-    return sentences
+            yield f"{subject}: {' and '.join(deviations)}{ending}"
 
 
 def _describe_no_deviation(table: Sequence[TableRow]) -> str:

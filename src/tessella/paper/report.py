@@ -48,7 +48,7 @@ from tessella.paper.table import (
     to_latex,
     to_markdown,
 )
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.runner.record import records_to_parquet
 from tessella.runner.study import Study
 from tessella.support.progress import ProgressDisplay
@@ -82,6 +82,7 @@ def render_report(
         lstrip_blocks=True,
     )
     findings = check_claims(results)
+    settings = {spec.method: spec.settings for spec in results.study.specs}
     return environment.get_template("report.html.j2").render(
         paper=published,
         extent=_describe_extent(results),
@@ -106,7 +107,7 @@ def render_report(
         shown=results.representative,
         differences=describe_differences(table),
         limits=describe_limits(results, list(table)),
-        settings=_settings_by_method(results),
+        settings=[(method_title(m), _format_settings(s) or "none") for m, s in settings.items()],
         contexts=results.contexts,
         failed=[(str(r.spec), r.reason) for r in results.failed[:LISTED_MAX_FAILURES]],
     )
@@ -191,9 +192,8 @@ def _describe_certificates(results: PaperResults) -> list[tuple[str, str, list[s
         title = method_title(method)
         table = records[0].actions.reshape(solution.value.shape)
         certificate = certify(solution, solution.mdp.policy(table, name=title))
-        loss = (
-            f"loses {certificate.mean_loss:.4g} on average, {certificate.worst_loss:.4g} at worst"
-        )
+        worst = f"{certificate.worst_loss:.4g} at worst"
+        loss = f"loses {certificate.mean_loss:.4g} on average, {worst}"
         descriptions.append((title, loss, certificate.paragraphs()))
     return descriptions
 
@@ -211,11 +211,6 @@ def _geometry_cells(results: PaperResults) -> list[list[str]]:
         ]
         for label, g in results.geometry.items()
     ]
-
-
-def _settings_by_method(results: PaperResults) -> list[tuple[str, str]]:
-    settings_by_method = {spec.method: spec.settings for spec in results.study.specs}
-    return [(method_title(m), _format_settings(s) or "none") for m, s in settings_by_method.items()]
 
 
 def _format_settings(settings: Mapping[str, Any]) -> str:

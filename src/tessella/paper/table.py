@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from tessella.paper.derived_numbers import (
     MissingRuns,
@@ -20,23 +21,16 @@ from tessella.paper.derived_numbers import (
 )
 from tessella.paper.published import FAMILY_TITLES, MAIN_TABLE, PAPER_SIZES, PublishedRow
 from tessella.paper.results import PaperResults
-from tessella.problems.benchmarks import BENCHMARKS
+from tessella.problems.registry import BENCHMARKS
 from tessella.runner.methods import find_method
 from tessella.runner.record import InformationBudget
+
+INFORMATION_COLUMNS = tuple(part.name for part in fields(InformationBudget))
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """One method in one family, at its largest n.
-
-    Attributes:
-        seconds: median training time of a run, in this study.
-        size: effective number of parameters.
-        labels, margins, backups, simulator_calls: the information it was given, on average.
-        missing_runs: what failed runs left out of it.
-        published: the paper's row; None where the setting is not the paper's.
-        best: the columns of ``DECIMALS_BY_COLUMN`` in which it is, or ties with, the lowest.
-    """
+    """One method in one family, at its largest n."""
 
     family: str
     method: str
@@ -46,15 +40,15 @@ class TableRow:
     value_gap: Summary
     mean_loss: Summary
     worst_loss: float
-    seconds: float
-    size: int
-    labels: float
+    seconds: float  # median training time of a run, in this study
+    size: int  # effective number of parameters
+    labels: float  # the information it was given, on average: labels, and the next three
     margins: float
     backups: float
     simulator_calls: float
-    missing_runs: MissingRuns
-    published: PublishedRow | None = None
-    best: tuple[str, ...] = ()
+    missing_runs: MissingRuns  # what failed runs left out of it
+    published: PublishedRow | None = None  # the paper's row; None where the setting is not its
+    best: tuple[str, ...] = ()  # columns in which it is, or ties with, the lowest
 
     @property
     def title(self) -> str:
@@ -124,6 +118,7 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
         for column in ("policy_error", "value_gap", "mean_loss")
     )
     # Of no runs, maximum, median and mean are nan.
+    information: dict[str, Any] = {c: float(runs[c].mean()) for c in INFORMATION_COLUMNS}
     return TableRow(
         family,
         method,
@@ -135,10 +130,7 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
         worst_loss=float(runs["worst_loss"].max()),
         seconds=float(runs["seconds"].median()),
         size=int(runs["size"].max()) if len(runs) else 0,
-        labels=float(runs["labels"].mean()),
-        margins=float(runs["margins"].mean()),
-        backups=float(runs["backups"].mean()),
-        simulator_calls=float(runs["simulator_calls"].mean()),
+        **information,
         missing_runs=find_missing_runs(results, family, method),
         published=MAIN_TABLE.get((family, method)) if is_paper_setting else None,
     )
@@ -238,10 +230,7 @@ def information_cells(row: TableRow) -> list[str]:
         format_interval(row.value_gap, 3),
         f"{row.mean_loss.mean:.3g}",
         f"{row.worst_loss:.3g}",
-        f"{row.labels:,.0f}",
-        f"{row.margins:,.0f}",
-        f"{row.backups:,.0f}",
-        f"{row.simulator_calls:,.0f}",
+        *(f"{getattr(row, name):,.0f}" for name in INFORMATION_COLUMNS),
     ]
 
 
@@ -296,21 +285,13 @@ def _format_grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 def flatten_row(row: TableRow) -> dict[str, str | float | int]:
     """A row with every number, for CSV."""
-    cells: dict[str, str | float | int] = {
-        "family": row.family,
-        "method": row.method,
-        "title": row.title,
-        "group": row.group,
-        "n": row.n,
-        "seeds": row.policy_error.seeds,
-        "note": row.missing_runs.note,
-    }
+    cells = {name: getattr(row, name) for name in ("family", "method", "title", "group", "n")}
+    cells |= {"seeds": row.policy_error.seeds, "note": row.missing_runs.note}
     for column in ("policy_error", "value_gap", "mean_loss"):
         summary: Summary = getattr(row, column)
         for part in ("mean", "std", "iqm", "low", "high"):
             cells[f"{column}_{part}"] = getattr(summary, part)
-    counts = [part.name for part in fields(InformationBudget)]
-    for column in ("worst_loss", "seconds", "size", *counts):
+    for column in ("worst_loss", "seconds", "size", *INFORMATION_COLUMNS):
         cells[column] = getattr(row, column) if row.has_runs else math.nan
     for part in fields(PublishedRow):
         value = getattr(row.published, part.name) if row.published else math.nan

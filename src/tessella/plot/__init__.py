@@ -3,29 +3,15 @@
 from tessella.plot.frame import action_colours, boundary_lines
 from tessella.plot.maps import (
     action_legend,
+    difference_map,
     error_map,
+    frontier_plot,
     legends,
     margin_error,
     margin_map,
     policy_map,
+    rule_map,
+    rule_plot,
     small_multiples,
     value_map,
 )
-from tessella.plot.rules import difference_map, frontier_plot, rule_map, rule_plot
-
-__all__ = [
-    "action_colours",
-    "action_legend",
-    "boundary_lines",
-    "difference_map",
-    "error_map",
-    "frontier_plot",
-    "legends",
-    "margin_error",
-    "margin_map",
-    "policy_map",
-    "rule_map",
-    "rule_plot",
-    "small_multiples",
-    "value_map",
-]

@@ -111,15 +111,10 @@ class AxisScale:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where a grid of one or two axes is drawn.
+    """Where a grid of one or two axes is drawn."""
 
-    Attributes:
-        order: positions of the grid's axes: to the right, and up or down.
-        x, y: where the places along these are drawn.
-    """
-
-    order: tuple[int, ...]
-    x: AxisScale
+    order: tuple[int, ...]  # positions of the grid's axes: to the right, and up or down
+    x: AxisScale  # where the places along the first of these are drawn
     y: AxisScale
 
     def turned(self, values: NDArray) -> NDArray:

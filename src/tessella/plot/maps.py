@@ -1,6 +1,9 @@
 """Maps of a policy over two axes: its actions, its errors, and the landscape of values and margins.
 
 The value is what a value method learns, the margin what a decision needs.
+
+Rules are drawn by their boundary over the optimal map, and by size against loss; a change of policy
+by what it is worth.
 """
 
 from __future__ import annotations
@@ -30,11 +33,15 @@ from tessella.plot.frame import (
     lighten,
     set_axes,
 )
+from tessella.support.sense import sense_of
 from tessella.tessellation import Comparison, Tessellation
 
 if TYPE_CHECKING:
     from tessella.certificates.decisions import MarginError
+    from tessella.rules.diff import Difference
+    from tessella.rules.rule import Frontier, Rule
     from tessella.solvers.solution import Solution
+
 
 LEGEND_MAX_ACTIONS = 10
 VALUE_RAMP = "cividis"
@@ -147,11 +154,8 @@ def small_multiples(
         one_axes.axis("off")
     if legend and tessellations:
         kinds = {(t.actions, t.action_name): t for t in tessellations}
-        legends(
-            spare_axes[0] if spare_axes else used_axes[-1],
-            list(kinds.values()),
-            beside=not spare_axes,
-        )
+        place = spare_axes[0] if spare_axes else used_axes[-1]
+        legends(place, list(kinds.values()), beside=not spare_axes)
     return used_axes
 
 
@@ -212,7 +216,10 @@ def margin_map(axes: Axes, tessellation: Tessellation) -> Axes:
         return _draw_curve(axes, grid, np.where(np.isfinite(margin), margin, np.nan), "margin")
     shown = np.ma.masked_invalid(margin)
     cmap = matplotlib.colormaps[MARGIN_RAMP].with_extremes(bad=ONE_ACTION_COLOUR)
-    image = draw_grid(axes, grid, shown, cmap, _make_norm(shown))
+    # Logarithmic over the upper three decades: what is smaller is as good as a tie to the eye.
+    top = float(shown.max()) if shown.count() else 1.0
+    norm = LogNorm(top / 1e3, top, clip=True) if top > 0 else Normalize(0, 1)
+    image = draw_grid(axes, grid, shown, cmap, norm)
     boundary_lines(axes, tessellation, colors="white", linewidths=1.0)
     axes.figure.colorbar(image, ax=axes, label="margin (log scale)", extend="min")
     return axes
@@ -232,19 +239,9 @@ def _draw_contours(axes: Axes, grid: StateGrid, value: NDArray) -> ContourSet:
     )
 
 
-def _make_norm(margin: np.ma.MaskedArray) -> Normalize:
-    """Logarithmic over the upper three decades: what is smaller is as good as a tie to the eye."""
-    top = float(margin.max()) if margin.count() else 1.0
-    return LogNorm(top / 1e3, top, clip=True) if top > 0 else Normalize(0, 1)
-
-
 def _draw_curve(axes: Axes, grid: StateGrid, values: NDArray, label: str) -> Axes:
-    axes.plot(
-        set_axes(axes, grid).x.position(np.arange(grid.size)),
-        values,
-        color=LINE_COLOUR,
-        linewidth=1.2,
-    )
+    places = set_axes(axes, grid).x.position(np.arange(grid.size))
+    axes.plot(places, values, color=LINE_COLOUR, linewidth=1.2)
     axes.set_ylabel(label)
     return axes
 
@@ -256,16 +253,117 @@ def margin_error(axes: Axes, result: MarginError, **style: Any) -> Axes:
     matplotlib's ``plot``.
     """
     filled = result.states > 0
-    default_style = {
+    style = {
         "marker": "o",
         "markersize": 3.5,
         "linewidth": 1.2,
         "label": result.name or None,
-    }
-    axes.plot(result.margins[filled], result.rate[filled], **default_style | style)
+    } | style
+    axes.plot(result.margins[filled], result.rate[filled], **style)
     if (result.margins[filled] > 0).all():
         axes.set_xscale("log")
     axes.set_xlabel("margin of the best action")
     axes.set_ylabel("policy error")
     axes.set_ylim(bottom=0.0)
     return axes
+
+
+STAKE_RAMP = "PuOr"
+UNCHANGED_COLOUR = "0.93"
+CLASS_MARKERS = "osD^vPX*<>"
+MAX_DECADE_LABELS = 6  # decades with a number, at most
+SIZE_TICKS = [m * 10**k for k in range(8) for m in (1, 2, 5)]  # of numbers stored
+
+
+def rule_plot(
+    axes: Sequence[Axes],
+    optimal: Tessellation,
+    drawn: Tessellation,
+    rule: Rule,
+    frontier: Frontier | None = None,
+) -> Sequence[Axes]:
+    """Draw a rule on two axes: over the optimal map, and among the rules of a frontier.
+
+    ``drawn`` is the tessellation of the rule: ``ts.tessellate(mdp, rule)``. ``frontier`` is that of
+    ``ts.frontier``; without it, only the rules that the search met are drawn.
+    """
+    left, right = axes
+    rule_map(left, optimal, drawn)
+    frontier_plot(right, rule.frontier if frontier is None else frontier, chosen=rule)
+    return axes
+
+
+def rule_map(axes: Axes, optimal: Tessellation, rule: Tessellation) -> Axes:
+    """Draw the boundary of a rule, dashed, over the map of the optimal policy."""
+    policy_map(axes, optimal)
+    boundary_lines(axes, rule, linewidths=2.4, colors="white")
+    boundary_lines(axes, rule, linewidths=1.4, colors=LINE_COLOUR, linestyles=(0, (4, 1.6)))
+    axes.set_title("the rule (dashed) over the optimal policy")
+    return axes
+
+
+def difference_map(axes: Axes, difference: Difference) -> Axes:
+    """Draw the states that change, each with its part of the money at stake; others are grey."""
+    parts = np.ma.masked_where(~difference.where, difference.by_state)
+    max_stake = float(np.abs(difference.by_state).max()) or 1.0
+    colours = matplotlib.colormaps[STAKE_RAMP].with_extremes(bad=UNCHANGED_COLOUR)
+    image = draw_grid(axes, difference.a.grid, parts, colours, Normalize(-max_stake, max_stake))
+    gained = sense_of(difference.minimise).improvement_verb
+    axes.figure.colorbar(image, ax=axes, label=f"{gained} in this state, from the start on")
+    n = int(difference.where.sum())
+    before = f"{difference.time_a:.2%} of the time"
+    axes.set_title(f"{n:,} of {difference.where.size:,} states change: {before}")
+    return axes
+
+
+def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) -> Axes:
+    """Draw loss against numbers stored, as steps: one line for each class, and the best of all.
+
+    Rules that lose nothing are drawn at 0, the foot of the axis. One rule may be ringed.
+    """
+    kinds = sorted({point.kind for point in frontier.all_points})
+    losses = [point.loss for point in frontier.all_points if point.loss > 0]
+    foot = 10 ** np.floor(np.log10(min(losses, default=1.0) / 2))
+    best = [(point.size, max(point.loss, foot)) for point in frontier.points]
+    broad = {"where": "post", "linewidth": 5, "color": "0.85", "solid_joinstyle": "miter"}
+    axes.step(*zip(*best, strict=True), label="least of all", zorder=1, **broad)
+    for i, kind in enumerate(kinds):
+        points = frontier.of_class(kind)
+        sizes = [point.size for point in points]
+        lost = [max(point.loss, foot) for point in points]
+        line_style = {
+            "marker": CLASS_MARKERS[i % len(CLASS_MARKERS)],
+            "markersize": 4,
+            "linewidth": 1,
+            "alpha": 0.9,
+        }
+        axes.step(sizes, lost, where="post", label=kind, clip_on=False, **line_style)
+    if chosen is not None:
+        _draw_ring(axes, frontier, chosen, foot)
+    largest = max((point.size for point in frontier.all_points), default=1)
+    _set_log_axes(axes, largest, foot, max(losses, default=1.0))
+    axes.set_title("what rules lose, by the numbers they store")
+    axes.legend(frameon=False, fontsize="small", **LEGEND_POSITION)
+    return axes
+
+
+def _draw_ring(axes: Axes, frontier: Frontier, rule: Rule, foot: float) -> None:
+    """Ring a rule at its size and loss."""
+    here = [p.loss for p in frontier.all_points if (p.kind, p.size) == (rule.kind, rule.size)]
+    lost = here or [p.loss for p in rule.frontier.all_points if p.kind == rule.kind]
+    ring = {"marker": "o", "markersize": 12, "fillstyle": "none", "linestyle": "none"}
+    at = max(min(lost), foot) if lost else foot
+    axes.plot([rule.size], [at], color=LINE_COLOUR, label="this rule", zorder=9, **ring)
+
+
+def _set_log_axes(axes: Axes, largest: int, foot: float, max_loss: float) -> None:
+    """Logarithmic axes, the lowest place of which is 0."""
+    axes.set(xscale="log", yscale="log", xlabel="numbers stored", ylabel="loss")
+    axes.set_xticks([n for n in SIZE_TICKS if n <= 1.2 * largest])
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_formatter("")
+    decades = np.arange(np.log10(foot), np.floor(np.log10(max_loss)) + 1)
+    decades = decades[:: -(-len(decades) // MAX_DECADE_LABELS)]
+    axes.set_yticks(10.0**decades, ["0", *(f"$10^{{{k:.0f}}}$" for k in decades[1:])])
+    axes.set_ylim(bottom=foot)
+    axes.minorticks_off()

@@ -1,19 +1,15 @@
-"""Inventory control with lost sales under a demand regime.
-
-State (x, z): stock and regime. Order a; stock y = min(x + a, x_max); demand D ~ Poisson(m(z)),
-truncated at d_max; x' = max(y - D, 0); the regime takes a lazy reflecting walk. One period costs
-
-    c_o a + K 1{a > 0} + h E(y - D)^+ + p E(D - y)^+,   m(z) = max(b + beta z + strength g, 0.05).
-"""
+"""Inventory control: under a demand regime, with a lead time, and from two suppliers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from tessella.criteria.average import Average
 from tessella.mdp.model import MDP
-from tessella.mdp.stages import Decide, Noise, Shift, truncated_poisson
+from tessella.mdp.stages import Decide, Jump, Noise, Shift, truncated_poisson
 from tessella.problems.problem import (
     MEAN,
     PRICE,
@@ -29,7 +25,7 @@ from tessella.problems.problem import (
 from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, regime_mean
 
 
-def _model(
+def _inventory_model(
     max_stock: int,
     max_regime: int,
     orders: Sequence[int],
@@ -44,6 +40,15 @@ def _model(
     shortage_cost: float,
     discount: float,
 ) -> MDP:
+    """Inventory control with lost sales under a demand regime.
+
+    State (x, z): stock and regime. Order a; stock y = min(x + a, x_max); demand D ~ Poisson(m(z)),
+    truncated at d_max; x' = max(y - D, 0); the regime takes a lazy reflecting walk. One period
+    costs
+
+      c_o a + K 1{a > 0} + h E(y - D)^+ + p E(D - y)^+,   m(z) = max(b + beta z + strength g, 0.05).
+    """
+
     def demand_probabilities(regime):
         mean = regime_mean(regime, max_regime, demand_base, demand_slope, nonlinearity, strength)
         return truncated_poisson(mean, max_demand)
@@ -78,7 +83,7 @@ def _model(
 inventory = Problem(
     "inventory",
     "Inventory control with lost sales under a demand regime; the defaults are INV-Mix",
-    _model,
+    _inventory_model,
     parameters=(
         Integer("max_stock", 32, "x_max: the stock is 0..x_max", **SIZE),
         Integer("max_regime", 24, "z_max: the regime is 0..z_max", **SIZE),
@@ -100,4 +105,171 @@ inventory = Problem(
         Theory("monotone in stock", "the more there is, the less is ordered"),
         Theory("(s, S) in stock", "order from s down, up to S as far as lots allow (Scarf 1960)"),
     ),
+)
+
+
+def _lost_sales_model(
+    lead_time: int, demand: str, demand_mean: float, holding_cost: float, penalty: float, slack: int
+) -> MDP:
+    """Lost sales with a lead time, at average cost (Zipkin 2008).
+
+    State: stock on hand, and the L - 1 orders under way, the next to arrive first. Order z; demand
+    D;
+
+    stock' = (stock - D)^+ + due1,  due' = (due2, ..., z),  cost h (stock - D)^+ + p (D - stock)^+.
+
+    The axes end where no optimal policy goes: an optimal order is at most s_1 units, and never
+    lifts stock and orders under way above s_(L + 1), with s_k the p / (p + h) quantile of k
+    periods' demand (Morton 1969). With E(D - x)^+ = E D - x + E(x - D)^+, no tail of the demand is
+    cut off.
+    """
+    ratio = penalty / (penalty + holding_cost)
+    largest = _quantile(_demand_distribution(demand, demand_mean, 1), ratio) + slack
+    position = _quantile(_demand_distribution(demand, demand_mean, lead_time + 1), ratio) + slack
+    due = [f"due{k}" for k in range(1, lead_time)]
+    probabilities = _demand_distribution(demand, demand_mean, 1).pmf(np.arange(position + 1))
+    probabilities[-1] += 1 - probabilities.sum()  # whatever empties a full stock
+
+    def arrive(stock, order, end, **names):
+        line = [*(names[name] for name in due), order]
+        return {"stock": np.minimum(stock + line[0], position)} | dict(
+            zip(due, line[1:], strict=True)
+        )
+
+    def costs(stock, wanted):
+        left = np.maximum(stock - wanted, 0)
+        return (holding_cost + penalty) * left + penalty * (demand_mean - stock)
+
+    def feasible(stock, order, **names):
+        return (order == 0) | (stock + sum(names[name] for name in due) + order <= position)
+
+    return MDP.staged(
+        {"stock": range(position + 1)} | {name: range(largest + 1) for name in due},
+        range(largest + 1),
+        Average(),
+        [
+            Shift(
+                "stock",
+                Noise("wanted", range(position + 1), probabilities),
+                by=lambda wanted: -wanted,
+                costs=costs,
+            ),
+            Jump(Noise("end", (0,), (1.0,)), to=arrive),
+        ],
+        feasible=feasible,
+        action_name="order",
+    )
+
+
+def _demand_distribution(kind: str, mean: float, periods: int) -> Any:
+    """The law of the demand of several periods."""
+    from scipy.stats import nbinom, poisson
+
+    if kind == "Poisson":
+        return poisson(mean * periods)
+    return nbinom(periods, 1 / (1 + mean))  # geometric from 0 on, summed
+
+
+def _quantile(distribution: Any, ratio: float) -> int:
+    return max(int(distribution.ppf(ratio)), 0)
+
+
+lost_sales = Problem(
+    "lost_sales",
+    "Lost sales with a lead time, at average cost (Zipkin 2008)",
+    _lost_sales_model,
+    parameters=(
+        Integer("lead_time", 2, "L: periods from an order to its arrival", low=1, high=8),
+        Choice("demand", "Poisson", "the law of the demand", ("Poisson", "geometric")),
+        Number("demand_mean", 5.0, "its mean", above=0.0, high=20.0),
+        Number("holding_cost", 1.0, "h: cost of a unit left over", above=0.0, high=1e6),
+        Number("penalty", 4.0, "p: cost of a sale lost", **PRICE),
+        Integer("slack", 0, "how far axes and orders go beyond Morton's bounds", low=0, high=100),
+    ),
+    axes={"stock": "units on hand", "due#": "units under way, place in the line of arrivals: #"},
+    theory=(
+        Theory(
+            "monotone in stock", "the more is on hand, the less is ordered (Karlin, Scarf 1958)"
+        ),
+        Theory(
+            "monotone in due1", "and the more is under way, most so of late orders (Zipkin 2008)"
+        ),
+    ),
+)
+
+
+def _dual_sourcing_model(
+    lead_time: int,
+    max_demand: int,
+    min_stock: int,
+    max_stock: int,
+    max_order: int,
+    regular_cost: float,
+    express_cost: float,
+    holding_cost: float,
+    backlog_cost: float,
+) -> MDP:
+    """Dual sourcing: a cheap supplier who is slow, and an express one (Gijsbrechts et al. 2022).
+
+    State: net stock, what is due now included, and the l - 1 regular orders under way, the next
+    first. Express units arrive at once, regular ones after l periods; unmet demand waits. One
+    period costs
+
+        c_r regular + c_e express + h (stock + express - D)^+ + b (D - stock - express)^+.
+    """
+    due = [f"due{k}" for k in range(1, lead_time)]
+
+    def costs(stock, demand):
+        left = stock - demand
+        return holding_cost * np.maximum(left, 0) + backlog_cost * np.maximum(-left, 0)
+
+    def arrive(stock, regular, end, **names):
+        line = [*(names[name] for name in due), regular]
+        there = np.minimum(stock + line[0], max_stock)
+        return {"stock": there} | dict(zip(due, line[1:], strict=True))
+
+    orders = range(max_order + 1)
+    return MDP.staged(
+        {"stock": range(min_stock, max_stock + 1)} | dict.fromkeys(due, orders),
+        {"express": orders, "regular": orders},
+        Average(),
+        [
+            Decide(
+                "stock",
+                to=lambda stock, express: np.minimum(stock + express, max_stock),
+                costs=lambda express, regular: express_cost * express + regular_cost * regular,
+            ),
+            Shift(
+                "stock",
+                Noise(
+                    "demand", range(max_demand + 1), np.full(max_demand + 1, 1 / (max_demand + 1))
+                ),
+                by=lambda demand: -demand,
+                costs=costs,
+            ),
+            Jump(Noise("end", (0,), (1.0,)), to=arrive),
+        ],
+        action_name="orders",
+    )
+
+
+dual_sourcing = Problem(
+    "dual_sourcing",
+    "A slow supplier and an express one (Gijsbrechts et al. 2022)",
+    _dual_sourcing_model,
+    parameters=(
+        Integer("lead_time", 2, "l: periods until a regular order arrives", low=1, high=5),
+        Integer("max_demand", 4, "demand is uniform on 0..this", low=0, high=50),
+        Integer("min_stock", -5, "where the backlog is cut off", low=-200, high=0),
+        Integer("max_stock", 12, "where the stock is cut off", low=0, high=200),
+        Integer("max_order", 5, "largest order from each supplier", low=0, high=50),
+        Number("regular_cost", 100.0, "c_r: cost of a regular unit", **PRICE),
+        Number("express_cost", 105.0, "c_e: cost of an express unit", **PRICE),
+        Number("holding_cost", 5.0, "h: cost of a unit left over", **PRICE),
+        Number("backlog_cost", 495.0, "b: cost of a unit of demand that waits", **PRICE),
+    ),
+    axes={
+        "stock": "units on hand, or owed where it is negative",
+        "due#": "units under way from the slow supplier, place in the line of arrivals: #",
+    },
 )

@@ -55,17 +55,11 @@ NAME_MIN_SIMILARITY = 0.75  # ratio of difflib, 0 to 1, from which a name may be
 
 @dataclass(frozen=True)
 class Parameter(ABC):
-    """What every parameter has.
+    """What every parameter has."""
 
-    Attributes:
-        name: the keyword that ``build`` takes.
-        default: the value where none is given.
-        about: one line of explanation.
-    """
-
-    name: str
-    default: Any
-    about: str = ""
+    name: str  # the keyword that ``build`` takes
+    default: Any  # the value where none is given
+    about: str = ""  # one line of explanation
     kind: ClassVar[str] = ""
 
     @property
@@ -314,6 +308,15 @@ class Problem:
                 return known
         hint = suggest_name(name, [known.name for known in self.settable])
         raise ArgumentError(f"{self.name} has no parameter {name!r}; {hint}")
+
+    def parse_setting(self, name: str, text: str) -> Any:
+        """The value of a parameter that a person typed; not checked yet."""
+        parameter = self.parameter(name)
+        try:
+            return parameter.parse(text)
+        except ValueError:
+            requirement = f"{name} must be {parameter.range}"
+            raise ArgumentError(requirement, location=self.name, value=f"got {text!r}") from None
 
     def coordinate(self, axis: str) -> str:
         """What a coordinate stands for, empty where the record has no entry."""

@@ -3,6 +3,9 @@
 A name with a colon, ``package.module:attribute``, is imported, so that a problem of one's own can
 be named wherever a name is taken: on the command line, and by the workers of a study. Methods and
 measures of one's own are named in the same way.
+
+Each of the paper's eleven problems is stated by what differs from the defaults of its family; its
+label is the problem's name and the full name an alias.
 """
 
 from __future__ import annotations
@@ -11,29 +14,67 @@ from importlib import import_module
 from typing import Any
 
 from tessella.errors import ArgumentError, TessellaError, require_type
-from tessella.problems.battery_arbitrage import battery_arbitrage
-from tessella.problems.benchmarks import BENCHMARKS
-from tessella.problems.dual_sourcing import dual_sourcing
-from tessella.problems.frozen_lake import frozen_lake
-from tessella.problems.hydro_reservoir import hydro_reservoir
-from tessella.problems.inventory import inventory
-from tessella.problems.lost_sales import lost_sales
-from tessella.problems.machine_replacement import machine_replacement
-from tessella.problems.maintenance import maintenance
-from tessella.problems.naor_admission import naor_admission
-from tessella.problems.navigation import navigation
-from tessella.problems.parallel_queues import parallel_queues
-from tessella.problems.perishable import perishable
-from tessella.problems.platelets import platelets
+from tessella.mdp.model import MDP
+from tessella.problems.admission import naor_admission, queue_admission, two_class_admission
+from tessella.problems.energy import battery_arbitrage, hydro_reservoir
+from tessella.problems.grid_worlds import frozen_lake, navigation
+from tessella.problems.inventory import dual_sourcing, inventory, lost_sales
+from tessella.problems.perishables import perishable, platelets, two_products
 from tessella.problems.problem import Problem, suggest_name
-from tessella.problems.queue_admission import queue_admission
+from tessella.problems.repair import machine_replacement, maintenance, system_administrator
+from tessella.problems.routing import parallel_queues, traffic_intersection, two_class_server
 from tessella.problems.seat_revenue import seat_revenue
-from tessella.problems.system_administrator import system_administrator
-from tessella.problems.traffic_intersection import traffic_intersection
-from tessella.problems.two_class_admission import two_class_admission
-from tessella.problems.two_class_server import two_class_server
-from tessella.problems.two_products import two_products
 from tessella.problems.vertical_cas import vertical_cas
+
+
+def _inv(label: str, full_name: str, bends: str, **settings: Any) -> Problem:
+    return inventory.variant(label, f"Inventory control, {bends}", aliases=(full_name,), **settings)
+
+
+def _que(label: str, full_name: str, bends: str, **settings: Any) -> Problem:
+    return queue_admission.variant(
+        label, f"Admission to a queue, {bends}", aliases=(full_name,), **settings
+    )
+
+
+BENCHMARK_PROBLEMS = (
+    _inv("INV-Mix", "Inventory-Mixed-0.45", "mixed demand"),
+    _inv("INV-Lin", "Inventory-Linear-0.45", "linear demand", nonlinearity="linear", strength=0.0),
+    _inv(
+        "INV-N0",
+        "Inventory-Mixed-0.00",
+        "mixed demand, no observation noise",
+        observation_noise=0.0,
+    ),
+    _inv(
+        "INV-NH",
+        "Inventory-Mixed-0.80",
+        "mixed demand, high observation noise",
+        observation_noise=0.8,
+    ),
+    _inv("INV-Sin", "Inventory-Sinusoidal-0.45", "sinusoidal demand", nonlinearity="sinusoidal"),
+    _inv("INV-Quad", "Inventory-Quadratic-0.45", "quadratic demand", nonlinearity="quadratic"),
+    _inv(
+        "INV-Hard", "Inventory-Hard-0.45", "a hard mix of demand", nonlinearity="hard", strength=1.2
+    ),
+    _que("QUE-Mix", "Queue-Mixed-0.25", "mixed arrivals"),
+    _que("QUE-Lin", "Queue-Linear-0.25", "linear arrivals", nonlinearity="linear"),
+    _que("QUE-Burst", "Queue-Bursty-0.25", "bursty arrivals", nonlinearity="bursty"),
+    _que(
+        "QUE-N0", "Queue-Mixed-0.00", "mixed arrivals, no observation noise", observation_noise=0.0
+    ),
+)
+BENCHMARKS = {known.name: known for known in BENCHMARK_PROBLEMS}
+
+
+def benchmark(label: str) -> MDP:
+    """One of the paper's problems: ``benchmark("INV-Mix")``, or by its full name."""
+    known = find_registered(label)
+    if known is None or known.name not in BENCHMARKS:
+        there = f"there are {', '.join(BENCHMARKS)}"
+        raise ArgumentError(f"no benchmark is called {label!r}", value=there)
+    return known.build()
+
 
 ZOO_PROBLEMS = (
     perishable,
@@ -68,6 +109,11 @@ def all_problems() -> tuple[Problem, ...]:
     return (*PACKAGE_PROBLEMS.values(), *_registered.values())
 
 
+def find_registered(name: str) -> Problem | None:
+    """The problem that has this name or alias here, if one has; nothing is imported."""
+    return next((known for known in all_problems() if name in (known.name, *known.aliases)), None)
+
+
 def register(problem: Problem) -> Problem:
     """Make ``problem`` known by its name; registered again, the later one counts.
 
@@ -89,9 +135,9 @@ def problem(name: str) -> Problem:
     require_type("problem", name, str, "name")
     if ":" in name:
         return _import_problem(name)
-    for known in all_problems():
-        if name in (known.name, *known.aliases):
-            return known
+    known = find_registered(name)
+    if known is not None:
+        return known
     hint = suggest_name(name, [known.name for known in all_problems()])
     raise ArgumentError(f"no problem is called {name!r}; {hint}")
 

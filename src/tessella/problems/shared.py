@@ -1,4 +1,4 @@
-"""Functions that several problems share: how demand bends with a regime, stock that meets demand.
+"""What several problems share: how demand bends with a regime, a walk, and the values of an axis.
 
 Demand bends by g(u) for u = z / z_max in [0, 1]. The names of g are the paper's; it gives no
 equations, so the functions are our reading of them.
@@ -6,7 +6,7 @@ equations, so the functions are our reading of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -39,18 +39,6 @@ class RandomWalk(NamedTuple):
 
 
 LAZY_WALK = RandomWalk((-1, 0, 1), (0.25, 0.5, 0.25))  # a step outside stays put
-
-
-def issue_stock(
-    stocks: Iterable[str], amounts: Mapping[str, NDArray], demand: NDArray
-) -> tuple[dict[str, NDArray], NDArray]:
-    """What demand leaves of each stock when it takes them in this order, and the demand not met."""
-    remaining = {}
-    for name in stocks:
-        used = np.minimum(amounts[name], demand)
-        remaining[name] = amounts[name] - used
-        demand = demand - used
-    return remaining, demand
 
 
 def label_index(labels: Sequence[str], values: NDArray) -> NDArray[np.int64]:

@@ -79,12 +79,11 @@ class Difference:
         if not n:
             return f"the same in all {self.where.size:,} states"
         sense = sense_of(self.minimise)
-        verb = "costs" if sense.is_cost else "is worth"
         more = "more" if sense.display(self.gain) >= 0 else "less"
         lines = [
             f"{n:,} of {self.where.size:,} states change from {self.a.name or 'a'} to "
             f"{self.b.name or 'b'}: {self.time_a:.2%} of the time before, {self.time_b:.2%} after",
-            f"the new one {verb} {abs(self.gain):.6g} {more}",
+            f"the new one {sense.worth_verb} {abs(self.gain):.6g} {more}",
         ]
         for x, y, states, pair_gain in self.pairs[:TEXT_MAX_PAIRS]:
             old, new = (describe_action(name, self.a.actions[i]) for i in (x, y))

@@ -114,9 +114,10 @@ class LossTarget:
 
 def describe_loss_reference(minimise: bool, relative_to: str = "optimal") -> str:
     """What a relative loss is a share of, in words."""
+    sense = sense_of(minimise)
     if relative_to == "random":
-        return f"what the optimum {'saves' if minimise else 'gains'} over random actions"
-    return f"the optimal {sense_of(minimise).value}"
+        return f"what the optimum {sense.gain_verb} over random actions"
+    return f"the optimal {sense.value}"
 
 
 def make_loss_target(

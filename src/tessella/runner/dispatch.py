@@ -155,18 +155,13 @@ def _set_environment(values: dict[str, str]) -> Iterator[None]:
 
 @dataclass
 class Dispatcher:
-    """One pass over batches on a cluster.
-
-    Args:
-        accept: called with each result, in the order of arrival.
-        on_idle: called when nothing arrived for a second, with the number of workers.
-        packed_objects: the objects of the study, from ``pack_objects``.
-    """
+    """One pass over batches on a cluster."""
 
     client: Any  # a distributed.Client
-    accept: Callable[[BatchResult], None]
+    accept: Callable[[BatchResult], None]  # called with each result, in the order of arrival
+    # Called when nothing arrived for a second, with the number of workers.
     on_idle: Callable[[int], None] = lambda workers: None
-    packed_objects: bytes = b""
+    packed_objects: bytes = b""  # the objects of the study, from ``pack_objects``
     # The scheduler drops a future without a reference to it.
     _running: dict[str, tuple[Any, Batch]] = field(default_factory=dict)
     _completed: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
@@ -184,7 +179,9 @@ class Dispatcher:
         """Run ``waiting``; the specs of batches that killed workers are returned, each alone."""
         suspects: list[Batch] = []
         while waiting or self._running:
-            self._submit_batches(waiting, 1 if one_at_a_time else self._max_in_flight())
+            n_threads = sum(self._threads_by_worker().values())
+            max_in_flight = max(1, BATCHES_IN_FLIGHT_PER_THREAD * n_threads)
+            self._submit_batches(waiting, 1 if one_at_a_time else max_in_flight)
             completed = self._wait_for_result()
             if completed is None:
                 continue
@@ -234,10 +231,6 @@ class Dispatcher:
             return future.result(), batch
         except Exception as error:  # a method may raise anything
             return error, batch
-
-    def _max_in_flight(self) -> int:
-        n_threads = sum(self._threads_by_worker().values())
-        return max(1, BATCHES_IN_FLIGHT_PER_THREAD * n_threads)
 
     def _threads_by_worker(self) -> dict[str, int]:
         try:

@@ -43,28 +43,17 @@ ACTION_DTYPES = ("uint8", "uint16", "uint32", "uint64")
 
 @dataclass(frozen=True, eq=False)
 class Spec:
-    """One run.
+    """One run."""
 
-    Attributes:
-        problem: its name, or ``module:attribute``.
-        family: the problem's family.
-        model: every setting of the problem, observation noise included.
-        method: name in the registry of methods, or ``module:attribute``.
-        settings: every hyper-parameter of the method.
-        edition: the method's edition; raised when its code changes what it computes.
-        n: labels, or updates, that the method may use; 0 where it uses none.
-        seed: which of the repetitions.
-        measures: names of the measures of the policy, in addition to the figures of every record.
-    """
-
-    problem: str
-    family: str
-    model: Mapping[str, Any]
-    method: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    edition: int = 1
-    n: int = 0
-    seed: int = 0
+    problem: str  # its name, or ``module:attribute``
+    family: str  # the problem's family
+    model: Mapping[str, Any]  # every setting of the problem, observation noise included
+    method: str  # name in the registry of methods, or ``module:attribute``
+    settings: Mapping[str, Any] = field(default_factory=dict)  # every hyper-parameter of the method
+    edition: int = 1  # the method's edition; raised when its code changes what it computes
+    n: int = 0  # labels, or updates, that the method may use; 0 where it uses none
+    seed: int = 0  # which of the repetitions
+    # Names of the measures of the policy, in addition to the figures of every record.
     measures: tuple[str, ...] = ()
 
     @cached_property
@@ -126,32 +115,20 @@ class InformationBudget:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One finished, or failed, run.
-
-    Attributes:
-        policy_error: share of states whose action differs from the optimal one.
-        value_gap: mean local loss / (1 - discount).
-        mean_loss, worst_loss: of V* - V_pi over states, by evaluating the policy.
-        size: how much the policy stores.
-        information: what the method was given.
-        seconds: training time; for a batch that trained together, its share.
-        actions: (S,) the policy's action indices, in the narrowest unsigned type that holds them;
-            empty for a failed run.
-        reason: why the run failed; empty when it did not.
-        measures: other numbers of the policy, by name.
-    """
+    """One finished, or failed, run."""
 
     spec: Spec
-    policy_error: float = float("nan")
-    value_gap: float = float("nan")
-    mean_loss: float = float("nan")
-    worst_loss: float = float("nan")
-    size: int = 0
+    policy_error: float = float("nan")  # share of states whose action differs from the optimal one
+    value_gap: float = float("nan")  # mean local loss / (1 - discount)
+    mean_loss: float = float("nan")  # of V* - V_pi over states, by evaluating the policy
+    worst_loss: float = float("nan")  # the same
+    size: int = 0  # how much the policy stores
     information: InformationBudget = field(default_factory=InformationBudget)
-    seconds: float = float("nan")
+    seconds: float = float("nan")  # training time; for a batch that trained together, its share
+    # (S,) action indices, in the narrowest unsigned type that holds them; empty for a failed run.
     actions: NDArray[np.integer] = field(default_factory=lambda: np.zeros(0, np.uint8))
-    reason: str = ""
-    measures: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""  # why the run failed; empty when it did not
+    measures: Mapping[str, float] = field(default_factory=dict)  # other numbers of the policy
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "actions", _to_narrowest_dtype(self.actions))
@@ -244,15 +221,10 @@ def describe_row(row: Mapping[str, Any]) -> str:
 
 def _checksum(row: Mapping[str, Any]) -> str:
     """Of the values in the row, of any type; a missing number is NaN or NULL."""
-    values = [_to_hashable(row[column]) for column in RECORD_COLUMNS]
-    return hashlib.sha256(json.dumps(values, default=str).encode()).hexdigest()
-
-
-def _to_hashable(value: Any) -> Any:
-    """Bytes as their hash, a missing number as None."""
-    if isinstance(value, bytes):
-        return hashlib.sha256(value).hexdigest()
-    return None if value != value else value
+    values = [row[column] for column in RECORD_COLUMNS]
+    hashed = [hashlib.sha256(v).hexdigest() if isinstance(v, bytes) else v for v in values]
+    known = [None if value != value else value for value in hashed]  # only NaN differs from itself
+    return hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
 
 
 def _to_float(value: float) -> float:
@@ -273,7 +245,8 @@ def _stored_dtype(name: str) -> np.dtype:
     return np.dtype(name).newbyteorder("<")
 
 
-RECORD_COLUMNS = tuple(Record(Spec("", "", {}, "")).row())  # of a row, without its checksum
+EMPTY_ROW = Record(Spec("", "", {}, "")).row()
+RECORD_COLUMNS = tuple(EMPTY_ROW)  # of a row, without its checksum
 
 
 def records_to_parquet(records: Iterable[Record]) -> bytes:

@@ -100,12 +100,7 @@ class ClusterOptions:
 
 
 class StudyInterrupted(Exception):  # noqa: N818
-    """A study was stopped; ``stored`` of ``total`` runs are in the store."""
-
-    def __init__(self, stored: int, total: int) -> None:
-        super().__init__(f"{stored:,} of {total:,} runs are stored")
-        self.stored = stored
-        self.total = total
+    """A study was stopped; the message says how many of its runs are stored."""
 
 
 def run_study(
@@ -190,7 +185,8 @@ class _StudyRun:
             ending = "finished"
         except KeyboardInterrupt:
             ending = "interrupted"
-            raise StudyInterrupted(n_specs - len(missing) + self.n_stored, n_specs) from None
+            n_stored = n_specs - len(missing) + self.n_stored
+            raise StudyInterrupted(f"{n_stored:,} of {n_specs:,} runs are stored") from None
         finally:
             self.store.end_session(session, time.monotonic() - began, self.n_stored, ending)
 

@@ -24,35 +24,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from tessella.errors import StudyError
-from tessella.runner.record import Record, describe_row, verify, with_checksum
+from tessella.runner.record import EMPTY_ROW, Record, describe_row, verify, with_checksum
 
 STORE_FORMAT = 5
 STORE_FILE = "study.sqlite"
 LOCK_FILE = "study.lock"
 PROBE_FILE = "space.probe"
 
+_SQL_TYPES = {str: "TEXT NOT NULL", int: "INTEGER NOT NULL", float: "REAL", bytes: "BLOB NOT NULL"}
 _RECORD_COLUMNS = {
+    **{name: _SQL_TYPES[type(value)] for name, value in EMPTY_ROW.items()},
     "key": "TEXT PRIMARY KEY",
-    "problem": "TEXT NOT NULL",
-    "family": "TEXT NOT NULL",
-    "method": "TEXT NOT NULL",
-    "n": "INTEGER NOT NULL",
-    "seed": "INTEGER NOT NULL",
-    "policy_error": "REAL",
-    "value_gap": "REAL",
-    "mean_loss": "REAL",
-    "worst_loss": "REAL",
-    "size": "INTEGER NOT NULL",
-    "labels": "INTEGER NOT NULL",
-    "margins": "INTEGER NOT NULL",
-    "backups": "INTEGER NOT NULL",
-    "simulator_calls": "INTEGER NOT NULL",
-    "seconds": "REAL",
-    "dtype": "TEXT NOT NULL",
-    "actions": "BLOB NOT NULL",
-    "reason": "TEXT NOT NULL",
-    "spec": "TEXT NOT NULL",
-    "measures": "TEXT NOT NULL",
     "checksum": "TEXT NOT NULL",
     "context": "INTEGER NOT NULL REFERENCES context (id)",
     "stored": "TEXT NOT NULL",

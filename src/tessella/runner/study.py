@@ -23,15 +23,9 @@ from typing import Any, NoReturn
 from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
 from tessella.problems.problem import Problem
-from tessella.problems.registry import (
-    PACKAGE_PROBLEMS,
-    all_problems,
-    import_object,
-    problem,
-    register,
-)
+from tessella.problems.registry import PACKAGE_PROBLEMS, all_problems, problem, register
 from tessella.runner.methods import find_method, register_method
-from tessella.runner.methods.method import UnknownNameError, require_own_name
+from tessella.runner.methods.method import UnknownNameError, find_named, require_own_name
 from tessella.runner.record import RECORD_COLUMNS, Spec
 from tessella.solvers.solution import Solution
 
@@ -62,11 +56,7 @@ _registered: dict[str, Measure] = {}
 
 def register_measure(measure: Measure) -> str:
     """Register a measure under its name and return the name; a later one replaces an earlier."""
-    if not isinstance(measure, Measure):
-        raise UnknownNameError(
-            "a measure is a tessella.Measure", value=f"got {type(measure).__name__}"
-        )
-    name = require_own_name(measure, "measure")
+    name = require_own_name(_require_measure(measure), "measure")
     if name in RECORD_COLUMNS:
         requirement = "a measure needs a name that no column of the records has"
         raise UnknownNameError(requirement, value=f"got {name!r}")
@@ -76,18 +66,14 @@ def register_measure(measure: Measure) -> str:
 
 def find_measure(name: str) -> Measure:
     """The measure called ``name``; a name with a colon, ``module:attribute``, is imported."""
-    if ":" in name:
-        measure = import_object(name, "measure", UnknownNameError)
-        if not isinstance(measure, Measure):
-            requirement = "a measure is a tessella.Measure"
-            raise UnknownNameError(
-                requirement, location=repr(name), value=f"is {type(measure).__name__}"
-            )
+    return find_named(name, "measure", _registered, _require_measure)
+
+
+def _require_measure(measure: object, name: str = "") -> Measure:
+    if isinstance(measure, Measure):
         return measure
-    if name not in _registered:
-        known_names = ", ".join(_registered) or "none"
-        raise UnknownNameError(f"no measure is called {name!r}; there are {known_names}")
-    return _registered[name]
+    value = f"{'is' if name else 'got'} {type(measure).__name__}"
+    raise UnknownNameError("a measure is a tessella.Measure", location=name, value=value)
 
 
 @dataclass(frozen=True)
@@ -114,12 +100,8 @@ class Study:
 
     def __post_init__(self) -> None:
         objects = []
-        name_functions = {
-            "problems": _problem_name,
-            "methods": _method_name,
-            "measures": _measure_name,
-        }
-        for attribute, name_of in name_functions.items():
+        names = {"problems": _problem_name, "methods": _method_name, "measures": _measure_name}
+        for attribute, name_of in names.items():
             given = getattr(self, attribute)
             items = given if isinstance(given, list | tuple) else (given,)
             objects += [item for item in items if not isinstance(item, str)]
@@ -152,22 +134,23 @@ class Study:
     @cached_property
     def specs(self) -> tuple[Spec, ...]:
         """Every run, once."""
-        seeds = range(self.seeds)
+        known = {method: find_method(method) for method in self.methods}
+        models = {name: problem(name).identity() for name in self.problems}
         return tuple(
             Spec(
                 name,
                 problem(name).family,
-                model,
+                models[name],
                 method,
-                find_method(method).settings(),
-                find_method(method).edition,
+                known[method].settings(),
+                known[method].edition,
                 n,
                 seed,
                 self.measures,
             )
-            for name, model in {name: problem(name).identity() for name in self.problems}.items()
+            for name in self.problems
             for method in self.methods
-            for n, seed in _method_runs(method, self.sizes, seeds)
+            for n, seed in _method_runs(method, self.sizes, range(self.seeds))
         )
 
 

@@ -56,8 +56,7 @@ class Evaluation(Result):
         sweeps = counted(self.sweeps, "sweep")
         if self.gain is not None:
             average = format_average(self.mdp, self)
-            kind = "Cost" if sense.is_cost else "Gain"
-            return f"{kind} {subject}: {average}, {sweeps}, {self.status_text}"
+            return f"{sense.gain.capitalize()} {subject}: {average}, {sweeps}, {self.status_text}"
         display_value = sense.display(self.value)
         extremes = [
             f"{display_value.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"

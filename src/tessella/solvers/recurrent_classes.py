@@ -144,7 +144,7 @@ def refuse_several_gains(
     comparison = ""
     if gains_differ:
         low, high = (_format_interval(mdp, gain_intervals[k]) for k in (first, second))
-        comparison = f": they {'cost' if mdp.sense.is_cost else 'earn'} {low} and {high} a period"
+        comparison = f": they {mdp.sense.earn_verb} {low} and {high} a period"
     raise ModelError(
         "the average criterion needs one average, the same from every start",
         value=f"{subject} has {len(classes)} recurrent classes: "

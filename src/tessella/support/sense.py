@@ -13,23 +13,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sense:
-    """How a model is stated, and the words that go with it.
+    """How a model is stated, and the words that go with it: those of rewards, or those of costs."""
 
-    Attributes:
-        sign: 1 of rewards, -1 of costs.
-        reward: the noun for the payment of a period, ``reward`` or ``cost``.
-        value: the noun for the value of a policy.
-        loss: the noun for the difference between a policy and the optimum.
-        value_verb: the verb between a policy and its value.
-        improvement_verb: the past participle for the amount of an improvement.
-    """
-
-    sign: int
-    reward: str
-    value: str
-    loss: str
-    value_verb: str
-    improvement_verb: str
+    sign: int  # 1 of rewards, -1 of costs
+    reward: str  # the payment of a period
+    value: str  # the value of a policy
+    gain: str  # its average per period
+    loss: str  # the difference between a policy and the optimum
+    goal: str  # what the optimum has
+    value_verb: str  # between a policy and its value
+    worth_verb: str  # between a policy and what it adds
+    earn_verb: str  # between several policies and their averages
+    gain_verb: str  # between the optimum and what it is better by
+    improvement_verb: str  # the past participle for the amount of an improvement
+    loss_verb: str  # the past participle for the amount of a loss
 
     def display(self, reward: Any) -> Any:
         """A reward or value, a number or an array, in the terms in which the model is stated."""
@@ -49,8 +46,14 @@ class Sense:
         return f"{self.reward}s"
 
 
-REWARDS = Sense(1, "reward", "value", "loss", "reaches", "gained")
-COSTS = Sense(-1, "cost", "cost", "extra cost", "costs", "saved")
+REWARDS = Sense(
+    *(1, "reward", "value", "gain", "loss", "most reward"),
+    *("reaches", "is worth", "earn", "gains", "gained", "lost"),
+)
+COSTS = Sense(
+    *(-1, "cost", "cost", "cost", "extra cost", "least cost"),
+    *("costs", "costs", "cost", "saves", "saved", "spent"),
+)
 
 
 def sense_of(minimise: bool) -> Sense:

@@ -1,6 +1,5 @@
 """Policies as tessellations of their grid: cells, faces, diagnostics, structure, comparison."""
 
-from tessella.tessellation.boundary import SwitchingCurves, outline, switching_curves
 from tessella.tessellation.compare import Comparison, compare
 from tessella.tessellation.dependence import (
     BaseStock,
@@ -19,7 +18,13 @@ from tessella.tessellation.dependence import (
 )
 from tessella.tessellation.evidence import Evidence
 from tessella.tessellation.examine import Structure, examine
-from tessella.tessellation.measure import Geometry, measure
+from tessella.tessellation.measure import (
+    Geometry,
+    SwitchingCurves,
+    measure,
+    outline,
+    switching_curves,
+)
 from tessella.tessellation.regions import (
     Connected,
     Convex,
@@ -31,43 +36,3 @@ from tessella.tessellation.regions import (
     linear_scores,
 )
 from tessella.tessellation.tessellate import Rim, Tessellation, section, sections, tessellate, trim
-
-__all__ = [
-    "BaseStock",
-    "Comparison",
-    "Connected",
-    "Convex",
-    "Evidence",
-    "Geometry",
-    "Independent",
-    "LevelBounds",
-    "LinearIndex",
-    "LinearScores",
-    "Monotone",
-    "ReorderPoint",
-    "Rim",
-    "Structure",
-    "SwitchingCurves",
-    "Tessellation",
-    "Threshold",
-    "ThroughSum",
-    "base_stock",
-    "compare",
-    "connected",
-    "convex",
-    "examine",
-    "independent",
-    "linear_index",
-    "linear_scores",
-    "measure",
-    "monotone",
-    "outline",
-    "reorder_point",
-    "section",
-    "sections",
-    "switching_curves",
-    "tessellate",
-    "threshold",
-    "through_sum",
-    "trim",
-]

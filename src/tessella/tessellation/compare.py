@@ -89,9 +89,8 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
         a = tessellate(a)
     if not isinstance(b, Tessellation):
         if solution is a:
-            requirement = (
-                "compare takes a tessellation and a second one, which tessellate(...) returns"
-            )
+            second = "a second one, which tessellate(...) returns"
+            requirement = f"compare takes a tessellation and {second}"
             raise ArgumentError(requirement, location="b", value=f"is a {type(b).__name__}")
         b = tessellate(solution, b)
     if a.grid != b.grid or a.actions != b.actions:
@@ -100,12 +99,16 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
     n = len(a.actions)
     pair = a.table.ravel().astype(np.int64) * n + b.table.ravel()
     confusion = np.bincount(pair, weight, minlength=n * n).astype(float).reshape(n, n)
-    midpoints = [_face_midpoints(t) for t in (a, b)]
-    distances = [
-        _compute_distances(midpoints[0], midpoints[1]),
-        _compute_distances(midpoints[1], midpoints[0]),
-    ]
-    mean, worst = _summarise_distances(np.concatenate(distances), _face_weights((a, b), weight))
+    faces_a, faces_b = (
+        np.concatenate([t.face_states(axis) for axis in range(t.grid.ndim)]) for t in (a, b)
+    )
+    middle_a, middle_b = (
+        np.stack(np.unravel_index(faces, a.grid.shape), axis=-1).mean(axis=1)
+        for faces in (faces_a, faces_b)
+    )
+    distances = [_compute_distances(middle_a, middle_b), _compute_distances(middle_b, middle_a)]
+    face_weights = weight[np.concatenate([faces_a, faces_b])].sum(axis=1)
+    mean, worst = _summarise_distances(np.concatenate(distances), face_weights)
     where = a.table != b.table
     where.setflags(write=False)
     return Comparison(
@@ -147,29 +150,13 @@ def _normalise_weights(
     return weight / weight.sum()
 
 
-def _face_midpoints(t: Tessellation) -> NDArray[np.float64]:
-    """(faces, d) midpoints in grid steps."""
-    pairs = [t.face_states(axis) for axis in range(t.grid.ndim)]
-    ends = np.unravel_index(np.concatenate(pairs), t.grid.shape)
-    return np.stack(ends, axis=-1).mean(axis=1)
-
-
 def _compute_distances(sources: NDArray, targets: NDArray) -> NDArray[np.float64]:
     if len(sources) == 0 or len(targets) == 0:
         return np.full(len(sources), np.inf)
     return scipy.spatial.KDTree(targets).query(sources)[0]
 
 
-def _face_weights(both: tuple[Tessellation, Tessellation], weight: NDArray) -> NDArray:
-    pairs = [t.face_states(axis) for t in both for axis in range(t.grid.ndim)]
-    return weight[np.concatenate(pairs)].sum(axis=1)
-
-
 def _summarise_distances(distance: NDArray, weight: NDArray) -> tuple[float, float]:
-    if len(distance) == 0:
-        return 0.0, 0.0
     visited = weight > 0
-    if not visited.any():
-        return 0.0, float(distance.max())
-    mean = np.average(distance[visited], weights=weight[visited])
-    return float(mean), float(distance.max())
+    mean = np.average(distance[visited], weights=weight[visited]) if visited.any() else 0.0
+    return float(mean), float(distance.max(initial=0.0))

@@ -59,11 +59,7 @@ from tessella.tessellation.tessellate import Tessellation
 
 @dataclass(frozen=True, eq=False)
 class Independent(Evidence):
-    """Whether the action is the same all along an axis; violations are neighbours that differ.
-
-    Attributes:
-        axis: the axis.
-    """
+    """Whether the action is the same all along an axis; violations are neighbours that differ."""
 
     CLAIM = "{action} does not depend on {axis}"
 
@@ -72,13 +68,9 @@ class Independent(Evidence):
 
 @dataclass(frozen=True, eq=False)
 class ThroughSum(Evidence):
-    """Whether of some axes only their sum matters; violations have one sum and act differently.
+    """Whether of some axes only their sum matters; violations have one sum and act differently."""
 
-    Attributes:
-        axes: the axes of the sum.
-    """
-
-    axes: tuple[str, ...]
+    axes: tuple[str, ...]  # the axes of the sum
 
     @property
     def claim(self) -> str:
@@ -113,15 +105,11 @@ Direction = Literal["rises", "falls"]
 
 @dataclass(frozen=True, eq=False)
 class Monotone(Evidence):
-    """Whether the action rises (or falls) along an axis; violations are neighbours, lower z first.
+    """Whether the action rises (or falls) in an axis; violations are neighbours, lower z first."""
 
-    Attributes:
-        axis: the axis, or the sum of axes as ``stock + transit``.
-        direction: "rises" or "falls", both in the weak sense; "stays" where no state of a line
-            acts differently from another, whatever the argument.
-    """
-
-    axis: str
+    axis: str  # the axis, or the sum of axes as ``stock + transit``
+    # "rises" or "falls", both in the weak sense; "stays" where no state of a line acts differently
+    # from another, whatever the argument.
     direction: Literal["rises", "falls", "stays"]
 
     @property
@@ -176,16 +164,12 @@ def _find_drops(grid_lines: GridLines, rank: NDArray[np.int64]) -> NDArray[np.in
 
 @dataclass(frozen=True, eq=False)
 class Threshold(Evidence):
-    """Whether the policy has threshold form; the violation is one cycle of faces, (1, 2 faces).
-
-    Attributes:
-        axis: the axis.
-        order: indices of the actions in use, in the order along the axis; empty if there is none.
-    """
+    """Whether the policy has threshold form; the violation is one cycle of faces, (1, 2 faces)."""
 
     CLAIM = "{action} switches at thresholds in {axis}"
 
     axis: str
+    # Indices of the actions in use, in the order along the axis; empty if there is none.
     order: tuple[int, ...]
 
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
@@ -234,34 +218,23 @@ class LevelBounds:
 
 @dataclass(frozen=True, eq=False)
 class BaseStock(Evidence):
-    """Whether each line orders up to one level; violations are two states that disagree on S.
-
-    Attributes:
-        axis: the stock axis, or a sum of axes as ``stock + transit``.
-        level: the possible S of each line.
-    """
+    """Whether each line orders up to one level; violations are two states that disagree on S."""
 
     CLAIM = "{action} is base-stock in {axis}"
 
-    axis: str
-    level: LevelBounds = field(repr=False)
+    axis: str  # the stock axis, or a sum of axes as ``stock + transit``
+    level: LevelBounds = field(repr=False)  # the possible S of each line
 
 
 @dataclass(frozen=True, eq=False)
 class ReorderPoint(Evidence):
-    """Whether each line has (s, S) form; violations are two states that disagree on s or on S.
-
-    Attributes:
-        axis: the stock axis, or a sum of axes as ``stock + transit``.
-        point: the possible s of each line.
-        level: the possible S of each line.
-    """
+    """Whether each line has (s, S) form; violations are two states that disagree on s or on S."""
 
     CLAIM = "{action} is (s, S) in {axis}"
 
-    axis: str
-    point: LevelBounds = field(repr=False)
-    level: LevelBounds = field(repr=False)
+    axis: str  # the stock axis, or a sum of axes as ``stock + transit``
+    point: LevelBounds = field(repr=False)  # the possible s of each line
+    level: LevelBounds = field(repr=False)  # the possible S of each line
 
 
 def base_stock(tessellation: Tessellation, axis: AxisOrSum) -> BaseStock:

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, counted
 from tessella.grid import StateGrid
 from tessella.tessellation.tessellate import Tessellation
 
@@ -29,18 +29,14 @@ NO_VIOLATIONS = np.empty((0, 2), dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The outcome of one structure test.
+    """The outcome of one structure test."""
 
-    Attributes:
-        CLAIM: the structure in words, with the name of the action and the fields of the test.
-        tessellation: what was tested.
-        violations: (m, k) flat indices; the k states of a row contradict each other if the
-            structure holds. Pairs, k = 2, unless the class states another number.
-    """
-
+    # The structure in words, with the name of the action and the fields of the test.
     CLAIM: ClassVar[str]
 
-    tessellation: Tessellation = field(repr=False)
+    tessellation: Tessellation = field(repr=False)  # what was tested
+    # (m, k) flat indices; the k states of a row contradict each other if the structure holds.
+    # Pairs, k = 2, unless the class states another number.
     violations: NDArray[np.int64] = field(repr=False)
 
     @property
@@ -56,18 +52,14 @@ class Evidence:
         """One line: the claim and, if it fails, how often and the first contradiction."""
         if self.holds:
             return _fit_to_line(f"{self.claim}: holds{self._describe_finding()}")
+        n_violations, n_states = self.violations.shape
+        count = f" in {counted(n_violations, 'place')}" if n_states == 2 else ""
         violation = self._describe_violation(self.violations[0])
-        return _fit_to_line(f"{self.claim}: fails{self._describe_count()}; {violation}")
+        return _fit_to_line(f"{self.claim}: fails{count}; {violation}")
 
     def _describe_finding(self) -> str:
         """What follows the claim of a structure that holds."""
         return ""
-
-    def _describe_count(self) -> str:
-        n_violations, n_states = self.violations.shape
-        if n_states > 2:  # one contradiction among many states, not a count of pairs
-            return ""
-        return f" in {n_violations:,} place" + "s" * (n_violations > 1)
 
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
         """One contradiction in words."""
@@ -91,12 +83,10 @@ def require_numeric_actions(tessellation: Tessellation, subject: str) -> None:
 
 
 def _fit_to_line(text: str) -> str:
-    text = " ".join(text.split())
-    return (
-        text
-        if len(text) <= LINE_MAX_CHARACTERS
-        else text[: LINE_MAX_CHARACTERS - 3].rsplit(" ", 1)[0] + " ..."
-    )
+    line = " ".join(text.split())
+    if len(line) <= LINE_MAX_CHARACTERS:
+        return line
+    return line[: LINE_MAX_CHARACTERS - 3].rsplit(" ", 1)[0] + " ..."
 
 
 AxisOrSum = str | tuple[str, ...]
@@ -105,19 +95,12 @@ SUM_RELATIVE_ROUNDING = 64 * np.finfo(float).eps
 
 @dataclass(frozen=True, eq=False)
 class GridLines:
-    """The states of a grid, line by line. ``m`` states on each line.
+    """The states of a grid, line by line. ``m`` states on each line."""
 
-    Attributes:
-        name: of the axis, or ``stock + transit``.
-        positions: (m,) z of each state of a line, ascending.
-        states: (shape of the other axes, m) flat indices.
-        group_starts: where in ``positions`` each group of equal z begins.
-    """
-
-    name: str
-    positions: NDArray[np.float64]
-    states: NDArray[np.int64]
-    group_starts: NDArray[np.int64]
+    name: str  # of the axis, or ``stock + transit``
+    positions: NDArray[np.float64]  # (m,) z of each state of a line, ascending
+    states: NDArray[np.int64]  # (shape of the other axes, m) flat indices
+    group_starts: NDArray[np.int64]  # where in ``positions`` each group of equal z begins
 
 
 def build_lines(grid: StateGrid, along: AxisOrSum) -> GridLines:

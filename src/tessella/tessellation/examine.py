@@ -80,7 +80,11 @@ def examine(tessellation: Tessellation, sums: Iterable[tuple[str, ...]] = ()) ->
     for axis in t.grid.axes:
         evidence |= _test_monotone(t, axis) | {f"threshold in {axis}": threshold(t, axis)}
         evidence |= _test_ordering(t, axis)
-    return Structure(evidence | _test_sums(t, sums) | _test_regions(t))
+    tests = {"connected": connected, "orthogonally convex": convex, "linear scores": linear_scores}
+    if t.quantities is not None:
+        tests["linear index"] = linear_index
+    regions = {name: test(t) for name, test in tests.items()}
+    return Structure(evidence | _test_sums(t, sums) | regions)
 
 
 def _test_sums(t: Tessellation, sums: list[tuple[str, ...]]) -> dict[str, Evidence]:
@@ -106,10 +110,3 @@ def _test_ordering(t: Tessellation, along: AxisOrSum) -> dict[str, Evidence]:
         f"base stock in {where}": base_stock(t, along),
         f"(s, S) in {where}": reorder_point(t, along),
     }
-
-
-def _test_regions(t: Tessellation) -> dict[str, Evidence]:
-    tests = {"connected": connected, "orthogonally convex": convex, "linear scores": linear_scores}
-    if t.quantities is not None:
-        tests["linear index"] = linear_index
-    return {name: test(t) for name, test in tests.items()}

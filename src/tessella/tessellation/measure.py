@@ -1,4 +1,4 @@
-"""How complicated a tessellation is.
+"""How complicated a tessellation is, and where its boundary runs.
 
 With S the states, E the grid edges, B the faces (see `tessellate`):
 
@@ -10,6 +10,15 @@ With S the states, E the grid edges, B the faces (see `tessellate`):
 
 All five are the paper's on two axes, and mean the same on any number. A corner touches at least
 two faces and a face at most two corners, so 0 <= kappa <= 1; on one axis kappa = 0.
+
+The boundary is read as switching curves along one axis, and drawn as line segments. For action a
+and a line (fixed values of the other axes), ``first`` and ``last`` are the extreme places of a on
+the line. If a fills what lies between them the description is exact there; if that is so
+everywhere, the curves are the whole policy: A * 2 numbers for each line.
+
+In an outline, state (i, j) is the unit square centred on (i, j). A face across the first axis is
+then a unit segment parallel to the second axis, and the other way round; unit segments that
+continue each other are joined into one.
 """
 
 from __future__ import annotations
@@ -20,7 +29,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, require_type
+from tessella.errors import ArgumentError, format_value, require_type
+from tessella.mdp.actions import describe_action
+from tessella.support.text import align_columns
 from tessella.tessellation.tessellate import (
     Rim,
     Tessellation,
@@ -163,3 +174,131 @@ def _count_crossings(boundary: NDArray[np.bool_]) -> int:
         below, above = neighbour_slices(boundary.ndim, axis)
         pairs.append(boundary[below] & boundary[above])
     return int(np.count_nonzero(count_touched_axes(tuple(pairs), boundary.shape) >= 2))
+
+
+TABLE_MAX_LINES = 20  # lines of a printed table
+TABLE_MAX_ACTIONS = 10  # actions of a printed table
+
+
+@dataclass(frozen=True, eq=False)
+class SwitchingCurves:
+    """Where each action begins and ends. Arrays are (A, *shape of the other axes)."""
+
+    tessellation: Tessellation  # what was read
+    axis: str  # the axis along which actions switch
+    # Place on the axis (an index) where the action first occurs, -1 where it never does.
+    first: NDArray[np.int64] = field(repr=False)
+    # Place where it last occurs, -1 where it never does.
+    last: NDArray[np.int64] = field(repr=False)
+    # Whether it fills everything from first to last; true where it never occurs.
+    solid: NDArray[np.bool_] = field(repr=False)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the curves determine the policy."""
+        return bool(self.solid.all())
+
+    @property
+    def begins(self) -> NDArray[np.float64]:
+        """`first` in the axis' own values; nan where the action never occurs."""
+        return self._axis_values(self.first)
+
+    @property
+    def ends(self) -> NDArray[np.float64]:
+        """`last` in the axis' own values; nan where the action never occurs."""
+        return self._axis_values(self.last)
+
+    def __str__(self) -> str:
+        """A table: a row for each line, a column for each action, from where to where it is taken.
+
+        ``*`` marks an action that does not fill all between its ends.
+        """
+        t = self.tessellation
+        count = self.first[0].size
+        used = np.flatnonzero((self.first >= 0).reshape(len(t.actions), -1).any(axis=1))
+        rows = self._table_rows(used[:TABLE_MAX_ACTIONS], min(count, TABLE_MAX_LINES))
+        more = {"lines": count - TABLE_MAX_LINES, "actions": len(used) - TABLE_MAX_ACTIONS}
+        return "\n".join(
+            [
+                f"{t.action_name} along {self.axis}, {'exact' if self.exact else 'not exact'}",
+                *align_columns(rows, "r" * len(rows[0])),
+                *(f"... {n:,} more {subject}" for subject, n in more.items() if n > 0),
+            ]
+        )
+
+    def _table_rows(self, actions: NDArray[np.intp], lines: int) -> list[list[str]]:
+        """The titles, then the first ``lines`` lines."""
+        t = self.tessellation
+        others = [name for name in t.grid.axes if name != self.axis]
+        rows = [[*others, *(describe_action(t.action_name, t.actions[a]) for a in actions)]]
+        for line in range(lines):
+            spans = [self._format_span(a, line) for a in actions]
+            rows.append([*self._line_coordinates(line), *spans])
+        return rows
+
+    def _line_coordinates(self, line: int) -> list[str]:
+        """The values of the other axes on a line."""
+        grid = self.tessellation.grid
+        values = [v for n, v in zip(grid.axes, grid.values, strict=True) if n != self.axis]
+        index = np.unravel_index(line, self.first.shape[1:]) if values else ()
+        return [format_value(v[i]) for v, i in zip(values, index, strict=True)]
+
+    def _format_span(self, action: int, line: int) -> str:
+        grid = self.tessellation.grid
+        values = grid.values[grid.axis(self.axis)]
+        first = self.first[action].flat[line]
+        last = self.last[action].flat[line]
+        if first < 0:
+            return "-"
+        mark = "" if self.solid[action].flat[line] else "*"
+        begin = format_value(values[first])
+        end = format_value(values[last])
+        return begin if first == last else f"{begin}..{end}{mark}"
+
+    def _axis_values(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        grid = self.tessellation.grid
+        return np.where(places < 0, np.nan, grid.numbers[grid.axis(self.axis)][places])
+
+
+def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
+    """Read the switching curves along ``axis``."""
+    require_type("switching_curves", tessellation, Tessellation)
+    lines = np.moveaxis(tessellation.table, tessellation.grid.axis(axis), -1)
+    shape = (len(tessellation.actions), *lines.shape[:-1])
+    first = np.empty(shape, dtype=np.int64)
+    last = np.empty(shape, dtype=np.int64)
+    solid = np.empty(shape, dtype=bool)
+    for a in range(len(tessellation.actions)):
+        is_taken = lines == a
+        count = is_taken.sum(axis=-1)
+        first[a] = np.where(count, is_taken.argmax(axis=-1), -1)
+        last[a] = np.where(count, lines.shape[-1] - 1 - is_taken[..., ::-1].argmax(axis=-1), -1)
+        solid[a] = count == np.where(count, last[a] - first[a] + 1, 0)
+    return SwitchingCurves(tessellation, axis, first, last, solid)
+
+
+def outline(tessellation: Tessellation) -> NDArray[np.floating]:
+    """(segments, 2 ends, 2 coordinates) of the boundary, in grid steps.
+
+    On one axis the states are squares in a row, and the second coordinate runs from -1/2 to 1/2.
+    """
+    require_type("outline", tessellation, Tessellation)
+    faces = tessellation.faces
+    if len(faces) == 1:
+        cuts = np.flatnonzero(faces[0]) + 0.5
+        return np.stack([np.stack([cuts, np.full_like(cuts, y)], axis=-1) for y in (-0.5, 0.5)], 1)
+    if len(faces) != 2:
+        raise ArgumentError(f"an outline needs one or two axes, not {len(faces)}; take a section")
+    vertical = _join_segments(faces[0])
+    horizontal = _join_segments(faces[1].T)[..., ::-1]
+    return np.concatenate([vertical, horizontal])
+
+
+def _join_segments(faces: NDArray[np.bool_]) -> NDArray[np.floating]:
+    """Maximal segments along the second axis of ``faces``, each at a half-step of the first."""
+    padded = np.zeros((faces.shape[0], faces.shape[1] + 2), dtype=np.int8)
+    padded[:, 1:-1] = faces
+    step = np.diff(padded, axis=1)
+    (row, begin), (_, end) = np.nonzero(step == 1), np.nonzero(step == -1)
+    ends = [np.stack([row + 0.5, stop - 0.5], axis=-1) for stop in (begin, end)]
+    return np.stack(ends, axis=1)

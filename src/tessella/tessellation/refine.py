@@ -82,7 +82,11 @@ def refine(
             continue
         shared_points = _find_shared_points(solutions[-1].mdp, mdp)
         solutions.append(solve(mdp, method))
-        changes.append(_compute_change(solutions[-2], solutions[-1], shared_points))
+        before, after = solutions[-2:]
+        shared = np.ix_(*shared_points)
+        value_change = float(np.abs(after.value[shared] - before.value).max())
+        differs = after.policy.table[shared] != before.policy.table
+        changes.append((value_change, float(differs.mean())))
     geometries = tuple(measure(tessellate(solution)) for solution in solutions)
     value, policy = (tuple(column) for column in zip(*changes, strict=True))
     return Refinement(cut_counts, tuple(solutions), geometries, value, policy)
@@ -105,10 +109,3 @@ def _find_shared_points(coarse: MDP, fine: MDP) -> tuple[NDArray[np.int64], ...]
         )
         positions.append(position)
     return tuple(positions)
-
-
-def _compute_change(before: Solution, after: Solution, shared: tuple) -> tuple[float, float]:
-    """Largest change of the value at shared points, and the share of actions that changed."""
-    indices = np.ix_(*shared)
-    largest = np.abs(after.value[indices] - before.value).max()
-    return float(largest), float((after.policy.table[indices] != before.policy.table).mean())

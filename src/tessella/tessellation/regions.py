@@ -35,13 +35,10 @@ class Connected(Evidence):
     """Whether each region is one cell.
 
     A violation pairs the first state of a region's largest cell with that of another of its cells.
-
-    Attributes:
-        components: (A,) cells of each action.
-        islands: labels of the cells that are not the largest of their region.
     """
 
-    components: NDArray[np.int64] = field(repr=False)
+    components: NDArray[np.int64] = field(repr=False)  # (A,) cells of each action
+    # Labels of the cells that are not the largest of their region.
     islands: NDArray[np.int64] = field(repr=False)
 
     CLAIM = "regions are connected"
@@ -135,13 +132,11 @@ class LinearScores(_Separability):
     """Whether the arg max of linear scores gives the policy in every state.
 
     The violation, (1, k), is a set of states that no scores can serve together.
-
-    Attributes:
-        weights: (A, d) w_a in the axes' own values; zero for actions out of use, and if none exist.
-        offsets: (A,) b_a; minus infinity for actions out of use.
     """
 
+    # (A, d) w_a in the axes' own values; zero for actions out of use, and if none exist.
     weights: NDArray[np.float64] = field(repr=False)
+    # (A,) b_a; minus infinity for actions out of use.
     offsets: NDArray[np.float64] = field(repr=False)
 
     CLAIM = "regions are linearly separable"
@@ -152,15 +147,11 @@ class LinearIndex(_Separability):
     """Whether one linear index with levels gives the policy in every state.
 
     The violation, (1, k), is a set of states that no index can serve together.
-
-    Attributes:
-        order: (m,) indices of the actions in use, in their natural order.
-        index: (d,) w in the axes' own values.
-        levels: (m - 1,) the k-th action is used where levels[k - 1] < w.x < levels[k].
     """
 
-    order: NDArray[np.int64]
-    index: NDArray[np.float64]
+    order: NDArray[np.int64]  # (m,) indices of the actions in use, in their natural order
+    index: NDArray[np.float64]  # (d,) w in the axes' own values
+    # (m - 1,) the k-th action is used where levels[k - 1] < w.x < levels[k].
     levels: NDArray[np.float64]
 
     CLAIM = "{action} rises with one linear index"

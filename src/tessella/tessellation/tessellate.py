@@ -42,22 +42,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells of an array, numbered by their first element in C order.
+    """Cells of an array, numbered by their first element in C order."""
 
-    Attributes:
-        labels: (array shape) the cell of each element.
-        values: (n,) the value that each cell holds.
-        sizes: (n,) elements in each cell.
-    """
-
-    labels: NDArray[np.integer]
-    values: NDArray
-    sizes: NDArray[np.int64]
+    labels: NDArray[np.integer]  # (array shape) the cell of each element
+    values: NDArray  # (n,) the value that each cell holds
+    sizes: NDArray[np.int64]  # (n,) elements in each cell
 
 
 def find_cells(table: NDArray) -> Cells:
     """Cells of ``table`` (any shape with at least one axis) under nearest-neighbour connection."""
-    starts = _find_run_starts(table)
+    starts = np.ones(table.shape, dtype=bool)  # of runs
+    np.not_equal(table[..., 1:], table[..., :-1], out=starts[..., 1:])
     run = np.cumsum(starts, dtype=index_type(table.size + 1)).reshape(table.shape)
     run -= 1
     values = table[starts]
@@ -67,12 +62,6 @@ def find_cells(table: NDArray) -> Cells:
     cell_values[cell] = values
     sizes = np.bincount(cell, weights=lengths, minlength=count).astype(np.int64)
     return Cells(cell[run], cell_values, sizes)
-
-
-def _find_run_starts(table: NDArray) -> NDArray[np.bool_]:
-    starts = np.ones(table.shape, dtype=bool)
-    np.not_equal(table[..., 1:], table[..., :-1], out=starts[..., 1:])
-    return starts
 
 
 def _join_runs(table: NDArray, starts: NDArray, run: NDArray, runs: int) -> tuple[int, NDArray]:
@@ -143,8 +132,8 @@ class Tessellation:
     @cached_property
     def adjacency(self) -> csr_array:
         """(n, n) symmetric: how many faces two cells share."""
-        pairs = [self._cell_pairs(axis) for axis in range(self.grid.ndim)]
-        left, right = (np.concatenate(side) for side in zip(*pairs, strict=True))
+        pairs = [self.cells.ravel()[self.face_states(axis)] for axis in range(self.grid.ndim)]
+        left, right = np.concatenate(pairs).T
         ends = np.concatenate([left, right]), np.concatenate([right, left])
         n = len(self.cell_actions)
         return coo_array((np.ones(2 * len(left), dtype=np.int64), ends), shape=(n, n)).tocsr()
@@ -175,10 +164,6 @@ class Tessellation:
         below = np.ravel_multi_index(indices, self.grid.shape)
         step = int(np.prod(self.grid.shape[axis + 1 :], dtype=np.int64))
         return np.stack([below, below + step], axis=-1)
-
-    def _cell_pairs(self, axis: int) -> tuple[NDArray, NDArray]:
-        below, above = neighbour_slices(self.grid.ndim, axis)
-        return self.cells[below][self.faces[axis]], self.cells[above][self.faces[axis]]
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
@@ -242,7 +227,8 @@ def build_tessellation(
 ) -> Tessellation:
     """The tessellation of a grid-shaped ``table`` of valid action indices."""
     cells = find_cells(table)
-    faces = tuple(_find_faces(table, axis) for axis in range(table.ndim))
+    slices = (neighbour_slices(table.ndim, axis) for axis in range(table.ndim))
+    faces = tuple(table[below] != table[above] for below, above in slices)
     return Tessellation(
         grid=grid,
         actions=actions,
@@ -274,11 +260,6 @@ def count_touched_axes(marks: tuple[NDArray, ...], shape: tuple[int, ...]) -> ND
         touched[above] |= mark
         total += touched
     return total
-
-
-def _find_faces(table: NDArray, axis: int) -> NDArray[np.bool_]:
-    below, above = neighbour_slices(table.ndim, axis)
-    return table[below] != table[above]
 
 
 def _freeze(array: NDArray) -> NDArray:

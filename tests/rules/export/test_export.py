@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from support.exports import CASES, FACTS, require_compiler, rule, states
 
 import tessella as ts
-from tessella.cli.group import main
+from tessella.cli import main
 from tessella.mdp.rule_tree import Leaf, Lookup, RuleTree, Split
 from tessella.rules.comparisons import list_branch_tests, to_comparisons, to_rule_tree
 from tessella.rules.export import export as verb

@@ -5,15 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import get_args
 
-from tessella.problems.registry import import_object
 from tessella.runner.methods.method import (
     MethodGroup,
     StudyMethod,
     UnknownNameError,
+    find_named,
     require_own_name,
 )
-
-__all__ = ["find_method", "package_methods", "register_method"]
 
 REQUIRED_MEMBERS = ("title", "group", "edition", "settings", "runs", "batch_key", "seconds", "fit")
 
@@ -23,11 +21,7 @@ _registered: dict[str, StudyMethod] = {}
 @cache
 def package_methods() -> dict[str, StudyMethod]:
     """The methods that come with the package, boundary learners first."""
-    from tessella.runner.methods.builtin import (
-        BOUNDARY_METHODS,
-        REFERENCES,
-        VALUE_BASED_METHODS,
-    )
+    from tessella.runner.methods.builtin import BOUNDARY_METHODS, REFERENCES, VALUE_BASED_METHODS
 
     return {**BOUNDARY_METHODS, **VALUE_BASED_METHODS, **REFERENCES}
 
@@ -41,13 +35,7 @@ def register_method(method: StudyMethod) -> str:
 
 def find_method(name: str) -> StudyMethod:
     """The method called ``name``; a name with a colon, ``module:attribute``, is imported."""
-    if ":" in name:
-        return _require_method(import_object(name, "method", UnknownNameError), repr(name))
-    method = package_methods().get(name) or _registered.get(name)
-    if method is None:
-        known_names = ", ".join([*package_methods(), *_registered])
-        raise UnknownNameError(f"no method is called {name!r}; there are {known_names}")
-    return method
+    return find_named(name, "method", package_methods() | _registered, _require_method)
 
 
 def _require_method(method: StudyMethod, name: str) -> StudyMethod:

@@ -28,7 +28,7 @@ from tessella.baselines import (
     UniformPairs,
     train_batch,
 )
-from tessella.learn import LEARNERS, Features, MarginBoundary, Sample, draw, fit_batch
+from tessella.learn import LEARNERS, Features, MarginBoundary, draw, fit_batch
 from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
 from tessella.runner.record import InformationBudget, Spec
 from tessella.support.json_values import setting_from_json, setting_to_json
@@ -64,13 +64,9 @@ class _TimedMethod(FullGridMethod):
 
 @dataclass(frozen=True)
 class BoundaryMethod(_TimedMethod):
-    """A boundary learner with its own defaults.
+    """A boundary learner with its own defaults."""
 
-    Args:
-        sees_margins: whether it is given the margin of each labelled state as well.
-    """
-
-    sees_margins: bool = False
+    sees_margins: bool = False  # whether it is given the margin of each labelled state as well
     group: MethodGroup = "boundary"
 
     def settings(self) -> dict[str, Any]:
@@ -86,14 +82,15 @@ class BoundaryMethod(_TimedMethod):
         began = time.perf_counter()
         policies = fit_batch(learner, samples, seeds)
         seconds = (time.perf_counter() - began) / len(specs)
+        labels = [sample.exact_labels for sample in samples]
         return [
-            Fit(policy, self._information_used(instance, sample), seconds)
-            for policy, sample in zip(policies, samples, strict=True)
+            Fit(
+                policy,
+                InformationBudget(n, n if self.sees_margins else 0, instance.backups),
+                seconds,
+            )
+            for policy, n in zip(policies, labels, strict=True)
         ]
-
-    def _information_used(self, instance: Instance, sample: Sample) -> InformationBudget:
-        labels = sample.exact_labels
-        return InformationBudget(labels, labels if self.sees_margins else 0, instance.backups)
 
 
 def _read_settings(spec: Spec, kinds: tuple[type, ...]) -> dict[str, Any]:
@@ -110,13 +107,9 @@ BOUNDARY_METHODS: dict[str, StudyMethod] = {
 
 @dataclass(frozen=True)
 class ValueBasedMethod(_TimedMethod):
-    """A baseline with its own defaults.
+    """A baseline with its own defaults."""
 
-    Args:
-        budgets_together: whether all budgets train in one call, or each in its own.
-    """
-
-    budgets_together: bool = True
+    budgets_together: bool = True  # whether all budgets train in one call, or each in its own
     group: MethodGroup = "value"
 
     def settings(self) -> dict[str, Any]:
@@ -149,10 +142,7 @@ class ValueBasedMethod(_TimedMethod):
 
 VALUE_BASED_METHODS: dict[str, StudyMethod] = {
     name: ValueBasedMethod(
-        baseline.title,
-        baseline,
-        *BASELINE_SECONDS[name],
-        budgets_together=baseline is not FittedQ,
+        baseline.title, baseline, *BASELINE_SECONDS[name], budgets_together=baseline is not FittedQ
     )
     for name, baseline in BASELINES.items()
 }

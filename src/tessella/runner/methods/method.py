@@ -2,23 +2,32 @@
 
 A method says which runs it needs, which of them train together, and trains them. It never evaluates
 itself: it returns policies, and ``tessella.runner.run`` scores them.
+
+A method of one's own is a line: a learner, a baseline, or any function that returns a policy. Each
+makes one policy at a time, with randomness that n and seed decide; it may return anything that
+``tessella.as_policy`` reads. Its settings are in the spec of each run, so that a changed one is
+another run; raise ``edition`` when the code changes the result.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Hashable, Sequence
-from dataclasses import dataclass
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
+
+import numpy as np
 
 from tessella.errors import StudyError, TessellaError
 from tessella.mdp.model import MDP
 from tessella.problems.problem import Problem
-from tessella.problems.registry import problem
+from tessella.problems.registry import import_object, problem
 from tessella.runner.record import InformationBudget, Spec
 from tessella.solvers.solution import Solution
-from tessella.support.json_values import to_canonical_json
+from tessella.support.json_values import setting_to_json, to_canonical_json
 
 MethodGroup = Literal["boundary", "value", "reference"]
 
@@ -36,6 +45,16 @@ def require_own_name(item: object, noun: str, reserved: Container[str] = ()) -> 
     if name in reserved:
         raise UnknownNameError(f"a {noun} of the package keeps its name", value=f"got {name!r}")
     return name
+
+
+def find_named(name: str, noun: str, known: Mapping[str, Any], check: Callable[..., Any]) -> Any:
+    """What ``known`` has under ``name``; a name with a colon, ``module:attribute``, is imported."""
+    if ":" in name:
+        return check(import_object(name, noun, UnknownNameError), repr(name))
+    if name not in known:
+        names = ", ".join(known) or "none"
+        raise UnknownNameError(f"no {noun} is called {name!r}; there are {names}")
+    return known[name]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,18 +86,13 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What a method returns for one spec.
+    """What a method returns for one spec."""
 
-    Attributes:
-        policy: anything that ``tessella.as_policy`` reads. Its own size is recorded, and measures
-            receive it unchanged.
-        information: what the method was given.
-        seconds: training time.
-    """
-
+    # Anything that ``tessella.as_policy`` reads. Its own size is recorded, and measures receive it
+    # unchanged.
     policy: Any
-    information: InformationBudget
-    seconds: float
+    information: InformationBudget  # what the method was given
+    seconds: float  # training time
 
 
 class StudyMethod(Protocol):
@@ -157,3 +171,111 @@ def get_instance(spec: Spec) -> Instance:
 @lru_cache(maxsize=32)
 def _build_instance(registered: Problem, settings: str) -> Instance:
     return Instance(registered.build(**json.loads(settings)))
+
+
+class SingleRunMethod(FullGridMethod, ABC):
+    """A method that makes its policies one at a time, for every n and seed."""
+
+    name: str
+    about: Mapping[str, Any]
+
+    @property
+    def title(self) -> str:
+        return self.name
+
+    def settings(self) -> dict[str, Any]:
+        return dict(self.about)
+
+    @abstractmethod
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        """The policy of one run, and the information it was given."""
+
+    def seconds(self, spec: Spec) -> float:
+        return 0.01 + 1e-5 * spec.n
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        fits = []
+        for spec in specs:
+            began = time.perf_counter()
+            policy, information = self.make_policy(instance, spec)
+            fits.append(Fit(policy, information, time.perf_counter() - began))
+        return fits
+
+
+@dataclass(frozen=True)
+class LearnerMethod(SingleRunMethod):
+    """A scikit-learn classifier, or a boundary learner, that sees n exact labels.
+
+    Args:
+        name: how a study refers to it.
+        learner: an object, not a class; each run trains a copy with its own seed.
+    """
+
+    name: str
+    learner: Any
+    edition: int = 1
+    group: MethodGroup = "boundary"
+
+    def settings(self) -> dict[str, Any]:
+        parameters = self.learner.get_params()
+        settings = {k: v for k, v in parameters.items() if k.split("__")[-1] != "random_state"}
+        return {"learner": type(self.learner).__name__} | {
+            k: setting_to_json(v) for k, v in settings.items()
+        }
+
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        from tessella.learn import draw, fit_batch  # scikit-learn takes a second to load
+
+        sample = draw(instance.solution, spec.n, rng=spec.generator("sample"))
+        (policy,) = fit_batch(self.learner, [sample], [spec.entropy("training")])
+        return policy, InformationBudget(labels=sample.exact_labels, backups=instance.backups)
+
+
+@dataclass(frozen=True)
+class BaselineMethod(SingleRunMethod):
+    """A policy trained from a simulator.
+
+    Args:
+        name: how a study refers to it.
+        train: ``train(mdp, updates, rng) -> policy``; nothing checks that it uses
+            the model as a simulator only, and at most ``updates`` times.
+        about: its settings, as numbers and text.
+    """
+
+    name: str
+    train: Callable[[MDP, int, np.random.Generator], Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    edition: int = 1
+    group: MethodGroup = "value"
+
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        policy = self.train(instance.mdp, spec.n, spec.generator("transitions"))
+        return policy, InformationBudget(simulator_calls=getattr(policy, "simulator_calls", spec.n))
+
+
+@dataclass(frozen=True)
+class FunctionMethod(SingleRunMethod):
+    """Any way to a policy.
+
+    Args:
+        name: how a study refers to it.
+        function: ``function(instance, n, rng) -> policy``; ``instance.mdp`` is the model and
+            ``instance.solution`` its optimum.
+        information: what each run is given.
+        once: whether it runs once for each problem, whatever n and seed.
+        about: its settings, as numbers and text.
+    """
+
+    name: str
+    function: Callable[[Instance, int, np.random.Generator], Any]
+    information: InformationBudget = field(default_factory=InformationBudget)
+    once: bool = False
+    about: Mapping[str, Any] = field(default_factory=dict)
+    edition: int = 1
+    group: MethodGroup = "reference"
+
+    def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
+        return [(0, 0)] if self.once else super().runs(sizes, seeds)
+
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        return self.function(instance, spec.n, spec.generator("policy")), self.information

@@ -1,0 +1,253 @@
+"""Whom to let in: admission to queues and to servers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tessella.criteria.average import Average
+from tessella.mdp.model import MDP
+from tessella.mdp.stages import Event, Noise, Pay, Shift, truncated_poisson
+from tessella.problems.problem import (
+    MEAN,
+    PRICE,
+    RATE,
+    SIZE,
+    SLOPE,
+    Choice,
+    Integer,
+    Number,
+    Problem,
+    Theory,
+)
+from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, regime_mean
+
+
+def _queue_admission_model(
+    max_queue: int,
+    max_regime: int,
+    arrival_base: float,
+    arrival_slope: float,
+    nonlinearity: str,
+    strength: float,
+    max_arrivals: int,
+    service_rate: float,
+    max_service: int,
+    admission_reward: float,
+    holding_cost: float,
+    overflow_cost: float,
+    rejection_cost: float,
+    discount: float,
+) -> MDP:
+    """Admission to a queue under an arrival regime.
+
+    State (q, l): queue length and regime. The action a admits (1) or rejects (0) all arrivals of
+    the period. Service S ~ Poisson(mu) first, then arrivals D ~ Poisson(lam(l)), both truncated:
+
+        y = max(q - S, 0) + a D,   O = max(y - q_max, 0),   q' = min(y, q_max),
+        reward = r_a a (D - O) - c_rej (1 - a) D - c_ov 1{O > 0} - h q,
+        lam(l) = max(lambda_0 + beta l + strength g(l / l_max), 0.05).
+    """
+
+    def arrival_probabilities(regime):
+        mean = regime_mean(regime, max_regime, arrival_base, arrival_slope, nonlinearity, strength)
+        return truncated_poisson(mean, max_arrivals)
+
+    def admission_pays(queue, arrivals, admit):
+        overflow = np.maximum(queue + admit * arrivals - max_queue, 0)
+        admitted = admission_reward * admit * (arrivals - overflow)
+        return admitted - rejection_cost * (1 - admit) * arrivals - overflow_cost * (overflow > 0)
+
+    return MDP.staged(
+        {"queue": range(max_queue + 1), "regime": range(max_regime + 1)},
+        (0, 1),
+        discount,
+        [
+            Pay(lambda queue: -holding_cost * queue),
+            Shift(
+                "queue",
+                Noise(
+                    "service", range(max_service + 1), truncated_poisson(service_rate, max_service)
+                ),
+                by=lambda service: -service,
+            ),
+            Shift(
+                "queue",
+                Noise("arrivals", range(max_arrivals + 1), arrival_probabilities),
+                by=lambda arrivals, admit: admit * arrivals,
+                pays=admission_pays,
+            ),
+            Shift("regime", Noise("drift", *LAZY_WALK)),
+        ],
+        action_name="admit",
+    )
+
+
+queue_admission = Problem(
+    "queue_admission",
+    "Admission to a queue under an arrival regime; the defaults are QUE-Mix",
+    _queue_admission_model,
+    family="queue",
+    parameters=(
+        Integer("max_queue", 30, "q_max: the queue is 0..q_max", **SIZE),
+        Integer("max_regime", 20, "l_max: the regime is 0..l_max", **SIZE),
+        Number("arrival_base", 1.0, "lambda_0: mean arrivals in regime 0", **MEAN),
+        Number("arrival_slope", 0.35, "beta_lambda: what a regime adds to them", **SLOPE),
+        Choice("nonlinearity", "mixed", "g: how arrivals bend", tuple(NONLINEARITIES)),
+        Number("strength", 2.5, "the factor of g; the paper gives none, 2.5 is ours", **SLOPE),
+        Integer("max_arrivals", 45, "d_max: the tail of the arrivals is put on it", **SIZE),
+        Number("service_rate", 4.0, "mu: mean services", above=0.0, high=MEAN["high"]),
+        Integer("max_service", 20, "s_max: the tail of the services is put on it", **SIZE),
+        Number("admission_reward", 2.0, "r_a: reward of an arrival that is let in", **PRICE),
+        Number("holding_cost", 0.10, "h: cost of a place in the queue", **PRICE),
+        Number("overflow_cost", 4.0, "c_ov: cost of a period with an overflow", **PRICE),
+        Number("rejection_cost", 0.40, "c_rej: cost of an arrival turned away", **PRICE),
+        Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
+    ),
+    axes={
+        "queue": "customers in the queue",
+        "regime": "state of the market, on which arrivals depend",
+    },
+    observation_noise=0.25,
+    theory=(
+        Theory("monotone in queue", "the longer the queue, the less is let in"),
+        Theory("threshold in queue", "admit up to a length that the regime decides (Naor 1969)"),
+    ),
+)
+
+
+def _naor_admission_model(
+    longest: int,
+    servers: int,
+    arrivals: float,
+    service: float,
+    admission_reward: float,
+    waiting_cost: float,
+) -> MDP:
+    """Admission to an M/M/c queue, stated in rates (Naor 1969; Stidham 1985).
+
+    State: customers present. They arrive at rate lambda, c servers work at rate mu each; one who is
+    let in pays R, everyone present costs C per unit of time. Reward per unit of time. The best is
+    to let in up to n customers; with rho = lambda / mu and c = 1, n is the largest whole number
+    with
+
+        (n (1 - rho) - rho (1 - rho^n)) / (1 - rho)^2 <= R mu / C,
+
+    while customers who decide for themselves join up to R mu / C.
+    """
+    return MDP.from_rates(
+        {"present": range(longest + 1)},
+        (0, 1),
+        [
+            Event(
+                "arrival",
+                lambda present, admit: arrivals * admit * (present < longest),
+                to=lambda present: {"present": present + 1},
+                pays=admission_reward,
+            ),
+            Event(
+                "service",
+                lambda present: service * np.minimum(present, servers),
+                to=lambda present: {"present": present - 1},
+            ),
+        ],
+        Average(),
+        pays_rate=lambda present: -waiting_cost * present,
+        action_name="admit",
+    )
+
+
+naor_admission = Problem(
+    "naor_admission",
+    "Admission to an M/M/c queue, in rates (Naor 1969)",
+    _naor_admission_model,
+    parameters=(
+        Integer("longest", 40, "where nobody is let in any more", low=1, high=100_000),
+        Integer("servers", 1, "c: servers", low=1, high=1000),
+        Number("arrivals", 0.9, "lambda: customers per unit of time", **RATE),
+        Number("service", 1.0, "mu: rate of a server", above=0.0, high=1000.0),
+        Number("admission_reward", 10.0, "R: what a customer pays", **PRICE),
+        Number("waiting_cost", 1.0, "C: of a customer present, per unit of time", **PRICE),
+    ),
+    axes={"present": "customers in the system, those in service included"},
+    theory=(Theory("threshold in present", "let in up to a number present (Naor 1969)"),),
+)
+
+
+def _two_class_admission_model(
+    servers: int,
+    first_arrivals: float,
+    second_arrivals: float,
+    first_pays: float,
+    second_pays: float,
+    first_service: float,
+    second_service: float,
+) -> MDP:
+    """Two classes of customers at c servers: whom to let in (Miller 1969).
+
+    State: customers of each class being served. Customers of class k arrive at rate lambda_k and
+    pay R_k when let in; each is served at rate mu_k; nobody waits. Let in none (0), the first class
+    alone (1), or both (2); nobody who finds all servers busy is let in. Reward per unit of time.
+    """
+
+    def let_in(rate: float, least: int):
+        def at(first, second, admit):
+            return rate * ((first + second < servers) & (admit >= least))
+
+        return at
+
+    return MDP.from_rates(
+        {"first": range(servers + 1), "second": range(servers + 1)},
+        (0, 1, 2),
+        [
+            Event(
+                "first arrives",
+                let_in(first_arrivals, 1),
+                to=lambda first: {"first": first + 1},
+                pays=first_pays,
+            ),
+            Event(
+                "second arrives",
+                let_in(second_arrivals, 2),
+                to=lambda second: {"second": second + 1},
+                pays=second_pays,
+            ),
+            Event(
+                "first leaves",
+                lambda first: first_service * first,
+                to=lambda first: {"first": first - 1},
+            ),
+            Event(
+                "second leaves",
+                lambda second: second_service * second,
+                to=lambda second: {"second": second - 1},
+            ),
+        ],
+        Average(),
+        action_name="admit",
+    )
+
+
+two_class_admission = Problem(
+    "two_class_admission",
+    "Two classes of customers at c servers: whom to let in (Miller 1969)",
+    _two_class_admission_model,
+    parameters=(
+        Integer("servers", 12, "c: how many are served at once", low=1, high=1000),
+        Number("first_arrivals", 5.0, "lambda_1: arrivals of the first class", **RATE),
+        Number("second_arrivals", 8.0, "lambda_2: of the second", **RATE),
+        Number("first_pays", 6.0, "R_1: what one of the first class pays", **PRICE),
+        Number("second_pays", 1.0, "R_2: of the second", **PRICE),
+        Number("first_service", 1.0, "mu_1: rate at which one is served", above=0.0, high=1000.0),
+        Number("second_service", 1.0, "mu_2: of the second", above=0.0, high=1000.0),
+    ),
+    axes={
+        "first": "customers of the first class in service",
+        "second": "customers of the second class in service",
+    },
+    theory=(
+        Theory(
+            "monotone in first", "the fewer servers are free, the fewer are let in (Miller 1969)"
+        ),
+        Theory("monotone in second", "whichever class keeps them busy"),
+    ),
+)
