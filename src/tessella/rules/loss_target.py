@@ -69,10 +69,9 @@ class LossTarget:
         return policy_loss.worst_loss if self.is_worst_case else policy_loss.mean_loss
 
     def is_met_by(self, policy_loss: PolicyLoss) -> bool:
-        """Whether a rule seems to meet it; a proof has the last word."""
-        return self.get_loss(policy_loss) <= (
-            self.limit * (1 - 1e-9) if self.stated_loss else self.zero_tolerance / 2
-        )
+        """Whether a rule may meet it, given the error of its loss; a proof has the last word."""
+        limit = self.limit * (1 - 1e-9) if self.stated_loss else self.zero_tolerance / 2
+        return self.get_loss(policy_loss) - policy_loss.error <= limit
 
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
