@@ -446,7 +446,7 @@ class PolicyEvaluator:
         return self._compute_occupancy(policy, visits_tolerance, initial_shares)
 
     def _evaluate_average(self, table: NDArray, tol: float) -> PolicyLoss | None:
-        """The difference of the gains, as exact as iterations make it."""
+        """The difference of the gains; an upper bound on it where they have not converged."""
         best = self.solution
         policy = self._make_policy(table)
         try:
@@ -456,6 +456,9 @@ class PolicyEvaluator:
             return None
         loss = max((best.gain or 0.0) - (evaluation.gain or 0.0), 0.0)
         error = best.error_bound + evaluation.error_bound
+        if not (best.converged and evaluation.converged):
+            loss += error
+            error *= 2
         value_difference = (best.value - evaluation.value).ravel()
         state_loss = value_difference - value_difference.mean() + loss if self.is_small else None
         return PolicyLoss(table, state_loss, share.astype(np.float32), loss, loss, error)

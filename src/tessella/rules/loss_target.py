@@ -69,9 +69,13 @@ class LossTarget:
         return policy_loss.worst_loss if self.is_worst_case else policy_loss.mean_loss
 
     def is_met_by(self, policy_loss: PolicyLoss) -> bool:
-        """Whether a rule may meet it, given the error of its loss; a proof has the last word."""
+        """Whether a rule may meet it, given the error of its loss; a proof has the last word.
+
+        An error beyond the limit itself is no reason to hope: such a loss could not be proven.
+        """
         limit = self.limit * (1 - 1e-9) if self.stated_loss else self.zero_tolerance / 2
-        return self.get_loss(policy_loss) - policy_loss.error <= limit
+        allowance = policy_loss.error if policy_loss.error <= self.effective_limit else 0.0
+        return self.get_loss(policy_loss) - allowance <= limit
 
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
