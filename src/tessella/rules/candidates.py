@@ -78,14 +78,15 @@ def generate_threshold_fits(class_search: ClassSearch) -> Iterator[Candidate]:
 def generate_mixtures(class_search: ClassSearch) -> Iterator[Candidate]:
     """Fits to visits x action loss, with the visits of each round's rules mixed into the next's.
 
-    For a frontier there is one round, whatever the time limit.
+    There is one round even for a rule that is proven to be the smallest, since another of its size
+    may lose less; and for a frontier, whatever the time limit.
     """
     search = class_search.search
     evaluator = search.evaluator
     effort = search.effort
     weights = evaluator.optimal.visits
     stalled_rounds = 0
-    if class_search.is_finished() and not search.wants_frontier:
+    if search.is_class_time_up and not search.wants_frontier:
         return
     for n in range(effort.count_fit_rounds(evaluator.is_small)):
         size_limit = class_search.size_limit

@@ -251,7 +251,8 @@ class ClassOutcome:
 
     Attributes:
         kind: its name.
-        size: of its smallest rule that meets the loss target; None if none was found.
+        size: of its smallest rule that meets the loss target, or of its smallest rule for a
+            frontier; None if none was found.
         size_needed: no rule of the class with fewer numbers meets the loss target; 0 if nothing is
             proven.
         explanation: why the class is out or not proven, how far the search went, and what may help.
@@ -285,6 +286,12 @@ class Frontier:
     points: tuple[FrontierPoint, ...]
     all_points: tuple[FrontierPoint, ...] = field(repr=False)
     outcomes: tuple[ClassOutcome, ...] = ()
+
+    def merge(self, other: Frontier) -> Frontier:
+        """The rules of both, with these outcomes."""
+        all_points = self.all_points + other.all_points
+        front = find_pareto_front(all_points, "loss")
+        return Frontier(tuple(front), all_points, self.outcomes)
 
     def within(self, loss: float) -> FrontierPoint | None:
         """The smallest rule found whose loss is at most this."""

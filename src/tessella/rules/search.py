@@ -193,8 +193,10 @@ class ClassSearch:
 
     @property
     def fit_target(self) -> float:
-        """The cost at which a fit need not become cheaper."""
-        return 0.0 if self.search.wants_frontier else self.search.loss_target.limit
+        """The cost at which a fit need not become cheaper: 0 once its size is limited by a rule."""
+        search = self.search
+        is_size_limited = search.wants_frontier or search.find_smallest() is not None
+        return 0.0 if is_size_limited else search.loss_target.limit
 
     def is_stalled(self, rounds: int) -> bool:
         """Whether so many rounds without a smaller rule are enough; a frontier needs all rounds."""
