@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, PolicyError, TessellaError
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.actions import Combination, as_records, component_names
+from tessella.mdp.actions import VectorAction, as_records, component_names
 from tessella.mdp.checks import raise_for_first
 from tessella.mdp.policy import (
     CHUNK_STATES,
@@ -405,4 +405,4 @@ def _find_action_indices(
 
 
 def _describe_answer(answer: Any, parts: tuple[str, ...]) -> str:
-    return str(Combination(parts, answer.item()) if isinstance(answer, np.void) else answer)
+    return str(VectorAction(parts, answer.item()) if isinstance(answer, np.void) else answer)

@@ -49,14 +49,14 @@ def prove_size_lower_bound(class_search: ClassSearch) -> None:
     bound = 0
     for condition in class_search.search.conditions:
         costs = _make_condition_costs(class_search, condition)
-        if class_search.rule_class.is_infeasible(costs, condition.target):
+        if class_search.rule_class.is_infeasible(costs, condition.cost_limit):
             class_search.size_needed = class_search.max_size + 1
             return
         if class_search.rule_class.why_not_exact(costs):
             continue
-        fitted = class_search.rule_class.fit(costs, class_search.max_size, condition.target)
+        fitted = class_search.rule_class.fit(costs, class_search.max_size, condition.cost_limit)
         class_bound = class_search.rule_class.size_lower_bound(
-            costs, condition.target, class_search.max_size, fitted
+            costs, condition.cost_limit, class_search.max_size, fitted
         )
         is_cut_short = class_search.search.is_class_time_up
         class_search.select(class_search.choose_candidates(fitted))
@@ -157,8 +157,8 @@ def _describe_ruled_out(class_search: ClassSearch, costs: Costs) -> str:
         class_search.rule_class.max_size(class_search.search.first_condition_costs)
         <= class_search.max_size
     )
-    target = class_search.search.conditions[0].target
-    if is_whole_class or class_search.rule_class.is_infeasible(costs, target):
+    cost_limit = class_search.search.conditions[0].cost_limit
+    if is_whole_class or class_search.rule_class.is_infeasible(costs, cost_limit):
         return "no rule of this class meets the loss target"
     return f"none with {counted(class_search.max_size, 'number')} or fewer meets the loss target"
 
