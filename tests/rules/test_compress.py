@@ -214,6 +214,27 @@ def test_the_frontier_falls_and_every_class_stands_in_the_outcomes(small):
     assert list(sizes) == sorted(set(sizes))
     assert list(losses) == sorted(losses, reverse=True)
     assert {o.kind for o in found.outcomes} == {k.name for k in KINDS}
+    for outcome in found.outcomes:
+        sizes = [point.size for point in found.all_points if point.kind == outcome.kind]
+        assert outcome.size == min(sizes, default=None)
+
+
+def test_a_looser_loss_gives_no_worse_rule_of_the_same_size():
+    solution = ts.solve(ts.problem("perishable").build())
+    tight, loose = (ts.compress(solution, loss) for loss in ("2%", "50%"))
+    assert tight.size == loose.size
+    assert loose.facts["mean_loss"] <= tight.facts["mean_loss"]
+
+
+def test_a_loss_is_a_number_or_a_text_as_on_the_command_line(small):
+    unit = ts.compress(small, 1.5, relative=False)
+    share = ts.compress(small, 0.2)
+    assert ts.compress(small, " 20%").loss_target == share.loss_target
+    assert ts.compress(small, "0.2").loss_target == share.loss_target
+    assert ts.compress(small, "1.5 units").loss_target == unit.loss_target
+    for text, message in (("much", "'much' is not a loss"), ("2", "'2' is above 1, the whole")):
+        with pytest.raises(ts.ArgumentError, match=message):
+            ts.compress(small, text)
 
 
 class Empty(ts.RuleClass):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from support import gains, nearly_apart
+from support.criteria import optimum, policy_value
 
 import tessella as ts
 from tessella.rules.evaluator import PolicyEvaluator
@@ -155,6 +158,57 @@ def test_what_a_rule_of_an_average_loses_is_the_difference_of_the_gains(average)
             judged.mean_loss == judged.worst_loss == pytest.approx(solution.gain - gain, abs=1e-9)
         )
         assert judged.visits.sum() == pytest.approx(1.0)
+
+
+def discounted(seed: int) -> tuple[ts.MDP]:
+    return (ts.MDP.from_arrays(*rows_and_rewards(seed), 0.99, grid=GRID),)
+
+
+def averaged(seed: int) -> tuple[ts.MDP]:
+    return (ts.MDP.from_arrays(*rows_and_rewards(seed), ts.Average(), grid=GRID),)
+
+
+def exact_loss(solution: ts.Solution, table: np.ndarray, start: np.ndarray, worst: bool):
+    """What a table loses, in rational arithmetic."""
+    if solution.gain is not None:
+        truth = gains.Truth(solution.mdp)
+        return truth.best[0] - truth.gains(table.tolist())[0]
+    best = optimum(solution.mdp, solution.policy.table)
+    lost = [b - v for b, v in zip(best, policy_value(solution.mdp, table), strict=True)]
+    return max(lost) if worst else sum(Fraction(m) * x for m, x in zip(start, lost, strict=True))
+
+
+@pytest.mark.parametrize("route", ["dense", "iterative"])
+@pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])
+@pytest.mark.parametrize("make", [discounted, horizon, total, averaged])
+def test_the_error_of_a_loss_covers_its_distance_from_rational_arithmetic(make, worst, route):
+    mdp = make(0)[0]
+    solution = ts.solve(mdp, plan=ts.plan(mdp).using(rule_evaluation=route))
+    start = np.full(mdp.n_states, 1 / mdp.n_states)
+    evaluator = PolicyEvaluator(solution, start, worst)
+    rng = np.random.default_rng(0)
+    tables = [solution.policy.table.ravel(), *rng.integers(0, 2, (6, mdp.n_states))]
+    tables = [table for table in tables if evaluator.evaluate(table) is not None]
+    assert len(tables) > 1
+    for table in tables:
+        loss = evaluator.evaluate(table)
+        stated = Fraction(loss.worst_loss if worst else loss.mean_loss)
+        assert abs(stated - exact_loss(solution, table, start, worst)) <= Fraction(loss.error)
+        assert loss.error <= 1e-6 * max(1.0, float(np.abs(solution.value).max()))
+
+
+@pytest.mark.parametrize("seed", [977943000194, 977943000603])
+def test_losses_of_nearly_decomposable_chains_are_known_to_the_digits_of_the_solution(seed):
+    mdp = nearly_apart.drawn(seed)
+    solution, truth = ts.solve(mdp), gains.Truth(mdp)
+    evaluator = PolicyEvaluator(solution, np.full(mdp.n_states, 1 / mdp.n_states))
+    for table in itertools.product(range(nearly_apart.ACTIONS), repeat=nearly_apart.STATES):
+        loss = evaluator.evaluate(np.array(table))
+        exact = truth.best[0] - truth.gains(table)[0]
+        assert abs(Fraction(loss.mean_loss) - exact) <= Fraction(loss.error)
+        assert loss.error <= 1e-13 * float(np.abs(mdp.reward).max())
+    rule = ts.compress(solution, loss=0.0)
+    assert truth.gains(rule.table.ravel().tolist()) == truth.best
 
 
 def test_a_rule_with_two_averages_has_no_loss_and_is_not_taken():

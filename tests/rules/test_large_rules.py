@@ -60,7 +60,9 @@ def test_what_is_as_good_as_optimal_loses_nothing_and_is_not_evaluated(solution,
     start = np.full(solution.mdp.n_states, 1 / solution.mdp.n_states)
     evaluator = PolicyEvaluator(solution, start)
     assert evaluator.optimal.mean_loss == pytest.approx(0.0, abs=1e-6)
-    monkeypatch.setattr(evaluator, "_compute_visits", lambda *_: pytest.fail("it was evaluated"))
+    monkeypatch.setattr(
+        evaluator, "_compute_visit_shares", lambda *_: pytest.fail("it was evaluated")
+    )
     table = solution.policy.table.ravel().copy()
     evaluator.action_loss[7, :] = 0.0  # two actions that nobody can tell apart
     table[7] = (table[7] + 1) % 5

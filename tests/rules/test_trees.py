@@ -13,7 +13,7 @@ from tessella.rules.cart import grow_cart_trees
 from tessella.rules.compress import find_frontier, prepare_search
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.search import SearchEffort
-from tessella.rules.trees import build_node
+from tessella.rules.trees import build_node, list_axis_features
 from tessella.solvers.execution_plan import make_plan
 
 SHAPE, ACTIONS = (5, 4), 3
@@ -59,7 +59,7 @@ def test_what_is_left_of_a_pruned_tree_is_the_cheapest_of_its_size():
         assert cost == pytest.approx(min(true[k] for k in true if k <= count_leaves(left)))
         grid = ts.StateGrid(x=range(SHAPE[0]), y=range(SHAPE[1]))
         known = ts.Costs(grid, tuple(range(ACTIONS)), flat)
-        root = build_node(known, left, [np.arange(n) for n in SHAPE])
+        root = build_node(left, list_axis_features(known))
         assert known.of(RuleTree(grid, root, 1)) == pytest.approx(cost)
 
 
@@ -78,7 +78,7 @@ def test_a_tree_of_thousands_of_levels_becomes_one_split():
     grid = ts.StateGrid(x=range(n))
     costs = ts.Costs(grid, (0, 1), np.zeros((n, 2)))
     assert count_leaves(tree) == n
-    root = build_node(costs, tree, [np.arange(n)])
+    root = build_node(tree, list_axis_features(costs))
     assert isinstance(root, Split)
     assert len(root.cuts) == n - 1
     assert RuleTree(grid, root, 1).depth == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.mdp.actions import Combination
+from tessella.mdp.actions import VectorAction
 from tessella.mdp.rule_tree import Exceptions, LabelSplit, Leaf, Lookup, Node, RuleTree, Split
 from tessella.rules.export.c99 import C99
 from tessella.rules.export.code import CompiledTarget
@@ -64,7 +64,7 @@ def text_axis() -> ts.Rule:
 def linear() -> ts.Rule:
     """Actions of two components by a weighted sum with cuts that are no whole numbers."""
     axes = {"stock": np.linspace(-1, 2, 7), "regime": [3, 1, 2, 0], "fixed": [7]}
-    actions = tuple(Combination(("fast", "slow"), v) for v in ((0, "no"), (0.5, "no"), (1, "yes")))
+    actions = tuple(VectorAction(("fast", "slow"), v) for v in ((0, "no"), (0.5, "no"), (1, "yes")))
     cuts = (-5.0, -0.63, -0.63, 0.721, 9.0)
     split = ladder({"stock": 1.1, "regime": -0.44}, cuts, (0, 1, 2, 0, 2, 1))
     return rule(axes, actions, split, 5)

@@ -56,28 +56,14 @@ class LossParam(click.ParamType):
     name = "loss"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, bool]:
+        from tessella.rules.loss_target import parse_loss
+
         if isinstance(value, tuple):
             return value
-        text = str(value).strip()
-        relative = True
-        scale = 1.0
-        if text.endswith("%"):
-            text = text[:-1]
-            scale = 0.01
-        elif text.endswith("units"):
-            text = text.removesuffix("units")
-            relative = False
         try:
-            number = float(text) * scale
-        except ValueError:
-            self.fail(f"{value!r} is not a loss, such as 1%, 0.01 or '12.5 units'", param, ctx)
-        if relative and number > 1 and scale == 1.0:
-            self.fail(
-                f"{value!r} is above 1, the whole value: write {value}% or '{value} units'",
-                param,
-                ctx,
-            )
-        return number, relative
+            return parse_loss(value)
+        except ArgumentError as error:
+            self.fail(str(error), param, ctx)
 
 
 POLICY_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)

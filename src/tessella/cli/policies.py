@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from tessella.support.progress import open_progress
 if TYPE_CHECKING:
     from tessella.certificates.certificate import Certificate
     from tessella.mdp.policy import Policy
+    from tessella.rules.compress import SearchOptions
     from tessella.rules.rule import Rule
 
 OUTPUT_PATH = click.Path(path_type=Path)
@@ -183,7 +185,7 @@ def certify_command(
     help="Write it: .json .c .py .sql .xlsx ...; may repeat.",
 )
 @click.option("--certificate", type=OUTPUT_PATH, help="Write its certificate as JSON.")
-@click.option("--frontier", is_flag=True, help="Also list size against loss.")
+@click.option("--frontier", is_flag=True, help="Also search all sizes; list size against loss.")
 def compress_command(
     model, given, loss, worst, start, time_limit, out, certificate, frontier
 ) -> Answer:
@@ -192,20 +194,22 @@ def compress_command(
     A .json file holds the rule for other commands (certify, export, diff, map, simulate).
     """
     from tessella.rules.compress import compress
+    from tessella.rules.compress import frontier as search_frontier
 
     require_writable_targets(out)
     solution = load_solution(model, given)
     amount, relative = loss
     with open_progress() as progress:
-        rule = compress(
-            solution,
-            amount,
-            start=parse_start(solution.mdp, start),
-            worst=worst,
-            relative=relative,
-            time_limit=time_limit,
-            progress=progress.status,
-        )
+        options: SearchOptions = {
+            "start": parse_start(solution.mdp, start),
+            "worst": worst,
+            "relative": relative,
+            "time_limit": time_limit,
+            "progress": progress.status,
+        }
+        rule = compress(solution, amount, **options)
+        if frontier:
+            rule = replace(rule, frontier=search_frontier(solution, **options).merge(rule.frontier))
     messages = [write_policy(rule, path) for path in out]
     if certificate is not None and rule.certificate is not None:
         rule.certificate.save(certificate)

@@ -21,12 +21,12 @@ from tessella.grid import refuse_reserved, refuse_unordered, to_plain_values
 Actions = Sequence | Mapping[str, Sequence]  # what a user may give
 
 
-class Combination(tuple):
+class VectorAction(tuple):
     """An action of several components: ``action["fast"]``, or by position like any tuple."""
 
     names: tuple[str, ...]
 
-    def __new__(cls, names: Iterable[str], values: Iterable) -> Combination:
+    def __new__(cls, names: Iterable[str], values: Iterable) -> VectorAction:
         combination = super().__new__(cls, values)
         combination.names = tuple(names)
         return combination
@@ -51,7 +51,7 @@ class Combination(tuple):
         return super().__hash__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Combination, (self.names, tuple(self))
+        return VectorAction, (self.names, tuple(self))
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={format_value(value)}" for name, value in self.record.items())
@@ -70,7 +70,7 @@ def as_action_list(actions: Any) -> Any:
         return _combinations(actions)
     if isinstance(actions, str) or not isinstance(actions, Iterable):
         return actions
-    return tuple(Combination(a, a.values()) if isinstance(a, Mapping) else a for a in actions)
+    return tuple(VectorAction(a, a.values()) if isinstance(a, Mapping) else a for a in actions)
 
 
 def normalise_actions(actions: Any, action_name: str) -> tuple:
@@ -81,7 +81,7 @@ def normalise_actions(actions: Any, action_name: str) -> tuple:
         columns = zip(*given, strict=True)
         for name, values in zip(names, columns, strict=True):
             _require_finite(values, f"component {name!r} of the actions")
-        named = tuple(Combination(names, map(_as_python, action)) for action in given)
+        named = tuple(VectorAction(names, map(_as_python, action)) for action in given)
     else:
         _require_finite(given, "actions")
         named = tuple(map(_as_python, given))
@@ -99,7 +99,7 @@ def normalise_actions(actions: Any, action_name: str) -> tuple:
 
 def component_names(actions: Sequence) -> tuple[str, ...]:
     """Names of the components; none where actions are plain numbers or names."""
-    return actions[0].names if isinstance(actions[0], Combination) else ()
+    return actions[0].names if isinstance(actions[0], VectorAction) else ()
 
 
 def actions_to_array(actions: Sequence) -> NDArray:
@@ -121,7 +121,7 @@ def as_records(columns: Mapping[str, NDArray]) -> NDArray:
 
 def describe_action(action_name: str, action: Any, separator: str = "=") -> str:
     """``order=8``, or ``fast=3, slow=5``."""
-    if isinstance(action, Combination):
+    if isinstance(action, VectorAction):
         return str(action)
     return f"{action_name}{separator}{format_value(action)}"
 
@@ -133,7 +133,7 @@ def format_action(action_name: str, action: Any) -> str:
 
 def actions_to_json(actions: Sequence) -> list:
     """Actions as files hold them; ``from_json`` reads them back."""
-    return [a.record if isinstance(a, Combination) else a for a in actions]
+    return [a.record if isinstance(a, VectorAction) else a for a in actions]
 
 
 def actions_from_json(actions: Any) -> tuple:
@@ -142,7 +142,7 @@ def actions_from_json(actions: Any) -> tuple:
     return tuple(as_action_list(actions))
 
 
-def _combinations(given: Mapping[str, Iterable]) -> tuple[Combination, ...]:
+def _combinations(given: Mapping[str, Iterable]) -> tuple[VectorAction, ...]:
     columns = []
     for name, values in given.items():
         refuse_unordered(values, f"component {name!r} of the actions")
@@ -152,7 +152,7 @@ def _combinations(given: Mapping[str, Iterable]) -> tuple[Combination, ...]:
             requirement = "a component of the actions needs at least one value"
             raise ModelError(requirement, location=str(name), value="has none")
         columns.append(values)
-    return tuple(Combination(given, values) for values in product(*columns)) if columns else ()
+    return tuple(VectorAction(given, values) for values in product(*columns)) if columns else ()
 
 
 def _check_component_names(given: Any) -> tuple[str, ...]:
@@ -172,7 +172,7 @@ def _check_component_names(given: Any) -> tuple[str, ...]:
 
 def _check_components(action: Any, names: tuple[str, ...]) -> None:
     """Refuse an action with components other than ``names``, or without names for them."""
-    if isinstance(action, tuple) and not isinstance(action, Combination):
+    if isinstance(action, tuple) and not isinstance(action, VectorAction):
         example = "{'a': range(3), 'b': range(3)}"
         requirement = f"actions of several parts must name them, as in {example}"
         raise ModelError(requirement, value=f"got {action!r}")

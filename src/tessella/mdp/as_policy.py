@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, PolicyError, TessellaError, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.actions import Combination, as_records, component_names
+from tessella.mdp.actions import VectorAction, as_records, component_names
 from tessella.mdp.policy import (
     CHUNK_STATES,
     DecisionFunction,
@@ -378,7 +378,7 @@ def _find_action_indices(
 
     def value(row: int) -> str:
         answer = answers[row]
-        return f"gets {Combination(parts, answer.item()) if answer.dtype.names else answer}"
+        return f"gets {VectorAction(parts, answer.item()) if answer.dtype.names else answer}"
 
     requirement = f"{action_name} must be one of {', '.join(names)}"
     raise_for_first(requirement, indices < 0, describe, value, noun, error=PolicyError)

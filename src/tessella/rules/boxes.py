@@ -52,18 +52,6 @@ def count_boxes(shape: Shape) -> int:
     return math.prod(n * (n + 1) // 2 for n in shape)
 
 
-def count_leaves(tree: BoxTree) -> int:
-    count = 0
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, BoxCut):
-            stack += [node.above, node.below]
-        else:
-            count += 1
-    return count
-
-
 def fold_tree(root: Any, get_children: Callable[[Any], tuple | None], combine: Callable) -> Any:
     """``combine(node, results of its children)`` of the root, leaves first.
 
@@ -90,6 +78,10 @@ def fold_boxes(tree: BoxTree, combine: Callable) -> Any:
         return (node.below, node.above) if isinstance(node, BoxCut) else None
 
     return fold_tree(tree, get_children, combine)
+
+
+def count_leaves(tree: BoxTree) -> int:
+    return fold_boxes(tree, lambda _, counts: sum(counts) or 1)
 
 
 class BoxTreeSolver:

@@ -66,16 +66,16 @@ IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest cost: smaller improveme
 
 @dataclass(frozen=True, eq=False)
 class NecessaryCondition:
-    """Additive costs that are at most ``target`` for every rule that meets a loss target.
+    """Additive costs that are at most ``cost_limit`` for every rule that meets a loss target.
 
     Attributes:
         costs: (S, A) finite.
-        target: the bound.
+        cost_limit: the bound.
         is_zero_one: whether the costs are 0 for allowed actions and 1 for all others.
     """
 
     costs: NDArray[np.float64]
-    target: float
+    cost_limit: float
     is_zero_one: bool = False
 
 
@@ -167,7 +167,7 @@ class BranchNode:
     minimum: MinimumLoss
     min_visits: NDArray[np.float64]
     costs: NDArray[np.float64]
-    target: float
+    cost_limit: float
 
 
 class BranchAndBound:
@@ -277,10 +277,10 @@ class BranchAndBound:
         A class may be exact for the costs of some nodes only, as run-length tables are.
         """
         costs = Costs.for_model(self.evaluator.mdp, node.costs, self.deadline)
-        candidates = rule_class.fit(costs, max_size, node.target)
+        candidates = rule_class.fit(costs, max_size, node.cost_limit)
         if rule_class.why_not_exact(costs):
             return candidates, 1
-        return candidates, rule_class.size_lower_bound(costs, node.target, max_size, candidates)
+        return candidates, rule_class.size_lower_bound(costs, node.cost_limit, max_size, candidates)
 
     def _tighten(self, allowed: NDArray, table: NDArray) -> BranchNode | None:
         """A node without the actions that its bounds rule out; None if no action is left."""

@@ -78,23 +78,29 @@ def generate_threshold_fits(class_search: ClassSearch) -> Iterator[Candidate]:
 def generate_mixtures(class_search: ClassSearch) -> Iterator[Candidate]:
     """Fits to visits x action loss, with the visits of each round's rules mixed into the next's.
 
-    For a frontier there is one round, whatever the time limit.
+    There is one round even for a rule that is proven to be the smallest, since another of its size
+    may lose less; and for a frontier, whatever the time limit.
     """
     search = class_search.search
     evaluator = search.evaluator
     effort = search.effort
     weights = evaluator.optimal.visits
     stalled_rounds = 0
-    if class_search.is_finished() and not search.wants_frontier:
+    if search.is_class_time_up and not search.wants_frontier:
         return
-    for n in range(effort.count_fit_rounds(evaluator.is_small)):
+    rounds = effort.fit_rounds if evaluator.is_small else effort.fit_rounds_large_model
+    for n in range(rounds):
         size_limit = class_search.size_limit
         n_evaluated = evaluator.n_evaluated
         costs = search.make_costs(weight_losses(evaluator, weights / (n + 1)))
         fitted = class_search.choose_candidates(
-            class_search.rule_class.fit(costs, size_limit, class_search.fit_target)
+            class_search.rule_class.fit(costs, size_limit, class_search.fit_cost_limit)
         )
-        visits = yield from _collect_visits(class_search, fitted)
+        visits = []
+        for candidate in fitted:
+            yield candidate
+            if candidate in search.losses:
+                visits.append(search.losses[candidate].visits)
         if evaluator.is_small:
             yield from class_search.rule_class.near_ties(costs, size_limit)
         stalled_rounds = stalled_rounds + 1 if class_search.size_limit == size_limit else 0
@@ -102,18 +108,6 @@ def generate_mixtures(class_search: ClassSearch) -> Iterator[Candidate]:
         if is_idle or class_search.is_stalled(stalled_rounds) or class_search.is_finished():
             return
         weights = weights + np.mean(visits, axis=0)
-
-
-def _collect_visits(
-    class_search: ClassSearch, candidates: Iterator[Candidate]
-) -> Generator[Candidate, None, list[NDArray]]:
-    """Yield candidates; the visits of those that were evaluated."""
-    visits = []
-    for candidate in candidates:
-        yield candidate
-        if candidate in class_search.search.losses:
-            visits.append(class_search.search.losses[candidate].visits)
-    return visits
 
 
 def generate_perturbations(class_search: ClassSearch) -> Iterator[Candidate]:

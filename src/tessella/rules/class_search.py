@@ -49,14 +49,14 @@ def prove_size_lower_bound(class_search: ClassSearch) -> None:
     bound = 0
     for condition in class_search.search.conditions:
         costs = _make_condition_costs(class_search, condition)
-        if class_search.rule_class.is_infeasible(costs, condition.target):
+        if class_search.rule_class.is_infeasible(costs, condition.cost_limit):
             class_search.size_needed = class_search.max_size + 1
             return
         if class_search.rule_class.why_not_exact(costs):
             continue
-        fitted = class_search.rule_class.fit(costs, class_search.max_size, condition.target)
+        fitted = class_search.rule_class.fit(costs, class_search.max_size, condition.cost_limit)
         class_bound = class_search.rule_class.size_lower_bound(
-            costs, condition.target, class_search.max_size, fitted
+            costs, condition.cost_limit, class_search.max_size, fitted
         )
         is_cut_short = class_search.search.is_class_time_up
         class_search.select(class_search.choose_candidates(fitted))
@@ -121,11 +121,16 @@ def explain_inapplicable(search: Search, rule_class: RuleClass) -> str:
 def _summarise(class_search: ClassSearch, n_tried_before: int) -> ClassOutcome:
     """What became of a class."""
     search = class_search.search
+    sizes = [point.size for point in class_search.frontier_points]
+    if search.wants_frontier and sizes:
+        remarks = [f"rules of {min(sizes)} to {max(sizes)} numbers", _describe_stop(search)]
+        name = class_search.rule_class.name
+        return ClassOutcome(name, min(sizes), 0, "; ".join(filter(None, remarks)))
     costs = _make_condition_costs(class_search, search.conditions[0])
     remarks = [class_search.rule_class.why_not_exact(costs)]
     best = class_search.best
     size_needed = class_search.size_needed
-    is_ruled_out = size_needed > class_search.max_size and not search.wants_frontier
+    is_ruled_out = size_needed > class_search.max_size
     if best is not None and size_needed > best.size:
         size_needed = 0
         remarks.append(CONTRADICTION_TEXT)
@@ -152,8 +157,8 @@ def _describe_ruled_out(class_search: ClassSearch, costs: Costs) -> str:
         class_search.rule_class.max_size(class_search.search.first_condition_costs)
         <= class_search.max_size
     )
-    target = class_search.search.conditions[0].target
-    if is_whole_class or class_search.rule_class.is_infeasible(costs, target):
+    cost_limit = class_search.search.conditions[0].cost_limit
+    if is_whole_class or class_search.rule_class.is_infeasible(costs, cost_limit):
         return "no rule of this class meets the loss target"
     return f"none with {counted(class_search.max_size, 'number')} or fewer meets the loss target"
 
@@ -173,9 +178,13 @@ def describe_effort(search: Search, rules: str, n_tried_before: int = 0) -> str:
     return f"{rules} tried: {count:,}" if count else ""
 
 
+def _describe_stop(search: Search) -> str:
+    return "stopped by the time limit" if search.is_class_time_up else ""
+
+
 def describe_ending(class_search: ClassSearch, suggestion: str) -> str:
     """How a search ended, and where it found nothing, what may help: ``suggestion``."""
-    stopped = "stopped by the time limit" if class_search.search.is_class_time_up else ""
+    stopped = _describe_stop(class_search.search)
     if class_search.best is not None:
         return stopped
     hint = f"{suggestion} may allow one"

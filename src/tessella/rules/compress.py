@@ -92,7 +92,7 @@ class SearchOptions(LossOptions, total=False):
 
 def compress(
     solution: Solution,
-    loss: float = 0.01,
+    loss: float | str = 0.01,
     *,
     start: Start = None,
     worst: bool = False,
@@ -105,7 +105,8 @@ def compress(
     """The smallest rule found whose certified loss is within ``loss``.
 
     Args:
-        loss: what may be lost, as a share of the optimal value from the start.
+        loss: what may be lost, as a share of the optimal value from the start; also as a text,
+            ``"1%"`` or ``"12.5 units"`` of the model.
         start: any start: see ``tessella.mdp.start``; None for the model's own. A stationary start
             is that of the optimal policy.
         worst: require it from the worst state to start from, not for the mean over the start.
@@ -146,7 +147,7 @@ def find_frontier(search: Search, max_size: int) -> Frontier:
 
 def least_size(
     solution: Solution,
-    loss: float,
+    loss: float | str,
     rule_class: RuleClass,
     *,
     max_size: int = 400,
@@ -198,7 +199,7 @@ def _refuse_equal_numbers(grid: StateGrid) -> None:
 
 def prepare_search(
     solution: Solution,
-    loss: float,
+    loss: float | str,
     start: Start = None,
     worst: bool = False,
     relative: bool = True,

@@ -15,8 +15,16 @@ all states, and d the long-run shares: d l_pi = g* - g_pi, the same from every s
 have one recurrent class then; with a total reward it must end, and where the process has ended the
 rows of P are 0. A large model goes through the package's own loops, only as far as losses must be
 distinguished: its mean loss is d l_pi, so that the visits are all that is computed, beginning
-with those of the optimal policy. Before that, d >= mu makes mu l_pi a bound from below. The loss
-that is stated in the end rests on a certificate, or on bounds that residuals prove, never on these.
+with those of the optimal policy. Before that, d >= mu makes mu l_pi a bound from below.
+
+Every loss has a bound on its error. With v within e of V*, l~ = v - r_pi - discount P_pi v and a
+computed L, of residual r = l + discount P_pi L - L,
+
+    V* - V_pi = (V* - v) + A_pi^-1 l~,   |V* - V_pi - L| <= e + max(A_pi^-1 1) (|l~ - l| + |r|),
+
+|l~ - l| being what ties and rounding hide. For an average min r <= g* - g_pi <= max r, but for
+|l~ - l| and the errors of both ends of g*. The loss that is stated in the end rests on a
+certificate.
 """
 
 from __future__ import annotations
@@ -33,11 +41,15 @@ from scipy.sparse.linalg import splu, spsolve
 
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.policy import Policy
-from tessella.rounding import EPS
+from tessella.rounding import EPS, bound_expectation_error
 from tessella.solvers.absorbing import find_absorbing_states
-from tessella.solvers.elimination import EliminationFactors, compute_extended_residuals
+from tessella.solvers.elimination import (
+    EliminationFactors,
+    FeasibleRows,
+    compute_extended_residuals,
+)
 from tessella.solvers.evaluate import Evaluation, evaluate
-from tessella.solvers.occupancy import compute_occupancy
+from tessella.solvers.occupancy import Occupancy, compute_occupancy
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import find_endless_classes
 from tessella.solvers.solution import Solution
@@ -64,6 +76,8 @@ class PolicyLoss:
             for an average, shares of time. In single precision in a large model.
         mean_loss: from the start.
         worst_loss: from the state that loses most; NaN in a large model unless requested.
+        error: bound on the error of ``worst_loss`` if the evaluator is about the worst case, else
+            of ``mean_loss``.
     """
 
     table: NDArray[np.int32]
@@ -71,6 +85,7 @@ class PolicyLoss:
     visits: NDArray
     mean_loss: float
     worst_loss: float
+    error: float
 
 
 class PolicyEvaluator:
@@ -108,8 +123,8 @@ class PolicyEvaluator:
 
     def _compute_extended_action_loss(self) -> NDArray[np.float64] | None:
         """The same from double-double relative values, where float64 rounding hides the losses."""
-        deviation = PreparedModel(self.solution.policy_plan).row_sum_bounds.deviation
-        extended = compute_extended_residuals(self.mdp, deviation, self.solution.policy.table)
+        table = self.solution.policy.table
+        extended = compute_extended_residuals(self.mdp, self._row_sum_error, table, self._rows)
         if extended is None:
             return None
         entries = extended.rows.state, extended.rows.action
@@ -121,6 +136,14 @@ class PolicyEvaluator:
         action_loss = np.take_along_axis(residuals, best, axis=1) - residuals
         is_tie = action_loss <= 2 * (error + np.take_along_axis(error, best, axis=1))
         return np.where(is_tie, 0.0, action_loss)
+
+    @cached_property
+    def _row_sum_error(self) -> float:
+        return PreparedModel(self.solution.policy_plan).row_sum_bounds.deviation
+
+    @cached_property
+    def _rows(self) -> FeasibleRows:
+        return FeasibleRows.from_model(self.mdp)
 
     @property
     def _average_loss_tolerance(self) -> float:
@@ -143,6 +166,17 @@ class PolicyEvaluator:
             EPS * (self.mdp.dynamics.rounding.backup_terms + 8) * float(np.ptp(self.solution.value))
         )
         return TIE_ERROR_MULTIPLE * (self.solution.error_bound + rounding)
+
+    @property
+    def _action_loss_error(self) -> float:
+        """By how much an action loss may be off: a tie counts as 0, and values are rounded."""
+        return 2 * self.tie_tolerance
+
+    @property
+    def _tie_error(self) -> float:
+        """By how much a loss may be off if only action losses and the optimal values are."""
+        horizon = self.mdp.criterion.value_of_constant_reward(1.0)
+        return self.solution.error_bound + horizon * self._action_loss_error
 
     @cached_property
     def feasible(self) -> NDArray[np.bool_]:
@@ -214,15 +248,24 @@ class PolicyEvaluator:
         tolerance = self._average_loss_tolerance
         if self.tie_tolerance <= tolerance and np.isfinite(self.solution.tie_tolerance):
             policy_loss = self._evaluate_by_update(table)
-            loss = policy_loss.loss
-            assert loss is not None
-            # The residuals enclose the loss.
-            residuals = self.action_loss[np.arange(len(table)), table] + chain @ loss - loss
-            error = np.ptp(residuals) + EPS * (len(table) + 8) * np.abs(loss).max()
-            if error <= tolerance and np.isfinite(error):
+            if policy_loss.error <= tolerance:
                 return policy_loss
-        policy = Policy.from_table(self.mdp.grid, self.mdp.actions, table)
-        return self._evaluate_average(policy, 0.0, chain)
+        return self._evaluate_by_elimination(table, chain) or self._evaluate_average(table, 0.0)
+
+    def _evaluate_by_elimination(self, table: NDArray, chain: csr_array) -> PolicyLoss | None:
+        """The difference of the gains, the rule's from double-double relative values."""
+        rows = self._rows.select_policy(table)
+        extended = compute_extended_residuals(self.mdp, self._row_sum_error, table, rows)
+        factors = EliminationFactors.factorise(chain, np.inf)
+        if extended is None or factors is None:
+            return None
+        low, high = extended.enclose_gain()
+        loss = max((self.solution.gain or 0.0) - (low + high) / 2, 0.0)
+        value_difference = self.solution.value.ravel() - extended.value[0]
+        state_loss = value_difference - value_difference.mean() + loss
+        error = self.solution.error_bound + (high - low) / 2 + 2 * EPS * abs(high)
+        visits = factors.stationary_distribution()
+        return PolicyLoss(table, state_loss, visits, loss, loss, error)
 
     @cached_property
     def _fundamental_matrix(self) -> NDArray[np.float64]:
@@ -244,7 +287,12 @@ class PolicyEvaluator:
         loss = columns @ lu_solve(factors, action_loss, check_finite=False)
         start = self._choose_visit_origin(loss)
         z = lu_solve(factors, start @ columns, trans=1, check_finite=False)
-        return self._make_loss(table, loss, start @ self._fundamental_matrix + z @ visit_changes)
+        visits = start @ self._fundamental_matrix + z @ visit_changes
+        rows = self._stacked_transition[table * np.int64(len(table)) + np.arange(len(table))]
+        periods = None
+        if self.is_total:
+            periods = self.compute_discounted_sums(table, np.ones(len(table)))
+        return self._make_loss(table, loss, visits, self._bound_error(table, rows, loss, periods))
 
     @cached_property
     def _visit_changes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -290,9 +338,40 @@ class PolicyEvaluator:
             return self.start
         return np.eye(1, len(loss), int(loss.argmax()))[0]
 
-    def _make_loss(self, table: NDArray, loss: NDArray, visits: NDArray) -> PolicyLoss:
+    def _make_loss(
+        self, table: NDArray, loss: NDArray, visits: NDArray, error: float
+    ) -> PolicyLoss:
         mean = float(self.start @ loss)
-        return PolicyLoss(table, loss, visits, mean, mean if self.is_average else float(loss.max()))
+        worst = mean if self.is_average else float(loss.max())
+        return PolicyLoss(table, loss, visits, mean, worst, error)
+
+    def _bound_error(
+        self,
+        table: NDArray,
+        rows: NDArray | csr_array,
+        loss: NDArray,
+        periods: NDArray | None = None,
+    ) -> float:
+        """Bound on the error of computed losses (S,) of a rule with transition ``rows`` (S, S).
+
+        ``periods`` (S,) are those until a total has ended.
+        """
+        immediate = self.action_loss[np.arange(len(table)), table]
+        terms = self.mdp.dynamics.longest_row + 4
+        residuals = immediate + self.mdp.discount * (rows @ loss) - loss
+        rounding = bound_expectation_error(terms, float(np.abs(loss).max(initial=0.0)))
+        if self.is_average:
+            error = float(np.ptp(residuals)) + rounding
+            error += self._action_loss_error + 2 * self.solution.error_bound
+            return error if np.isfinite(error) else np.inf
+        horizon = self.mdp.criterion.value_of_constant_reward(1.0)
+        if periods is not None:
+            longest = float(periods.max())
+            missing = float((1 + rows @ periods - periods).max())
+            missing += bound_expectation_error(terms, longest)
+            horizon = longest / (1 - missing) if missing < 0.5 else np.inf
+        residual = float(np.abs(residuals).max()) + rounding + self._action_loss_error
+        return self.solution.error_bound + horizon * residual
 
     def compute_policy_gains(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
@@ -314,19 +393,27 @@ class PolicyEvaluator:
         immediate = self.action_loss[np.arange(len(table)), table]
         is_optimal = np.array_equal(table, self.solution.policy.table.ravel())
         if not (is_optimal or self.is_average or immediate.any()):
-            return PolicyLoss(table, None, self.optimal.visits, 0.0, 0.0)
-        policy = Policy.from_table(self.mdp.grid, self.mdp.actions, table)
+            return PolicyLoss(table, None, self.optimal.visits, 0.0, 0.0, self._tie_error)
         tol = max(LOSS_RELATIVE_TOLERANCE * self._value_scale, self.loss_tolerance)
         if self.is_average:
-            return self._evaluate_average(policy, tol)
+            return self._evaluate_average(table, tol)
+        policy = self._make_policy(table)
         guess = None if is_optimal else self.optimal.visits
-        policy_visits = self._compute_visits(policy, guess, tol, float(immediate.max()))
+        shares = self._compute_visit_shares(policy, guess, tol, float(immediate.max()))
+        value_of_constant = self.mdp.criterion.value_of_constant_reward
+        policy_visits = np.asarray(value_of_constant(shares.share)).ravel()
         mean = float(policy_visits @ immediate)
+        error = self._tie_error + value_of_constant(shares.error_bound) * float(immediate.max())
+        error += bound_expectation_error(len(table), mean)
         worst = np.nan
         if self.is_worst_case:
-            value = self._evaluate_policy(policy, tol).value
-            worst = float(np.maximum(self.solution.value - value, 0.0).max())
-        return PolicyLoss(table, None, policy_visits.astype(np.float32), mean, worst)
+            evaluation = self._evaluate_policy(policy, tol)
+            worst = float(np.maximum(self.solution.value - evaluation.value, 0.0).max())
+            error = self.solution.error_bound + evaluation.error_bound
+        return PolicyLoss(table, None, policy_visits.astype(np.float32), mean, worst, error)
+
+    def _make_policy(self, table: NDArray) -> Policy:
+        return Policy.from_table(self.mdp.grid, self.mdp.actions, table)
 
     def _evaluate_policy(self, policy: Policy, tol: float | None) -> Evaluation:
         best = self.solution
@@ -334,18 +421,18 @@ class PolicyEvaluator:
             self.mdp, policy, tol=tol, guess=best.value, partial=True, plan=best.policy_plan
         )
 
-    def _compute_shares(
+    def _compute_occupancy(
         self, policy: Policy, tol: float, guess: NDArray | None = None
-    ) -> NDArray[np.float64]:
-        """(grid) shares of time from the start."""
+    ) -> Occupancy:
+        """Shares of time from the start."""
         start = self.start.reshape(self.mdp.grid.shape)
         plan = self.solution.policy_plan
-        return compute_occupancy(self.mdp, policy, start, tol=tol, guess=guess, plan=plan).share
+        return compute_occupancy(self.mdp, policy, start, tol=tol, guess=guess, plan=plan)
 
-    def _compute_visits(
+    def _compute_visit_shares(
         self, policy: Policy, guess: NDArray | None, tol: float, largest_loss: float
-    ) -> NDArray[np.float64]:
-        """(S,) visits from the start, so exact that ``largest_loss`` in each is off by ``tol``."""
+    ) -> Occupancy:
+        """Visits from the start as shares, so exact that ``largest_loss`` in each adds ``tol``."""
         criterion = self.mdp.criterion
         max_loss = criterion.value_of_constant_reward(largest_loss)
         visits_tolerance = VISITS_MAX_TOLERANCE
@@ -356,36 +443,34 @@ class PolicyEvaluator:
         initial_shares = None
         if guess is not None:
             initial_shares = criterion.equivalent_constant_reward(guess.astype(float))
-        shares = self._compute_shares(policy, visits_tolerance, initial_shares)
-        return np.asarray(criterion.value_of_constant_reward(shares)).ravel()
+        return self._compute_occupancy(policy, visits_tolerance, initial_shares)
 
-    def _evaluate_average(
-        self, policy: Policy, tol: float, chain: csr_array | None = None
-    ) -> PolicyLoss | None:
+    def _evaluate_average(self, table: NDArray, tol: float) -> PolicyLoss | None:
         """The difference of the gains; an upper bound on it where they have not converged."""
         best = self.solution
+        policy = self._make_policy(table)
         try:
             evaluation = self._evaluate_policy(policy, tol or None)
-            factors = None if chain is None else EliminationFactors.factorise(chain, np.inf)
-            if factors is None:
-                share = self._compute_shares(policy, AVERAGE_SHARES_TOLERANCE).ravel()
-            else:
-                share = factors.stationary_distribution()
+            share = self._compute_occupancy(policy, AVERAGE_SHARES_TOLERANCE).share.ravel()
         except (ModelError, NotConverged):
             return None
-        gain_loss = max((best.gain or 0.0) - (evaluation.gain or 0.0), 0.0)
+        loss = max((best.gain or 0.0) - (evaluation.gain or 0.0), 0.0)
+        error = best.error_bound + evaluation.error_bound
         if not (best.converged and evaluation.converged):
-            gain_loss += best.error_bound + evaluation.error_bound
+            loss += error
+            error *= 2
         value_difference = (best.value - evaluation.value).ravel()
-        loss = None if chain is None else value_difference - value_difference.mean() + gain_loss
-        table = policy.table.ravel()
-        return PolicyLoss(table, loss, share.astype(np.float32), gain_loss, gain_loss)
+        state_loss = value_difference - value_difference.mean() + loss if self.is_small else None
+        return PolicyLoss(table, state_loss, share.astype(np.float32), loss, loss, error)
 
     def _evaluate_by_factorisation(self, table: NDArray) -> PolicyLoss:
         """A large model that ends, by the factors of I - P_pi."""
-        factors = splu((eye_array(len(table)) - self._build_policy_matrix(table)).tocsc())
-        loss = factors.solve(self.action_loss[np.arange(len(table)), table])
-        return self._make_loss(table, np.maximum(loss, 0.0), factors.solve(self.start, trans="T"))
+        rows = self._build_policy_matrix(table)
+        factors = splu((eye_array(len(table)) - rows).tocsc())
+        loss = np.maximum(factors.solve(self.action_loss[np.arange(len(table)), table]), 0.0)
+        periods = factors.solve(np.ones(len(table)))
+        error = self._bound_error(table, rows, loss, periods)
+        return self._make_loss(table, loss, factors.solve(self.start, trans="T"), error)
 
     @cached_property
     def optimal(self) -> PolicyLoss:

@@ -105,6 +105,11 @@ def compute_least_costs(costs: NDArray) -> NDArray[np.float64]:
     return np.stack(totals, axis=-1)
 
 
+def compute_costs_both_ways(costs: NDArray) -> NDArray[np.float64]:
+    """(2, ..., A) the same along the levels, and against them."""
+    return np.stack([compute_least_costs(costs), compute_least_costs(costs[..., ::-1, :])])
+
+
 def find_optimal_cuts(costs: NDArray, last: int, is_reversed: bool = False) -> OrderedCuts:
     """The cheapest cuts with the actions 0..last in this order along the levels, or against it."""
     ordered_costs = costs[::-1] if is_reversed else costs
@@ -189,7 +194,7 @@ class LinearCuts(RuleClass):
             return "there are too many directions to try all, so weights are searched for"
         return ""
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         results: list[Candidate] = []
         for k in costs.numeric_axes:
             results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], max_size)
@@ -247,20 +252,15 @@ class Projection:
 
     def compute_least_costs(self, weights: NDArray) -> NDArray[np.float64]:
         """(2, A) least costs with the first actions in order, along the index and against it."""
-        costs = self.sort_along(weights).costs
-        return np.stack([compute_least_costs(costs), compute_least_costs(costs[::-1])])
+        return compute_costs_both_ways(self.sort_along(weights).costs)
 
     def compute_all_directions(self) -> NDArray[np.float64]:
         """(W, 2, A) the same for all directions of ``list_directions``, some at a time."""
         orders = _sort_for_slopes(*(len(v) for v in self.values))
         chunk_size = max(1, 400_000 // self.costs.size)
-        chunks = []
-        for first in range(0, len(orders), chunk_size):
-            costs = self.costs[orders[first : first + chunk_size]]
-            chunks.append(
-                np.stack([compute_least_costs(costs), compute_least_costs(costs[:, ::-1])], axis=1)
-            )
-        return np.concatenate(chunks)
+        firsts = range(0, len(orders), chunk_size)
+        chunks = (self.costs[orders[first : first + chunk_size]] for first in firsts)
+        return np.concatenate([compute_costs_both_ways(c) for c in chunks], axis=1).swapaxes(0, 1)
 
     def list_directions(self) -> list[NDArray]:
         """One direction of a plane between every two at which states change places."""
@@ -418,7 +418,7 @@ class Staircase(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return max(costs.grid.shape) * len(costs.actions) - 1
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         results: list[Candidate] = []
         for across, along in permutations(range(costs.grid.ndim), 2):
             is_usable = costs.grid.shape[across] > 1 and not is_text_axis(costs.grid, along)
@@ -434,52 +434,36 @@ class Staircase(RuleClass):
         sums = np.concatenate([np.zeros((1, *rows.shape[1:])), np.cumsum(rows, axis=0)])
         candidates = []
         for cuts in range(1, min(rows.shape[2] - 1, max_size) + 1):
-            bands = _BandSolver(sums, cuts)
-            for p in range(1, min((max_size + 1) // (cuts + 1), bands.n_parts) + 1):
-                ends = bands.find_ends(p)
-                if ends is None:
-                    continue  # two more may save what one more does not: rows A, B, A
+            for cost, ends in _find_bands(sums, cuts, (max_size + 1) // (cuts + 1)):
                 root = _build_band_split(costs, (across, along), starts, sums, ends, cuts)
-                candidates.append(Candidate(root, p - 1 + p * cuts, bands.compute_cost(p)))
+                candidates.append(Candidate(root, len(ends) * (cuts + 1) - 1, cost))
         return candidates
 
 
-class _BandSolver:
-    """The cheapest bands with a given number of cuts in each."""
+def _find_bands(sums: NDArray, cuts: int, max_bands: int) -> Iterator[tuple[float, list[int]]]:
+    """(cost, where each band ends) of the cheapest 1, 2, ... bands with so many cuts in each.
 
-    def __init__(self, sums: NDArray, cuts: int) -> None:
-        n = len(sums) - 1
-        self.n_parts = n
-        self.interval_costs = np.full((n + 1, n + 1), np.inf)
-        for i in range(n):
-            rows = np.maximum(sums[i + 1 :] - sums[i], 0.0)
-            least = np.minimum(
-                compute_least_costs(rows)[:, cuts], compute_least_costs(rows[:, ::-1])[:, cuts]
-            )
-            self.interval_costs[i, i + 1 :] = np.maximum(least, 0.0)
-        self.least_costs = [self.interval_costs[0]]
-        self.predecessors = [np.zeros(n + 1, dtype=int)]
-
-    def _extend(self, p: int) -> None:
-        while len(self.least_costs) < p:
-            total = self.least_costs[-1][:, None] + self.interval_costs
-            self.predecessors.append(total.argmin(axis=0))
-            self.least_costs.append(total.min(axis=0))
-
-    def compute_cost(self, p: int) -> float:
-        self._extend(p)
-        return float(self.least_costs[p - 1][-1])
-
-    def find_ends(self, p: int) -> list[int] | None:
-        """Where each band ends; None if so many cost no less than fewer."""
-        if p > 1 and not self.compute_cost(p) < self.compute_cost(p - 1):
-            return None
-        ends = [self.n_parts]
-        end = self.n_parts
-        for k in range(p - 1, 0, -1):
-            end = int(self.predecessors[k][end])
-            ends.append(end)
-        return ends[::-1]
+    Numbers of bands that save nothing are left out; two more may save what one more does not, as
+    in rows A, B, A.
+    """
+    n = len(sums) - 1
+    interval_costs = np.full((n + 1, n + 1), np.inf)
+    for i in range(n):
+        both = compute_costs_both_ways(np.maximum(sums[i + 1 :] - sums[i], 0.0))
+        interval_costs[i, i + 1 :] = np.maximum(both[..., cuts].min(axis=0), 0.0)
+    least = interval_costs[0]
+    predecessors: list[NDArray] = []
+    cost_before = np.inf
+    for _ in range(min(max_bands, n)):
+        if least[-1] < cost_before:
+            ends = [n]
+            for predecessor in reversed(predecessors):
+                ends.append(int(predecessor[ends[-1]]))
+            yield float(least[-1]), ends[::-1]
+        cost_before = least[-1]
+        totals = least[:, None] + interval_costs
+        predecessors.append(totals.argmin(axis=0))
+        least = totals.min(axis=0)
 
 
 def _build_band_split(

@@ -69,10 +69,13 @@ class LossTarget:
         return policy_loss.worst_loss if self.is_worst_case else policy_loss.mean_loss
 
     def is_met_by(self, policy_loss: PolicyLoss) -> bool:
-        """Whether a rule seems to meet it; a proof has the last word."""
-        return self.get_loss(policy_loss) <= (
-            self.limit * (1 - 1e-9) if self.stated_loss else self.zero_tolerance / 2
-        )
+        """Whether a rule may meet it, given the error of its loss; a proof has the last word.
+
+        An error beyond the limit itself is no reason to hope: such a loss could not be proven.
+        """
+        limit = self.limit * (1 - 1e-9) if self.stated_loss else self.zero_tolerance / 2
+        allowance = policy_loss.error if policy_loss.error <= self.effective_limit else 0.0
+        return self.get_loss(policy_loss) - allowance <= limit
 
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
@@ -120,19 +123,40 @@ def describe_loss_reference(minimise: bool, relative_to: str = "optimal") -> str
     return f"the optimal {sense.value}"
 
 
+def parse_loss(loss: float | str, relative: bool = True) -> tuple[float, bool]:
+    """(loss, whether it is relative); a text is ``1%`` or ``0.01``, or ``12.5 units``."""
+    if not isinstance(loss, str):
+        return loss, relative
+    text = loss.strip()
+    is_percentage = text.endswith("%")
+    is_absolute = text.endswith("units")
+    try:
+        number = float(text.removesuffix("%" if is_percentage else "units"))
+    except ValueError:
+        requirement = f"{loss!r} is not a loss, such as 1%, 0.01 or '12.5 units'"
+        raise ArgumentError(requirement) from None
+    if is_percentage or is_absolute:
+        return number / 100 if is_percentage else number, is_percentage
+    if relative and number > 1:
+        requirement = f"{loss!r} is above 1, the whole value: write {loss}% or '{loss} units'"
+        raise ArgumentError(requirement)
+    return number, relative
+
+
 def make_loss_target(
     solution: Solution,
     evaluator: PolicyEvaluator,
-    loss: float,
+    loss: float | str,
     worst: bool,
     relative: bool,
     relative_to: LossReference,
 ) -> LossTarget:
     """A checked loss target for the model of a solution."""
+    require_flag("relative", relative)
+    loss, relative = parse_loss(loss, relative)
     if not (is_number(loss) and loss >= 0):
         raise ArgumentError("a loss target is a number, at least 0", value=f"got {loss!r}")
     require_flag("worst", worst)
-    require_flag("relative", relative)
     if relative_to not in ("optimal", "random"):
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")

@@ -70,8 +70,8 @@ class MonotoneSurface(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return len(costs.actions) + costs.grid.size * costs.grid.ndim
 
-    def is_infeasible(self, costs: Costs, target: float) -> bool:
-        """Whether every surface costs more than the target, by the flow, which is rounded down."""
+    def is_infeasible(self, costs: Costs, cost_limit: float) -> bool:
+        """Whether every surface costs more than the limit, by the flow, which is rounded down."""
         table = costs.by_rank
         is_complete = table.size <= self.nodes and costs.grid.ndim <= ALL_DIRECTIONS_MAX_AXES
         if not is_complete or self.why_not_applicable(costs):
@@ -80,11 +80,11 @@ class MonotoneSurface(RuleClass):
         for signs in (*likely, *(s for s in _list_directions(table.ndim - 1) if s not in likely)):
             if time.perf_counter() > costs.deadline:
                 return False
-            if find_cheapest_table(_flip_axes(table, signs)).lower_bound <= target:
+            if find_cheapest_table(_flip_axes(table, signs)).lower_bound <= cost_limit:
                 return False
         return True
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         results: list[Candidate] = []
         if max_size < SURFACE_MIN_SIZE:
             return results

@@ -44,8 +44,8 @@ from tessella.rules.rule_class import (
     iterate_roundings,
 )
 
-SLOPED_MAX_TARGETS = 400  # values of S with one slope, at most
-SINGLE_AXIS_MAX_TARGETS = 4_000  # values of S on a single axis, at most
+SLOPED_MAX_BASE_STOCKS = 400  # values of S with one slope, at most
+SINGLE_AXIS_MAX_BASE_STOCKS = 4_000  # values of S on a single axis, at most
 MAX_LOTS = 6  # lots tried where the level has several axes, or where there are many of them
 SLOPES_PER_SIGN = 20  # slopes of either sign in the first pass
 SLOPE_REFINEMENT_FACTORS = (5, 25)  # how much finer later passes are
@@ -71,9 +71,9 @@ class OrderUpTo(RuleClass):
         if sum(not is_text_axis(costs.grid, k) for k in range(costs.grid.ndim)) > 1:
             return "slopes and sums of axes are searched for"
         level = OrderLevel(costs, costs.numeric_axes)
-        targets = level.list_targets(level.projection.values[0], level.order_sizes)
-        if len(targets) > SINGLE_AXIS_MAX_TARGETS:
-            tried = f"{SINGLE_AXIS_MAX_TARGETS:,} of {len(targets):,}"
+        base_stocks = level.list_base_stocks(level.projection.values[0], level.order_sizes)
+        if len(base_stocks) > SINGLE_AXIS_MAX_BASE_STOCKS:
+            tried = f"{SINGLE_AXIS_MAX_BASE_STOCKS:,} of {len(base_stocks):,}"
             return f"only {tried} levels to order up to are tried"
         lots = len(level.list_lots(None))
         return f"only {MAX_LOTS} of {lots} lots are tried" if lots > level.max_lots else ""
@@ -81,7 +81,7 @@ class OrderUpTo(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 4 if len(costs.numeric_axes) > 1 else 3
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         candidates = _pick_cheapest(self._list_candidates(costs, max_size))
         return find_pareto_front(candidate.build() for candidate in candidates)
 
@@ -197,13 +197,17 @@ class OrderLevel:
         """How many lots are tried: all of them on one axis, if it is short enough."""
         is_single_axis = (
             len(self.costs.numeric_axes) == 1
-            and len(self.projection.points) * len(self.order_sizes) <= SINGLE_AXIS_MAX_TARGETS
+            and len(self.projection.points) * len(self.order_sizes) <= SINGLE_AXIS_MAX_BASE_STOCKS
         )
         return len(self.order_sizes) if is_single_axis else MAX_LOTS
 
     @property
-    def max_targets(self) -> int:
-        return SINGLE_AXIS_MAX_TARGETS if len(self.costs.numeric_axes) == 1 else SLOPED_MAX_TARGETS
+    def max_base_stocks(self) -> int:
+        return (
+            SINGLE_AXIS_MAX_BASE_STOCKS
+            if len(self.costs.numeric_axes) == 1
+            else SLOPED_MAX_BASE_STOCKS
+        )
 
     def fit_candidates(
         self, sloped_axis: str | None, slope: float, max_size: int, includes_lots: bool = True
@@ -229,7 +233,7 @@ class OrderLevel:
                 candidates += fitter.fit(max_size)
         return _pick_cheapest(candidates)
 
-    def list_targets(self, values: NDArray, orders: NDArray) -> NDArray[np.float64]:
+    def list_base_stocks(self, values: NDArray, orders: NDArray) -> NDArray[np.float64]:
         """Values of S at which some action changes; those nearer than rounding are one."""
         candidates = np.sort((values[:, None] + orders[None, :]).ravel())
         is_distinct = np.diff(candidates, prepend=-np.inf) > self.bound_rounding_error(values)
@@ -278,9 +282,11 @@ class _OrderFitter:
     def fit(self, max_size: int) -> list[LazyCandidate]:
         values = self.states.values
         orders = self.level.order_sizes[self.allowed]
-        all_targets = self.level.list_targets(values, orders)
-        targets = _thin_out(all_targets, self.level.max_targets)
-        ends = self._find_action_ends(targets, values, orders)  # (targets, orders + 1), falling
+        all_base_stocks = self.level.list_base_stocks(values, orders)
+        base_stocks = _thin_out(all_base_stocks, self.level.max_base_stocks)
+        ends = self._find_action_ends(
+            base_stocks, values, orders
+        )  # (base stocks, orders + 1), falling
         sums = np.zeros((len(orders), len(values) + 1))
         np.cumsum(
             self.states.costs[:, self.level.action_order[self.allowed]].T, axis=1, out=sums[:, 1:]
@@ -288,8 +294,8 @@ class _OrderFitter:
         order_indices = np.arange(len(orders))
         costs_by_order = (
             sums[order_indices, ends[:, :-1]] - sums[order_indices, ends[:, 1:]]
-        )  # (targets, orders)
-        choices = []  # target, how many levels are ordered for, and the cost
+        )  # (base stocks, orders)
+        choices = []  # base stock, how many levels are ordered for, and the cost
         if max_size >= self.size:
             i = int(costs_by_order.sum(axis=1).argmin())
             choices.append((i, len(values), float(costs_by_order[i].sum())))
@@ -299,34 +305,34 @@ class _OrderFitter:
                 choices.append((i, u, cost))
         candidates = []
         for i, u, cost in choices:
-            level = _shorten(all_targets, float(targets[i]), self.rounds_up)
+            level = _shorten(all_base_stocks, float(base_stocks[i]), self.rounds_up)
             size = self.size + int(u < len(values))
             build = partial(self._build, level, ends[i], u, size, max(cost, 0.0))
             candidates.append(LazyCandidate(size, max(cost, 0.0), build))
         return candidates
 
     def _find_action_ends(
-        self, targets: NDArray, values: NDArray, orders: NDArray
+        self, base_stocks: NDArray, values: NDArray, orders: NDArray
     ) -> NDArray[np.int64]:
-        """(targets, orders + 1) where the levels of each order end, and 0."""
+        """(base stocks, orders + 1) where the levels of each order end, and 0."""
         slack = self.level.bound_rounding_error(values)
         if self.rounds_up:
-            ends = np.searchsorted(values, targets[:, None] - orders[:-1] - slack, side="left")
+            ends = np.searchsorted(values, base_stocks[:, None] - orders[:-1] - slack, side="left")
         else:
-            ends = np.searchsorted(values, targets[:, None] - orders[1:] + slack, side="right")
-        whole = np.full((len(targets), 1), len(values))
+            ends = np.searchsorted(values, base_stocks[:, None] - orders[1:] + slack, side="right")
+        whole = np.full((len(base_stocks), 1), len(values))
         return np.hstack([whole, ends, np.zeros_like(whole)])
 
-    def _build(self, target: float, ends: NDArray, u: int, size: int, cost: float) -> Candidate:
+    def _build(self, base_stock: float, ends: NDArray, u: int, size: int, cost: float) -> Candidate:
         """The rule with this S, for the first ``u`` levels."""
         values = self.states.values
         actions = self.level.action_order[self.allowed]
         taken = np.repeat(actions[::-1], -np.diff(ends)[::-1])
         taken[u:] = actions[0]
         root = build_split_from_actions(self.named_weights, values, taken)
-        return Candidate(root, size, cost, self._describe(target, taken, u))
+        return Candidate(root, size, cost, self._describe(base_stock, taken, u))
 
-    def _describe(self, target: float, taken: NDArray, u: int) -> str:
+    def _describe(self, base_stock: float, taken: NDArray, u: int) -> str:
         """The rule in one sentence; with two actions to choose from, that of a threshold."""
         name = self.level.costs.action_name
         actions = self.level.costs.actions
@@ -343,18 +349,18 @@ class _OrderFitter:
             where = self._format_upper_bound(below)
             return f"{high} while {where}; otherwise {low}." if where else f"Always {phrases[1]}."
         where = self._format_upper_bound(u)
-        limit = self._format_limit(target)
+        limit = self._format_limit(base_stock)
         if name == "order":
             instruction = (
-                f"order up to {limit}: the {self._describe_choice(target, 'that', phrases, u)}"
+                f"order up to {limit}: the {self._describe_choice(base_stock, 'that', phrases, u)}"
             )
         else:
-            instruction = f"take the {self._describe_choice(target, limit, phrases, u)}"
+            instruction = f"take the {self._describe_choice(base_stock, limit, phrases, u)}"
         if where:
             return f"Where {where}, {instruction}; elsewhere {phrases[0]}."
         return f"{instruction[0].upper()}{instruction[1:]}."
 
-    def _describe_choice(self, target: float, limit: str, phrases: list[str], u: int) -> str:
+    def _describe_choice(self, base_stock: float, limit: str, phrases: list[str], u: int) -> str:
         """``largest order that keeps stock + order at or below 12``, and what if there is none."""
         values = self.states.values
         orders = self.level.order_sizes[self.allowed]
@@ -366,11 +372,11 @@ class _OrderFitter:
             lots = f" of {format_value(float(orders[0]))} or{lots}"
         if self.rounds_up:
             text = f"smallest {name}{lots} that brings {sum_of} to {limit} or above"
-            may_fail = values[0] + orders[-1] < target - slack
+            may_fail = values[0] + orders[-1] < base_stock - slack
             last = phrases[-1]
         else:
             text = f"largest {name}{lots} that keeps {sum_of} at or below {limit}"
-            may_fail = values[u - 1] + orders[0] > target + slack
+            may_fail = values[u - 1] + orders[0] > base_stock + slack
             last = phrases[0]
         return f"{text}, or {last} if there is none" if may_fail else text
 
@@ -399,7 +405,7 @@ class _OrderFitter:
 def _find_reorder_point(
     sums: NDArray, ends: NDArray, costs_by_order: NDArray
 ) -> tuple[int, int, float]:
-    """(target, levels below s, cost) of the cheapest (s, S)."""
+    """(base stock, levels below s, cost) of the cheapest (s, S)."""
     extra_cost = sums - sums[0]  # what an order costs more than none, in the first u levels
     first = ends[:, 1:]
     last = ends[:, :-1]
@@ -439,15 +445,15 @@ def _shorten(values: NDArray, value: float, rounds_up: bool) -> float:
     ends = values[max(i - rounds_up, 0) : i - rounds_up + 2]
     if len(ends) < 2 or i < rounds_up:
         return value
-    return min(value, choose_short_number(*map(float, ends)), key=_count_digits)
+
+    def count_digits(number: float) -> int:
+        return len(format_value(float(np.round(abs(number), 9))))
+
+    return min(value, choose_short_number(*map(float, ends)), key=count_digits)
 
 
-def _count_digits(number: float) -> int:
-    return len(format_value(float(np.round(abs(number), 9))))
-
-
-def _thin_out(targets: NDArray, limit: int) -> NDArray[np.float64]:
+def _thin_out(base_stocks: NDArray, limit: int) -> NDArray[np.float64]:
     """All values of S, or some of them where they are many."""
-    if len(targets) <= limit:
-        return targets
-    return targets[np.linspace(0, len(targets) - 1, limit).astype(int)]
+    if len(base_stocks) <= limit:
+        return base_stocks
+    return base_stocks[np.linspace(0, len(base_stocks) - 1, limit).astype(int)]

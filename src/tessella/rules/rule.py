@@ -44,7 +44,12 @@ from tessella.rules.comparisons import (
 from tessella.rules.export.export import ExportedFile, export
 from tessella.rules.export.export_context import OffGrid
 from tessella.rules.loss_target import PER_PERIOD, describe_loss_reference
-from tessella.rules.rule_class import Candidate, find_pareto_front, format_weighted_sum
+from tessella.rules.rule_class import (
+    Candidate,
+    find_pareto_front,
+    format_state,
+    format_weighted_sum,
+)
 
 EXPLANATION_MAX_LINES = 60  # lines, beyond which a rule is summed up
 RULE_FORMAT = PROGRAM_FORMAT
@@ -126,7 +131,7 @@ def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
             lines += _describe_runs(tree, node, action_names, where)
         elif isinstance(node, Exceptions):
             for state, action in zip(node.places, node.actions, strict=True):
-                state_where = _format_where(tree, (*path, _format_state(tree, state)))
+                state_where = _format_where(tree, (*path, format_state(tree.grid.axes, state)))
                 lines.append(f"{action_names[action]} {state_where}")
             stack.append((node.otherwise, (*path, "otherwise")))
         else:
@@ -145,8 +150,7 @@ def _describe_runs(tree: RuleTree, node: Lookup, action_names: list[str], where:
     lines = [f"{head}{f', {where}' if where else ''}:"]
     for action, place in zip(node.actions, zip(*firsts, strict=True), strict=True):
         values = [tree.grid.values[k].tolist()[i] for k, i in zip(order, place, strict=True)]
-        state = ", ".join(f"{n}={format_value(v)}" for n, v in zip(node.axes, values, strict=True))
-        lines.append(f"{action_names[action]} from {state} on")
+        lines.append(f"{action_names[action]} from {format_state(node.axes, values)} on")
     return lines
 
 
@@ -178,11 +182,6 @@ def _is_possible(tree: RuleTree, condition: Condition | str) -> bool:
 def _format_where(tree: RuleTree, path: PathConditions) -> str:
     tests = " and ".join(_format_condition(tree, condition) for condition in path)
     return f"where {tests}" if tests else ""
-
-
-def _format_state(tree: RuleTree, index: tuple) -> str:
-    values = zip(tree.grid.axes, index, strict=True)
-    return ", ".join(f"{name}={format_value(value)}" for name, value in values)
 
 
 def _format_condition(tree: RuleTree, condition: Condition | str) -> str:
@@ -251,7 +250,8 @@ class ClassOutcome:
 
     Attributes:
         kind: its name.
-        size: of its smallest rule that meets the loss target; None if none was found.
+        size: of its smallest rule that meets the loss target, or of its smallest rule for a
+            frontier; None if none was found.
         size_needed: no rule of the class with fewer numbers meets the loss target; 0 if nothing is
             proven.
         explanation: why the class is out or not proven, how far the search went, and what may help.
@@ -285,6 +285,12 @@ class Frontier:
     points: tuple[FrontierPoint, ...]
     all_points: tuple[FrontierPoint, ...] = field(repr=False)
     outcomes: tuple[ClassOutcome, ...] = ()
+
+    def merge(self, other: Frontier) -> Frontier:
+        """The rules of both, with these outcomes."""
+        all_points = self.all_points + other.all_points
+        front = find_pareto_front(all_points, "loss")
+        return Frontier(tuple(front), all_points, self.outcomes)
 
     def within(self, loss: float) -> FrontierPoint | None:
         """The smallest rule found whose loss is at most this."""

@@ -3,8 +3,8 @@
     cost(rule) = sum_s c(s, rule(s)),    c >= 0, finite
 
 ``fit`` offers rules of growing size and falling cost; ``size_lower_bound`` says which sizes cannot
-reach a target at all. A class that has no exact solver proves nothing. Classes of one's own inherit
-from ``RuleClass`` and take part in ``compress`` like those that are here.
+reach a cost limit at all. A class that has no exact solver proves nothing. Classes of one's own
+inherit from ``RuleClass`` and take part in ``compress`` like those that are here.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ class Costs:
 
     def of(self, tree: RuleTree) -> float:
         """What a rule costs."""
-        actions = tree(self.grid.points)
-        return float(self.by_state[np.arange(len(actions)), actions].sum())
+        return self.of_table(tree(self.grid.points))
 
     def of_table(self, table: NDArray) -> float:
         """What a table of actions costs."""
@@ -185,15 +184,15 @@ class RuleClass(ABC):
         """The most numbers that a rule of the class can store."""
         return math.inf
 
-    def is_infeasible(self, costs: Costs, target: float) -> bool:
-        """Whether no rule of the class costs ``target`` or less, whatever its size, for certain."""
+    def is_infeasible(self, costs: Costs, cost_limit: float) -> bool:
+        """Whether no rule of the class, of any size, costs ``cost_limit`` or less, for certain."""
         return False
 
     @abstractmethod
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         """Rules of at most ``max_size`` numbers, each cheaper than all smaller ones.
 
-        None need cost less than ``target``. An exact class has the smallest rule within the target
+        None need cost less than ``cost_limit``. An exact class has the smallest rule within it
         among them, if there is one within ``max_size``.
         """
 
@@ -217,14 +216,14 @@ class RuleClass(ABC):
         yield from ()
 
     def size_lower_bound(
-        self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
+        self, costs: Costs, cost_limit: float, max_size: int, candidates: list[Candidate]
     ) -> int:
-        """No rule of fewer numbers costs ``target`` or less; at most ``max_size + 1``.
+        """No rule of fewer numbers costs ``cost_limit`` or less; at most ``max_size + 1``.
 
         ``candidates`` is what ``fit`` gave for the same arguments. Called for exact classes only.
         """
         return min(
-            (candidate.size for candidate in candidates if candidate.cost <= target),
+            (candidate.size for candidate in candidates if candidate.cost <= cost_limit),
             default=max_size + 1,
         )
 
@@ -255,6 +254,12 @@ def find_pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[A
         if not front or getattr(rule, measure) < getattr(front[-1], measure):
             front.append(rule)
     return front
+
+
+def format_state(names: Iterable[str], values: Iterable) -> str:
+    """``stock=3, season=dry``."""
+    pairs = zip(names, values, strict=True)
+    return ", ".join(f"{name}={format_value(value)}" for name, value in pairs)
 
 
 def format_weighted_sum(weights: Iterable[tuple[str, float]]) -> str:

@@ -38,6 +38,7 @@ from tessella.mdp.rule_tree import (
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.rules.compress import compress
+from tessella.rules.loss_target import parse_loss
 from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
@@ -159,7 +160,7 @@ class Scaling:
 def scaling(
     build: Callable[[float], MDP],
     scales: Sequence[float],
-    loss: float = 0.01,
+    loss: float | str = 0.01,
     *,
     start: Start = None,
     worst: bool = False,
@@ -178,6 +179,7 @@ def scaling(
         tol: of the solutions, as in ``solve``.
     """
     scales = _check_scales(scales)
+    loss, relative = parse_loss(loss, relative)
     models = [_build_model(build, scale) for scale in scales]
     solutions = [solve(mdp, tol=tol) for mdp in models[:-1]]
     solutions.append(solve(models[-1], plan=_plan_largest(models[-1], tol)))

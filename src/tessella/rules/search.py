@@ -42,9 +42,6 @@ class SearchEffort:
     local_search_smaller_rules: int = 3  # rules just too small to meet the loss target
     imitation_min_relative_weight: float = 1e-9  # of the mean weight, for states to imitate
 
-    def count_fit_rounds(self, is_small: bool) -> int:
-        return self.fit_rounds if is_small else self.fit_rounds_large_model
-
 
 @dataclass(eq=False)
 class Search:
@@ -192,9 +189,11 @@ class ClassSearch:
         return min(self.max_size, best.size)
 
     @property
-    def fit_target(self) -> float:
-        """The cost at which a fit need not become cheaper."""
-        return 0.0 if self.search.wants_frontier else self.search.loss_target.limit
+    def fit_cost_limit(self) -> float:
+        """The cost at which a fit need not become cheaper: 0 once its size is limited by a rule."""
+        search = self.search
+        is_size_limited = search.wants_frontier or search.find_smallest() is not None
+        return 0.0 if is_size_limited else search.loss_target.limit
 
     def is_stalled(self, rounds: int) -> bool:
         """Whether so many rounds without a smaller rule are enough; a frontier needs all rounds."""
@@ -211,10 +210,10 @@ class ClassSearch:
     def select(self, candidates: Iterable[Candidate]) -> None:
         self.search.select(self.rule_class, candidates)
 
-    def fit(self, by_state: NDArray, max_size: int, target: float) -> Iterator[Candidate]:
+    def fit(self, by_state: NDArray, max_size: int, cost_limit: float) -> Iterator[Candidate]:
         """The rules of one fit to (S, A) costs that are to be evaluated."""
         costs = self.search.make_costs(by_state)
-        yield from self.choose_candidates(self.rule_class.fit(costs, max_size, target))
+        yield from self.choose_candidates(self.rule_class.fit(costs, max_size, cost_limit))
 
     def choose_candidates(self, candidates: list[Candidate]) -> Iterator[Candidate]:
         """The rules of one fit, of growing size, that are to be evaluated.

@@ -36,7 +36,7 @@ from tessella.rules.linear_cuts import (
     Projection,
     SortedStates,
     choose_cut,
-    compute_least_costs,
+    compute_costs_both_ways,
     find_optimal_cuts,
     sort_states,
 )
@@ -78,7 +78,7 @@ class SmallNetwork(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return _compute_size(len(costs.numeric_axes), self.units, len(costs.actions) - 1)
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         results: list[Candidate] = []
         axes = costs.numeric_axes
         coarse = Projection(costs, axes, may_coarsen=True)
@@ -186,9 +186,7 @@ def _fit_cuts(
     best = np.full(len(costs.actions), np.inf)
     for index in _iterate_roundings(projection, trained):
         states = sort_states(index(projection.points + projection.origin), projection.costs)
-        least = np.stack(
-            [compute_least_costs(states.costs), compute_least_costs(states.costs[::-1])]
-        )
+        least = compute_costs_both_ways(states.costs)
         for cuts in range(1, min(least.shape[1] - 1, max_size - n_weights) + 1):
             if least[:, cuts].min() < best[cuts] * (1 - 1e-9):
                 best[cuts] = least[:, cuts].min()

@@ -21,12 +21,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Exceptions, Leaf, Lookup
 from tessella.rules.linear_cuts import LinearCuts
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
+from tessella.rules.rule_class import (
+    Candidate,
+    Costs,
+    RuleClass,
+    find_pareto_front,
+    format_state,
+)
 
 THRESHOLD_COUNT = 12  # thresholds
 MAX_AXIS_ORDERS = 6  # orders of the axes, at most
@@ -46,7 +51,7 @@ class OneAction(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 1
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         totals = costs.by_state.sum(axis=0)
         best = int(totals.argmin())
         return [Candidate(Leaf(best), 1, float(totals[best]))] if max_size >= 1 else []
@@ -67,7 +72,7 @@ class RunLength(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return 2 * costs.grid.size
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         results = []
         for order in list(permutations(range(costs.grid.ndim)))[:MAX_AXIS_ORDERS]:
             array = costs.by_state.reshape(*costs.grid.shape, -1).transpose(*order, -1)
@@ -79,10 +84,14 @@ class RunLength(RuleClass):
         return find_pareto_front(results)
 
     def size_lower_bound(
-        self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
+        self, costs: Costs, cost_limit: float, max_size: int, candidates: list[Candidate]
     ) -> int:
         # The fewest runs are those of no cost at all; with costs of 0 and 1 that is below 1.
-        return super().size_lower_bound(costs, target, max_size, candidates) if target < 1 else 1
+        return (
+            super().size_lower_bound(costs, cost_limit, max_size, candidates)
+            if cost_limit < 1
+            else 1
+        )
 
 
 def _list_thresholds(flat: NDArray) -> NDArray[np.float64]:
@@ -147,22 +156,22 @@ class WithExceptions(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         return "which rule to make exceptions to is searched for"
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         exception_size = costs.grid.ndim + 1
         results: list[Candidate] = []
         for base in self.bases:
             if base.why_not_applicable(costs):
                 continue
-            for candidate in base.fit(costs, max_size - exception_size, target):
+            for candidate in base.fit(costs, max_size - exception_size, cost_limit):
                 count = min((max_size - candidate.size) // exception_size, MAX_EXCEPTIONS)
-                results += _add_exceptions(costs, candidate, count, target)
+                results += _add_exceptions(costs, candidate, count, cost_limit)
         return find_pareto_front(results)
 
 
 def _add_exceptions(
-    costs: Costs, base: Candidate, max_exceptions: int, target: float
+    costs: Costs, base: Candidate, max_exceptions: int, cost_limit: float
 ) -> list[Candidate]:
-    """The rule with 1, 2, ... exceptions, until it costs no more than the target."""
+    """The rule with 1, 2, ... exceptions, until it costs no more than the limit."""
     if max_exceptions < 1:
         return []
     chosen = base.build_tree(costs.grid)(costs.grid.points)
@@ -172,7 +181,7 @@ def _add_exceptions(
     costliest = np.argsort(-savings, kind="stable")[:max_exceptions]
     costliest = costliest[savings[costliest] > 0]
     remaining_cost = base.cost - np.cumsum(savings[costliest])
-    is_enough = remaining_cost <= target
+    is_enough = remaining_cost <= cost_limit
     n_needed = int(np.argmax(is_enough)) + 1 if is_enough.any() else len(costliest)
     best_actions = costs.by_state.argmin(axis=1)
     coordinates = costs.grid.coordinates(costliest)
@@ -181,7 +190,7 @@ def _add_exceptions(
     for n in range(1, n_needed + 1):
         actions = tuple(int(a) for a in best_actions[costliest[:n]])
         root = Exceptions(tuple(states[:n]), actions, base.root)
-        sentence = _describe_with_exceptions(costs, base, states[:n], actions)
+        sentence = _describe_with_exceptions(costs, base.sentence, states[:n], actions)
         size = base.size + exception_size * n
         cost = max(float(remaining_cost[n - 1]), 0.0)
         candidates.append(Candidate(root, size, cost, sentence))
@@ -189,14 +198,13 @@ def _add_exceptions(
 
 
 def _describe_with_exceptions(
-    costs: Costs, rule: Candidate, places: list[tuple], actions: tuple[int, ...]
+    costs: Costs, sentence: str, places: list[tuple], actions: tuple[int, ...]
 ) -> str:
     """The sentence of the rule, and a line for each exception; empty where it has no sentence."""
-    if not rule.sentence:
+    if not sentence:
         return ""
-    lines = [rule.sentence, "Except:"]
+    lines = [sentence, "Except:"]
     for place, action in zip(places, actions, strict=True):
-        state = zip(costs.grid.axes, place, strict=True)
-        where = ", ".join(f"{name}={format_value(value)}" for name, value in state)
-        lines.append(f"{describe_action(costs.action_name, costs.actions[action])} where {where}")
+        name = describe_action(costs.action_name, costs.actions[action])
+        lines.append(f"{name} where {format_state(costs.grid.axes, place)}")
     return "\n".join(lines)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ from tessella.rules.boxes import (
 from tessella.rules.cart import grow_cart_trees, grow_nested_trees
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
-PRICE_MAX_PASSES = 10  # prices that are tried on the way to a target
+PRICE_MAX_PASSES = 10  # prices that are tried on the way to a cost limit
 GROWN_MAX_LEAVES = 1_000  # leaves of a greedy tree, before it is pruned
 IMITATION_MAX_LEAVES = 60  # leaves of a greedy tree that is evaluated as it grows
 MAX_STATE_SUMS = 3_000_000  # states x sums, at most
@@ -73,26 +73,30 @@ class AxisTree(RuleClass):
     def max_size(self, costs: Costs) -> float:
         return compute_tree_size(costs.grid.size)
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         leaves = compute_max_leaves(max_size)
         if leaves < 1:
             return []
+        features = list_axis_features(costs)
         positions = self._choose_positions(costs)
         solver = BoxTreeSolver(sum_blocks(costs.by_rank, positions))
         if leaves <= self._max_counted_leaves(solver) and not self.why_not_exact(costs):
             results = solver.solve_by_count(leaves)
-            return find_pareto_front(_make_candidates(costs, results, positions))
-        results = self._find_good_trees(costs, solver, leaves, target)
-        candidates = _make_candidates(costs, results, positions)
+            return find_pareto_front(_make_candidates(results, features, positions))
+        results = self._find_good_trees(costs, solver, leaves, cost_limit)
+        candidates = _make_candidates(results, features, positions)
         if leaves > 1 and (self.why_not_exact(costs) or not _is_integral(costs.by_state)):
-            candidates += self._fit_greedy_trees(costs, leaves)
+            # What is left of greedy trees when they are pruned for these costs.
+            trees = grow_cart_trees(*_flatten_costs(costs), min(2 * leaves, GROWN_MAX_LEAVES))
+            pruned = BoxTreeSolver(costs.by_rank).prune_trees(trees, leaves)
+            candidates += _make_candidates(pruned, features)
         return find_pareto_front(candidates)
 
     def _find_good_trees(
-        self, costs: Costs, solver: BoxTreeSolver, leaves: int, target: float
+        self, costs: Costs, solver: BoxTreeSolver, leaves: int, cost_limit: float
     ) -> list:
         """Good trees of all sizes, the best for some prices and for small numbers of leaves."""
-        results = _solve_by_prices(solver, target, costs.deadline)
+        results = _solve_by_prices(solver, cost_limit, costs.deadline)
         if _is_integral(costs.by_state):
             return [result for result in results if count_leaves(result[1]) <= leaves]
         n_counted = min(
@@ -104,28 +108,19 @@ class AxisTree(RuleClass):
 
     def imitations(self, costs: Costs, max_size: int) -> list[Candidate]:
         """A greedy tree as it grows, and as it is cut back."""
-        all_positions = [np.arange(n) for n in costs.grid.shape]
-        trees = grow_nested_trees(
-            *_flatten_costs(costs), min(compute_max_leaves(max_size), IMITATION_MAX_LEAVES)
-        )
-        return _make_candidates(costs, [(np.inf, tree) for tree in trees], all_positions)
-
-    def _fit_greedy_trees(self, costs: Costs, leaves: int) -> list[Candidate]:
-        """What is left of greedy trees when they are pruned for these costs."""
-        all_positions = [np.arange(n) for n in costs.grid.shape]
-        trees = grow_cart_trees(*_flatten_costs(costs), min(2 * leaves, GROWN_MAX_LEAVES))
-        pruned = BoxTreeSolver(costs.by_rank).prune_trees(trees, leaves)
-        return _make_candidates(costs, pruned, all_positions)
+        max_leaves = min(compute_max_leaves(max_size), IMITATION_MAX_LEAVES)
+        trees = grow_nested_trees(*_flatten_costs(costs), max_leaves)
+        return _make_candidates([(np.inf, tree) for tree in trees], list_axis_features(costs))
 
     def size_lower_bound(
-        self, costs: Costs, target: float, max_size: int, candidates: list[Candidate]
+        self, costs: Costs, cost_limit: float, max_size: int, candidates: list[Candidate]
     ) -> int:
         leaves = compute_max_leaves(max_size)
         solver = BoxTreeSolver(costs.by_rank)
-        must_cost_nothing = target < 1 and _is_integral(costs.by_state)
+        must_cost_nothing = cost_limit < 1 and _is_integral(costs.by_state)
         if leaves <= self._max_counted_leaves(solver) or must_cost_nothing:
-            return super().size_lower_bound(costs, target, max_size, candidates)
-        bound = _bound_leaves_below(solver, target, costs.deadline)
+            return super().size_lower_bound(costs, cost_limit, max_size, candidates)
+        bound = _bound_leaves_below(solver, cost_limit, costs.deadline)
         return compute_tree_size(min(bound, leaves + 1))
 
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
@@ -155,7 +150,7 @@ class AxisTree(RuleClass):
         return int(math.sqrt(2 * self.work / max(mean_cuts * count_boxes(solver.shape), 1)))
 
     def _choose_positions(self, costs: Costs) -> list[NDArray[np.int64]]:
-        """Where each part begins along each axis: everywhere, if there are not too many solver."""
+        """Where each part begins along each axis: everywhere, if there are not too many boxes."""
         shape = costs.grid.shape
         if not self.why_not_exact(costs):
             return [np.arange(n) for n in shape]
@@ -213,15 +208,15 @@ def _is_integral(costs: NDArray) -> bool:
     return bool((costs == np.rint(costs)).all())
 
 
-def _solve_by_prices(solver: BoxTreeSolver, target: float, deadline: float) -> list:
-    """The best trees for prices per leaf that converge to the one that meets the target."""
+def _solve_by_prices(solver: BoxTreeSolver, cost_limit: float, deadline: float) -> list:
+    """The best trees for prices per leaf that converge to the one that meets the cost limit."""
     lowest_cost = float(solver.compute_action_costs((1,) * len(solver.shape)).min(axis=-1).sum())
     high = max(float(solver.compute_action_costs(solver.shape).min()), 1e-200)
     low = (0.25 if _has_integral_sums(solver) else 1e-9 * high) / math.prod(solver.shape)
     low = 2.0 ** math.floor(math.log2(low))  # added to whole costs without rounding
     cost, tree = solver.solve_for_price(low)
     results = [(cost - low * count_leaves(tree), tree)]
-    goal = max(target, lowest_cost)
+    goal = max(cost_limit, lowest_cost)
     if _has_integral_sums(solver) and results[0][0] <= goal:
         return results
     for price, total, tree in _narrow_price(solver, low, high, goal, deadline):
@@ -247,14 +242,14 @@ def _has_integral_sums(solver: BoxTreeSolver) -> bool:
     return _is_integral(solver.compute_action_costs(solver.shape))
 
 
-def _bound_leaves_below(solver: BoxTreeSolver, target: float, deadline: float) -> int:
-    """No tree of fewer leaves costs the target or less: the best of the bounds by prices."""
+def _bound_leaves_below(solver: BoxTreeSolver, cost_limit: float, deadline: float) -> int:
+    """No tree of fewer leaves costs the limit or less: the best of the bounds by prices."""
     high = float(solver.compute_action_costs(solver.shape).min())
-    if high <= target:
+    if high <= cost_limit:
         return 1
     best = 1.0  # the bound rises and then falls with the price
-    for price, total, _ in _narrow_price(solver, 1e-9 * high, high, target, deadline):
-        best = max(best, (total * (1 - 1e-12) - target) / price)
+    for price, total, _ in _narrow_price(solver, 1e-9 * high, high, cost_limit, deadline):
+        best = max(best, (total * (1 - 1e-12) - cost_limit) / price)
     return max(1, math.ceil(best - 1e-6))
 
 
@@ -284,39 +279,67 @@ def sum_blocks(costs: NDArray, positions: list[NDArray]) -> NDArray[np.float64]:
     return costs
 
 
+@dataclass(frozen=True, eq=False)
+class CutFeature:
+    """What a cut may compare.
+
+    Attributes:
+        definition: the weights of a sum; or the name of a text axis alone.
+        values: the sums by rank; or labels.
+        ranks: (S,) of the states; empty where no states are compared.
+    """
+
+    definition: tuple
+    values: Any
+    ranks: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+
 def _make_candidates(
-    costs: Costs, results: list[tuple[float, BoxTree]], positions: list[NDArray]
+    results: list[tuple[float, BoxTree]],
+    features: list[CutFeature],
+    positions: list[NDArray] | None = None,
 ) -> list[Candidate]:
     """Trees with their costs as candidates."""
     return [
-        Candidate(build_node(costs, tree, positions), compute_tree_size(count_leaves(tree)), cost)
+        Candidate(
+            build_node(tree, features, positions), compute_tree_size(count_leaves(tree)), cost
+        )
         for cost, tree in results
     ]
 
 
-def build_node(costs: Costs, tree: BoxTree, positions: list[NDArray]) -> Node:
-    """A tree over positions as a rule tree over the axes' own values.
+def list_axis_features(costs: Costs) -> list[CutFeature]:
+    """The axes themselves."""
+    grid = costs.grid
+    return [
+        CutFeature((name,), tuple(grid.values[k].tolist()))
+        if is_text_axis(grid, k)
+        else CutFeature(((name, 1.0),), costs.sorted_values[k])
+        for k, name in enumerate(grid.axes)
+    ]
 
-    Cuts of one axis that follow one another become one split with several cuts.
+
+def build_node(
+    tree: BoxTree, features: list[CutFeature], positions: list[NDArray] | None = None
+) -> Node:
+    """A tree over ranks as a rule tree over the values of features.
+
+    Cuts of one feature that follow one another become one split with several cuts. ``positions``
+    are the ranks at which parts begin, where cuts count parts.
     """
 
     def build(tree: BoxTree, children: list[Node]) -> Node:
         if isinstance(tree, BoxLeaf):
             return Leaf(tree.action)
-        return _build_cut(costs, tree, children, positions)
+        definition = features[tree.axis].definition
+        values = features[tree.axis].values
+        rank = tree.position if positions is None else int(positions[tree.axis][tree.position])
+        if isinstance(values, tuple):
+            return LabelSplit(definition[0], values[:rank], *children)
+        cut = choose_short_number(float(values[rank - 1]), float(values[rank]))
+        return join_splits(definition, cut, children)
 
     return fold_boxes(tree, build)
-
-
-def _build_cut(costs: Costs, cut: BoxCut, children: list[Node], positions: list[NDArray]) -> Node:
-    name = costs.grid.axes[cut.axis]
-    position = int(positions[cut.axis][cut.position])
-    values = costs.grid.values[cut.axis]
-    if is_text_axis(costs.grid, cut.axis):
-        return LabelSplit(name, tuple(values[:position].tolist()), *children)
-    numbers = costs.sorted_values[cut.axis]
-    limit = choose_short_number(numbers[position - 1], numbers[position])
-    return join_splits(((name, 1.0),), limit, children)
 
 
 def join_splits(weights: tuple, cut: float, children: list[Node]) -> Split:
@@ -358,7 +381,7 @@ class LinearTree(RuleClass):
     def why_not_exact(self, costs: Costs) -> str:
         return "trees with slanting cuts are grown greedily"
 
-    def fit(self, costs: Costs, max_size: int, target: float) -> list[Candidate]:
+    def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
         leaves = compute_max_leaves(max_size)
         if leaves < 2:
             return []
@@ -374,13 +397,7 @@ class LinearTree(RuleClass):
 
         trees = grow_cart_trees(positions, costs.by_state, min(2 * leaves, SLANTED_MAX_LEAVES))
         results = prune_trees(trees, leaves, np.arange(costs.grid.size), split_rows, sum_costs)
-        candidates = [
-            Candidate(
-                _build_slanted_node(tree, features), compute_tree_size(count_leaves(tree)), cost
-            )
-            for cost, tree in results
-        ]
-        return find_pareto_front(candidates)
+        return find_pareto_front(_make_candidates(results, features))
 
     def _list_weight_pairs(self) -> list[tuple[int, int]]:
         """(p, q) without a common factor, q of either sign."""
@@ -395,7 +412,7 @@ class LinearTree(RuleClass):
         for k, name in enumerate(grid.axes):
             if is_text_axis(grid, k):
                 labels = tuple(map(str, grid.values[k]))
-                features.append(CutFeature((name,), points[:, k].astype(int), labels))
+                features.append(CutFeature((name,), labels, points[:, k].astype(int)))
             else:
                 features.append(_make_feature(((name, 1.0),), points[:, k]))
         return features
@@ -416,37 +433,8 @@ class LinearTree(RuleClass):
         return features
 
 
-@dataclass(frozen=True, eq=False)
-class CutFeature:
-    """What a cut may compare.
-
-    Attributes:
-        definition: the weights of a sum; or the name of a text axis alone.
-        ranks: (S,) of the states.
-        values: the sums by rank; or labels.
-    """
-
-    definition: tuple
-    ranks: NDArray[np.int64]
-    values: Any
-
-
 def _make_feature(weights: tuple, sums: NDArray) -> CutFeature:
     """A sum, those values as one that differ by rounding alone."""
     resolution = 1e-9 * max(float(np.abs(sums).max()), 1e-300)
     values, ranks = np.unique(np.round(sums / resolution) * resolution, return_inverse=True)
-    return CutFeature(weights, ranks.ravel(), values)
-
-
-def _build_slanted_node(tree: BoxTree, features: list[CutFeature]) -> Node:
-    def build(tree: BoxTree, children: list[Node]) -> Node:
-        if isinstance(tree, BoxLeaf):
-            return Leaf(tree.action)
-        definition = features[tree.axis].definition
-        values = features[tree.axis].values
-        if isinstance(values, tuple):
-            return LabelSplit(definition[0], values[: tree.position], *children)
-        cut = choose_short_number(float(values[tree.position - 1]), float(values[tree.position]))
-        return join_splits(definition, cut, children)
-
-    return fold_boxes(tree, build)
+    return CutFeature(weights, values, ranks.ravel())

@@ -109,16 +109,18 @@ def eliminate_states(
 
 
 def compute_extended_residuals(
-    mdp: MDP, row_sum_error: float, table: NDArray
+    mdp: MDP, row_sum_error: float, table: NDArray, rows: FeasibleRows | None = None
 ) -> ExtendedResiduals | None:
-    """Residuals of all actions at the relative values of the policy ``table`` (double-doubles).
+    """Residuals of ``rows`` at the relative values of the policy ``table`` (double-doubles).
+
+    By default those of all feasible actions; ``rows`` must hold the policy's own.
 
     None where elimination takes too long or too much memory, or probabilities vanish,
     and for a policy with several recurrent classes.
     """
     if not rows_are_affordable(mdp):
         return None
-    rows = FeasibleRows.from_model(mdp)
+    rows = FeasibleRows.from_model(mdp) if rows is None else rows
     chosen = rows.select_policy(table.ravel())
     if len(find_closed_classes(chosen.matrix)) > 1:
         return None

@@ -36,6 +36,7 @@ from tessella.rules.export.export_context import (
     ExportContext,
     ExportTarget,
     InputRows,
+    list_action_columns,
 )
 
 
@@ -74,17 +75,15 @@ class CsvTable(ExportTarget):
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         """Look the rows up."""
         axes = context.grid.axes
-        columns = list(context.action_columns.values())
         numeric = [not is_text_axis(context.grid, axis) for axis in axes]
-        numeric += [not isinstance(values[0], str) for values in columns]
-        results = {}
+        numeric += [not isinstance(v[0], str) for v in context.action_columns.values()]
+        answers = {}
         _, *lines = csv.reader(io.StringIO(content.decode(), newline=""))
         for line in filter(None, lines):
             cells = [float(c) if n else c for c, n in zip(line, numeric, strict=True)]
-            results[tuple(cells[: len(axes)])] = tuple(cells[len(axes) :])
+            answers[tuple(cells[: len(axes)])] = tuple(cells[len(axes) :])
         states = zip(*(rows[axis] for axis in axes), strict=True)
-        index_of = {key: i for i, key in enumerate(zip(*columns, strict=True))}
-        return np.array([index_of.get(results.get(row, ()), REFUSED_INDEX) for row in states])
+        return context.find_actions([answers.get(state, (None,)) for state in states])
 
 
 def _read_written(write: Callable[[Path], None]) -> bytes:
@@ -110,7 +109,8 @@ class DtControl(ExportTarget):
         for states, actions_taken in context.policy.iter_chunks():
             points = context.grid.points_of(states).T.tolist()
             chosen = [[values[a] for a in actions_taken] for values in actions]
-            columns = [*([_to_int_if_whole(x) for x in column] for column in points), *chosen]
+            whole = ([int(x) if x == int(x) else x for x in column] for column in points)
+            columns = [*whole, *chosen]
             lines.writerows(zip(*columns, strict=True))
         return (header + text.getvalue()).encode("ascii")
 
@@ -162,10 +162,6 @@ def _encode_values(values: Sequence) -> list:
     return [codes[text] for text in values]
 
 
-def _to_int_if_whole(x: float) -> float | int:
-    return int(x) if x == int(x) else x
-
-
 def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> NDArray[np.int64]:
     """(states,) action indices."""
     parts = len(component_names(actions)) or 1
@@ -202,12 +198,6 @@ def _parse_rows(lines: list[str], name: str) -> NDArray[np.float64]:
         raise FileError(requirement, value=str(error)) from error
 
 
-def _list_action_columns(actions: tuple) -> list[list]:
-    names = component_names(actions)
-    columns = [[a[n] for a in actions] for n in names] if names else [list(actions)]
-    return [_encode_values(column) for column in columns]
-
-
 def _find_states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int64]:
     states = grid.nearest(points)
     error = np.abs(grid.points_of(states) - points).max(axis=1, initial=0.0)
@@ -225,7 +215,8 @@ def _find_states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int6
 
 
 def _find_actions(labels: NDArray, actions: tuple, name: str) -> NDArray[np.int64]:
-    index_of = {key: i for i, key in enumerate(zip(*_list_action_columns(actions), strict=True))}
+    columns = map(_encode_values, list_action_columns(actions, "").values())
+    index_of = {key: i for i, key in enumerate(zip(*columns, strict=True))}
     indices = np.array([index_of.get(tuple(row), UNKNOWN_ACTION_INDEX) for row in labels.tolist()])
     bad = np.flatnonzero(indices == UNKNOWN_ACTION_INDEX)
     if bad.size:

@@ -21,10 +21,7 @@ from tessella.errors import FileError, counted, format_value
 from tessella.mdp.actions import component_names, describe_action
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.rule_tree import (
-    Node,
-    is_text_axis,
-)
+from tessella.mdp.rule_tree import Node, is_text_axis
 from tessella.rounding import round_up
 from tessella.rules.comparisons import get_axis_ends, to_comparisons, to_rule_tree
 from tessella.rules.loss_target import describe_loss_reference
@@ -100,6 +97,14 @@ OFF_GRID_TEXTS = {
 INVALID_INPUT_TEXT = "what is no number, NaN included, and an unknown label are refused"
 
 
+def list_action_columns(actions: tuple, action_name: str) -> dict[str, tuple]:
+    """What an action consists of: a name, and the value for each action index."""
+    names = component_names(actions)
+    if not names:
+        return {action_name: tuple(actions)}
+    return {name: tuple(action[name] for action in actions) for name in names}
+
+
 @dataclass(frozen=True, eq=False)
 class ExportContext:
     """A policy to be exported, and how.
@@ -126,12 +131,7 @@ class ExportContext:
 
     @cached_property
     def action_columns(self) -> dict[str, tuple]:
-        """What an action consists of: a name, and the value for each action index."""
-        names = component_names(self.policy.actions)
-        actions = self.policy.actions
-        if not names:
-            return {self.policy.action_name: tuple(actions)}
-        return {name: tuple(action[name] for action in actions) for name in names}
+        return list_action_columns(self.policy.actions, self.policy.action_name)
 
     def describe_action(self, action: int) -> str:
         """``order=8``."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.mdp.actions import Combination, actions_to_json
+from tessella.mdp.actions import VectorAction, actions_to_json
 from tessella.rules.export.code import MESSAGE_MAX_CHARACTERS, CodePrinter
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
@@ -77,7 +77,7 @@ class PythonPrinter(CodePrinter):
         arguments = ", ".join(self.axis_names.values())
         lines = [*self.comment_lines(), "", "ACTIONS = ("]
         for action in self.context.policy.actions:
-            literal = action.record if isinstance(action, Combination) else action
+            literal = action.record if isinstance(action, VectorAction) else action
             lines.append(f"    {literal!a},")
         lines += [")", "", "", f"def decide({arguments}):"]
         lines += [f"    return ACTIONS[decide_index({arguments})]", "", ""]
