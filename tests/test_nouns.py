@@ -7,7 +7,6 @@ import pytest
 from support.criteria import ending
 
 import tessella as ts
-from tessella.certificates.certificate import ValueCertificate
 from tessella.rounding import round_up
 from tessella.runner.record import Record
 from tessella.runner.run_study import StudyResults
@@ -186,7 +185,7 @@ def test_a_geometry_says_the_five_diagnostics(nouns):
 
 
 def test_a_certificate_says_its_title_and_the_cost(nouns):
-    found = nouns[ValueCertificate]
+    found = nouns[ts.Certificate]
     text = str(found)
     assert text.startswith("Certificate: shop, 8 states, 3 actions\n")
     assert "Cost: " in text
