@@ -144,6 +144,24 @@ def test_it_reads_back_and_travels_between_processes(files, tmp_path):
             ts.Certificate.load(tmp_path / "other.json")
 
 
+def test_a_figure_that_an_average_does_not_state_is_an_error_that_says_so(files):
+    made = ts.Certificate.load(files / "certificate.json")
+    assert (made.figures, made.values, made.start, made.blocks) == (None, None, None, None)
+    with pytest.raises(ts.TessellaError, match="of average reward does not state 'policy_error'"):
+        _ = made.policy_error
+    assert getattr(made, "worst_state", None) is None
+
+
+def test_a_file_without_its_part_or_with_one_of_another_criterion_is_rejected(files, tmp_path):
+    content = json.loads((files / "certificate.json").read_text())
+    without = {name: part for name, part in content.items() if name != "relative_values"}
+    for altered, got in ((without, "none"), (content | {"blocks": 3}, "blocks, relative_values")):
+        (tmp_path / "c.json").write_text(json.dumps(altered))
+        reason = f"certificate of average reward.* has the parts relative_values; got {got}"
+        with pytest.raises(ts.FileError, match=reason):
+            ts.Certificate.load(tmp_path / "c.json")
+
+
 def test_every_leaf_of_an_honest_certificate_counts(files):
     content, model = read(files)
     passed = []

@@ -200,8 +200,10 @@ class Certificate:
 
     def __post_init__(self) -> None:
         stated = {name for name in OPTIONAL_PARTS if getattr(self, name) is not None}
-        if stated != self._find_expected_parts():
-            raise ValueError(f"{self.kind} cannot consist of the parts {', '.join(sorted(stated))}")
+        expected = self._find_expected_parts()
+        if stated != expected:
+            needed, got = (", ".join(sorted(names)) or "none" for names in (expected, stated))
+            raise ValueError(f"{self.kind} has the parts {needed}; got {got}")
         example = None if self.bounds is None else self.bounds.localisation.example
         worst = None if self.figures is None else self.figures.worst_state
         for name, state in (("localisation.example", example), ("worst_state", worst)):
@@ -231,7 +233,7 @@ class Certificate:
     @property
     def kind(self) -> str:
         """``a certificate of discount 0.95``: what messages call it."""
-        return f"a certificate of {self.criterion}" + (" in blocks" if self.blocks else "")
+        return f"a certificate of {self.criterion}" + ("" if self.blocks is None else " in blocks")
 
     @cached_property
     def content(self) -> str | None:
