@@ -303,7 +303,7 @@ def test_a_rule_file_with_a_loss_that_is_text_is_rejected_with_a_file_error(name
 @pytest.mark.parametrize("kind", ["rule", "policy", "certificate"])
 def test_an_axis_that_is_no_list_is_rejected(kind, tmp_path):
     content = json.loads(honest(0).path(kind).read_text())
-    axes = content["policy"]["grid"] if kind == "certificate" else content["axes"]
+    axes = content["grid"] if kind == "certificate" else content["axes"]
     axes["size"] = {"low": 1, "mid": 2, "high": 3}
     (tmp_path / "f.json").write_text(json.dumps(content))
     load = {"rule": ts.Rule, "policy": ts.Policy, "certificate": ts.Certificate}[kind].load
