@@ -76,9 +76,8 @@ class Decisions:
     @property
     def stated(self) -> StateDecisions:
         """The part of a certificate; all else follows from it."""
-        return StateDecisions(
-            self.optimal, self.margin.value, self.tie_tolerance, self.local_losses
-        )
+        slack = self.tie_tolerance
+        return StateDecisions(self.optimal, self.margin.value, slack, self.local_losses)
 
     def count_differences(self) -> list[int]:
         """States with another action than the optimal one: as computed, surely, and at most."""

@@ -74,9 +74,9 @@ def check_gain(
 
 def check_total(claim: TotalClaim, model: Model) -> str:
     """Both values, and what follows for the loss until the end; returns a remark."""
-    check_start(claim.start, model)
     stated = claim.value_bounds
     value_bounds = vars(stated)
+    check_start(claim.start, model)
     for name, value in value_bounds.items():
         check_value_bound(name, value, claim.policy.table, model)
     size = np.sum([np.abs(end) for end in value_bounds.values()], axis=0)

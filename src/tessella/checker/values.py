@@ -49,6 +49,10 @@ class CheckedDecisions:
     wrong: np.ndarray
     possibly_wrong: np.ndarray
 
+    @property
+    def masks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.differs, self.wrong, self.possibly_wrong
+
 
 def check_values(claim: ValueClaim, model: Model) -> str:
     """All figures; returns what else is confirmed besides the losses."""
@@ -69,13 +73,12 @@ def check_errors(claim: ValueClaim, model: Model) -> np.ndarray:
 
     Returns (S, A) q - V, the action values at V less V.
     """
-    table = claim.policy.table
-    residuals = model.compute_residuals(claim.values.optimal_value)
-    policy_residual = model.select_actions(
-        model.compute_residuals(claim.values.policy_value), table
-    )
-    optimal = (claim.values.optimal_value, claim.figures.optimal_value_error, residuals.max(axis=1))
-    policy = (claim.values.policy_value, claim.figures.policy_value_error, policy_residual)
+    values = claim.values
+    residuals = model.compute_residuals(values.optimal_value)
+    policy_residuals = model.compute_residuals(values.policy_value)
+    policy_residual = model.select_actions(policy_residuals, claim.policy.table)
+    optimal = (values.optimal_value, claim.figures.optimal_value_error, residuals.max(axis=1))
+    policy = (values.policy_value, claim.figures.policy_value_error, policy_residual)
     for (value, error, residual), subject in (
         (optimal, "the optimal value does not satisfy the optimality equation of the model"),
         (policy, "the value of the policy does not satisfy the equation of the policy"),
@@ -89,10 +92,9 @@ def check_errors(claim: ValueClaim, model: Model) -> np.ndarray:
 
 def bound_rounding(claim: ValueClaim, model: Model) -> float:
     """A generous bound on the rounding of action values in the usual precision."""
-    size = model.max_reward + max_abs([claim.values.optimal_value, claim.values.policy_value])
-    return model.discounting.relative_rounding * size + 4 * model.bound_model_error(
-        claim.values.optimal_value
-    )
+    value = claim.values.optimal_value
+    size = model.max_reward + max_abs([value, claim.values.policy_value])
+    return model.discounting.relative_rounding * size + 4 * model.bound_model_error(value)
 
 
 def check_occupancy(claim: ValueClaim, model: Model) -> None:
@@ -135,41 +137,36 @@ def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> C
     Action values are off by at most h = c e + model error, so differences of them by 2 h; the slack
     has to cover that and what the stated differences are off.
     """
-    slack = float(claim.decisions.margin_slack)
+    stated = claim.decisions
+    slack = float(stated.margin_slack)
     min_slack = check_slack(claim, model, slack)
     ascending = np.sort(residuals, axis=1)
     best = ascending[:, -1]
     chosen = model.select_actions(residuals, claim.policy.table)
-    loss_of_optimal = best - model.select_actions(residuals, claim.decisions.optimal)
-    reject_states(
-        model, ~(loss_of_optimal <= slack), "decisions.optimal: the optimal action is not optimal"
-    )
+    loss_of_optimal = best - model.select_actions(residuals, stated.optimal)
+    subject = "decisions.optimal: the optimal action is not optimal"
+    reject_states(model, ~(loss_of_optimal <= slack), subject)
     margin = np.full(model.n_states, np.inf)
     if model.n_actions > 1:
         margin = best - ascending[:, -2]
     subject = "decisions.margin is not the best minus the second-best action value"
-    reject_states(model, ~is_close(claim.decisions.margin, margin, slack - min_slack), subject)
-    stated_loss = claim.decisions.local_losses[0]
+    reject_states(model, ~is_close(stated.margin, margin, slack - min_slack), subject)
+    stated_loss = stated.local_losses[0]
     subject = "decisions.local_losses.value is not max_a q - q(., pi)"
     reject_states(model, ~is_close(stated_loss, best - chosen, slack - min_slack), subject)
-    is_optimal = (claim.decisions.margin > slack) & (stated_loss == 0)
+    is_optimal = (stated.margin > slack) & (stated_loss == 0)
     # A stated loss may be rounded; a certainly optimal action must be certainly optimal here too.
     is_certain = (chosen == best) & (margin > min_slack)
     subject = "the action of the policy is not surely the best, as stated"
     reject_states(model, is_optimal & ~is_certain, subject)
     upper = np.where(is_optimal, 0, stated_loss + slack)
     loss = np.array([stated_loss, np.maximum(stated_loss - slack, 0), upper])
-    check_interval("decisions.local_losses", claim.decisions.local_losses, loss, 0, 0, model=model)
+    check_interval("decisions.local_losses", stated.local_losses, loss, 0, 0, model=model)
+    margin_ends = np.maximum(stated.margin - slack, 0), stated.margin + slack
     return CheckedDecisions(
-        local_losses=claim.decisions.local_losses,
-        margin=np.array(
-            [
-                claim.decisions.margin,
-                np.maximum(claim.decisions.margin - slack, 0),
-                claim.decisions.margin + slack,
-            ]
-        ),
-        differs=claim.policy.table != claim.decisions.optimal,
+        local_losses=stated.local_losses,
+        margin=np.array([stated.margin, *margin_ends]),
+        differs=claim.policy.table != stated.optimal,
         wrong=stated_loss > slack,
         possibly_wrong=~is_optimal,
     )
@@ -248,9 +245,7 @@ def enclose_sum(claim: ValueClaim, parts: np.ndarray) -> np.ndarray:
 
 
 def check_shares(claim: ValueClaim, decisions: CheckedDecisions) -> None:
-    differs = [
-        part.mean() for part in (decisions.differs, decisions.wrong, decisions.possibly_wrong)
-    ]
+    differs = [mask.mean() for mask in decisions.masks]
     check_interval("figures.policy_error", claim.figures.policy_error, differs, 4 * EPS, EPS / 2)
     costly = (decisions.local_losses > claim.figures.tolerance).mean(axis=1)
     check_interval("figures.costly_error", claim.figures.costly_error, costly, 4 * EPS, EPS / 2)
@@ -329,7 +324,7 @@ def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -
         2 * reward_bound / (model.discounting.normalisation * model.discounting.contraction_gap),
         model.rounding + model.discounting.row_slack,
     )
-    wrong = enclose_occupancy(claim, decisions.differs, decisions.wrong, decisions.possibly_wrong)
+    wrong = enclose_occupancy(claim, *decisions.masks)
     check_interval("bounds.error_share", claim.bounds.error_share, wrong, model.rounding)
     bound = bound_factor.factor * claim.bounds.error_share
     check_bound("bounds.policy_error", claim.bounds.policy_error, bound, bound_factor)
@@ -397,10 +392,8 @@ def check_second_best(claim: ValueClaim, model: Model, decisions: CheckedDecisio
     if not holds:
         check_interval(f"{path}.loss", stated.loss, None, 0)
         return
-    masks = np.array([decisions.differs, decisions.wrong, decisions.possibly_wrong])
-    loss = (
-        enclose_sum(claim, np.where(masks, decisions.margin, 0)) / model.discounting.normalisation
-    )
+    margins = np.where(decisions.masks, decisions.margin, 0)
+    loss = enclose_sum(claim, margins) / model.discounting.normalisation
     check_interval(f"{path}.loss", stated.loss, loss, model.rounding * loss[2])
 
 
