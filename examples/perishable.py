@@ -30,7 +30,7 @@ def main(folder: Path, seconds: float = 5.0) -> None:
 
     certificate.save(folder / "certificate.json")
     mdp.save(folder / "model.nc")
-    files = [str(folder / name) for name in ("certificate.json", "model.nc")]
+    files = [str(folder / name) for name in ("model.nc", "certificate.json")]
     subprocess.run([sys.executable, "-m", "tessella.checker", *files], check=True)
 
 

@@ -224,7 +224,7 @@ class Files:
 
     def checked(self) -> tuple[int, str]:
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            status = check.main([str(self.folder / n) for n in ("certificate.json", "model.nc")])
+            status = check.main([str(self.folder / n) for n in ("model.nc", "certificate.json")])
         return status, said.getvalue().strip()
 
 

@@ -122,7 +122,7 @@ def test_transitions_of_a_model_where_all_is_feasible_need_no_list_of_pairs(monk
 def test_a_certificate_asks_for_the_rewards_of_one_action_at_a_time(monkeypatch):
     """The bound on rewards never holds states x actions."""
     import tessella as ts
-    from tessella.certificates.certify import _bound_reward
+    from tessella.certificates.certify_values import _bound_reward
     from tessella.mdp.dynamics import Dynamics
 
     def refuse(self):

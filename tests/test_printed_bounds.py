@@ -66,7 +66,7 @@ def test_what_the_checker_proves_in_words_is_no_tighter_than_the_certificate(
         made = ts.certify(solution, 1 - solution.policy.table)
         solution.mdp.save(tmp_path / "m.nc")
         made.save(tmp_path / "c.json")
-        assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
+        assert check.main([str(tmp_path / "m.nc"), str(tmp_path / "c.json")]) == 0
         text = capsys.readouterr().out
         loss = made.mean_loss
         lower, upper = re.search(rf"proven to be between {number} and {number}", text).groups()

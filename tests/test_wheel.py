@@ -202,7 +202,7 @@ def test_a_model_is_solved_compressed_and_exported(used):
 
 def test_a_certificate_is_checked(clean, used):
     command = [clean / "python", "-I", "-m", "tessella.checker"]
-    files = ["certificate.json", "model.nc"]
+    files = ["model.nc", "certificate.json"]
     done = subprocess.run(
         [*command, *files], cwd=used["folder"], capture_output=True, text=True, check=False
     )

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.certificates.certify_blocks import certify_in_blocks, summarise_blocks
+from tessella.certificates.certify_values import certify_in_blocks, sum_blocks
+from tessella.checker import check
 from tessella.mdp.stages.partition import partition_by_size
 from tessella.solvers.block_residuals import BlockComparison
 
@@ -45,7 +46,10 @@ def test_certify_goes_over_blocks_where_that_is_requested(shop):
     whole, blocks = (ts.certify(shop, rule, blocks=flag) for flag in (False, True))
     assert isinstance(blocks, ts.Certificate)
     assert float(blocks.mean_loss) == pytest.approx(float(whole.mean_loss), rel=1e-9)
-    assert (blocks.losses, blocks.bounds, blocks.decomposition) == (None, None, None)
+    assert (blocks.values, blocks.bounds, blocks.decomposition) == (None, None, None)
+    with pytest.raises(AttributeError, match="in blocks does not state 'losses'; it has no part"):
+        _ = blocks.loss
+    assert not hasattr(blocks, "occupancy")
     assert whole.blocks is None
     with pytest.raises(AttributeError, match="no attribute 'bound'"):
         _ = whole.bound
@@ -87,9 +91,9 @@ def test_beside_values_and_policy_nothing_is_larger_than_a_block(shop):
     for states in (150, 3000):
         partition = partition_by_size(shop.mdp.dynamics, states)
         blocks = BlockComparison(shop, worth, policy, shop.policy_plan, partition)
-        summarise_blocks(blocks, shop, None, None)  # compiles
+        sum_blocks(blocks, shop, None, None)  # compiles
         tracemalloc.start()
-        summarise_blocks(blocks, shop, None, None)
+        sum_blocks(blocks, shop, None, None)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[0] < peaks[1] / 2, "twenty blocks hold much less than one"
@@ -97,11 +101,28 @@ def test_beside_values_and_policy_nothing_is_larger_than_a_block(shop):
 
 def test_what_it_says_and_what_it_saves(both, tmp_path):
     _, blocks = both
-    assert "All rounding is included." in str(blocks).replace("\n", " ")
-    blocks.save(tmp_path / "summary.json")
-    told = json.loads((tmp_path / "summary.json").read_text())
+    text = " ".join(blocks.summary().split())
+    assert "all rounding included" in text
+    assert "Not stated: which single decisions are optimal" in text
+    blocks.save(tmp_path / "blocks.json")
+    told = json.loads((tmp_path / "blocks.json").read_text())
     assert told["mean_loss"][2] == blocks.mean_loss.upper
-    assert (told["states"], told["blocks"]) == (3000, blocks.blocks)
+    assert "table" not in told["policy"]
+    back = ts.Certificate.load(tmp_path / "blocks.json")
+    assert back.summary() == blocks.summary()
+    assert (back.grid.size, back.blocks) == (3000, blocks.blocks)
+    with pytest.raises(ts.FileError, match="does not state the policy's actions"):
+        _ = back.policy.table
+
+
+def test_the_checker_says_that_it_cannot_check_a_certificate_in_blocks(
+    both, shop, tmp_path, capsys
+):
+    both[1].save(tmp_path / "blocks.json")
+    shop.mdp.save(tmp_path / "model.nc")
+    assert check.main([str(tmp_path / "model.nc"), str(tmp_path / "blocks.json")]) == 2
+    reason = "it was computed in blocks and states figures without what proves them"
+    assert capsys.readouterr().out == f"NOT CHECKED: {reason}\n"
 
 
 def test_a_model_that_reaches_everywhere_and_a_table_are_refused(shop):

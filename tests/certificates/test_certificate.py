@@ -235,7 +235,7 @@ def test_paragraphs_are_sentences_that_no_line_break_cuts(inventory):
 def test_the_file_is_plain_json(queue, tmp_path):
     certify(queue, queue).save(tmp_path / "c.json")
     content = json.loads((tmp_path / "c.json").read_text(), parse_constant=pytest.fail)
-    assert content["policy"]["grid"]["queue"] == list(range(31))
+    assert content["grid"]["queue"] == list(range(31))
 
 
 def test_a_share_too_large_for_a_float_is_absent_and_not_infinite():

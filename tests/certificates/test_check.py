@@ -13,11 +13,12 @@ from pathlib import Path
 import netCDF4
 import numpy as np
 import pytest
+from support.alterations import field_readers
 
 import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.checker import check
-from tessella.checker.claim import INTERVAL_PARTS, IntervalsReader, ValueClaim, get_field_readers
+from tessella.checker.claim import INTERVAL_PARTS, IntervalsReader, ValueClaim
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def altered(files, tmp_path, capsys):
             (folder / "certificate.json").write_text(json.dumps(content))
         if model is not None:
             model(folder / "model.nc")
-        status = check.main([str(folder / "certificate.json"), str(folder / "model.nc")])
+        status = check.main([str(folder / "model.nc"), str(folder / "certificate.json")])
         return status, capsys.readouterr().out
 
     return run
@@ -67,7 +68,7 @@ def test_true_certificates_of_other_models_hold(solved, tmp_path, capsys, label,
     table[spoil] = rng.integers(0, 5, spoil.sum())
     certify(solution, table, start=40).save(tmp_path / "c.json")
     solution.mdp.save(tmp_path / "m.nc")
-    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0, capsys.readouterr()
+    assert check.main([str(tmp_path / "m.nc"), str(tmp_path / "c.json")]) == 0, capsys.readouterr()
 
 
 @pytest.mark.parametrize("tol", [None, 1.0])
@@ -86,13 +87,13 @@ def test_true_certificates_of_a_small_model_hold(tmp_path, capsys, tol, asked):
     table = (rng.random((12, 3)) * feasible).argmax(axis=1)
     certify(ts.solve(mdp, tol=tol), table, **asked).save(tmp_path / "c.json")
     mdp.save(tmp_path / "m.nc")
-    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0, capsys.readouterr()
+    assert check.main([str(tmp_path / "m.nc"), str(tmp_path / "c.json")]) == 0, capsys.readouterr()
 
 
 @pytest.mark.parametrize("part", ["value", "lower", "upper"])
 def test_an_altered_loss_is_found(altered, part):
     def change(content):
-        content["losses"][part][2][5] += 1e-6
+        content["values"]["losses"][part][2][5] += 1e-6
 
     status, said = altered(change)
     assert status == 1
@@ -103,8 +104,8 @@ def test_an_altered_loss_is_found(altered, part):
 def test_a_loss_altered_together_with_the_value_behind_it_is_found(altered):
     def change(content):
         for part in ("value", "lower", "upper"):
-            content["losses"][part][2][5] -= 1e-3
-        content["policy_value"][2][5] += 1e-3
+            content["values"]["losses"][part][2][5] -= 1e-3
+        content["values"]["policy_value"][2][5] += 1e-3
 
     status, said = altered(change)
     assert status == 1
@@ -134,7 +135,7 @@ def test_a_certificate_that_states_little_is_reported_as_proving_little(tmp_path
     coarse = ts.solve(mdp, tol=10.0)
     certify(coarse, np.zeros(mdp.grid.shape, int)).save(tmp_path / "c.json")
     mdp.save(tmp_path / "m.nc")
-    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
+    assert check.main([str(tmp_path / "m.nc"), str(tmp_path / "c.json")]) == 0
     low, high = proven(capsys.readouterr().out)
     assert high - low > 1
 
@@ -150,7 +151,7 @@ def proven(said: str) -> list[float]:
 
 def test_renamed_actions_are_found(altered):
     def change(content):
-        content["policy"]["actions"] = [1, 0]
+        content["actions"] = [1, 0]
 
     assert altered(change)[0] == 1
 
@@ -168,8 +169,9 @@ def test_a_start_that_does_not_sum_to_1_is_found(altered):
     """Mean loss and occupancy are linear in the start: scaled together, they fit one another."""
 
     def change(content):
-        for name in ("start", "occupancy", "mean_loss"):
-            content[name] = (0.01 * np.array(content[name])).tolist()
+        parts = content, content["decomposition"], content
+        for part, name in zip(parts, ("start", "occupancy", "mean_loss"), strict=True):
+            part[name] = (0.01 * np.array(part[name])).tolist()
 
     status, said = altered(change)
     assert status == 1
@@ -178,7 +180,8 @@ def test_a_start_that_does_not_sum_to_1_is_found(altered):
 
 def test_an_occupancy_that_does_not_sum_to_1_is_found(altered):
     def change(content):
-        content["occupancy"] = (0.9 * np.array(content["occupancy"])).tolist()
+        part = content["decomposition"]
+        part["occupancy"] = (0.9 * np.array(part["occupancy"])).tolist()
 
     status, said = altered(change)
     assert status == 1
@@ -191,9 +194,10 @@ def test_an_occupancy_that_does_not_sum_to_1_is_found(altered):
 )
 def test_probability_that_is_moved_is_found(altered, name, found):
     def change(content):
-        moved = 0.003 if name == "start" else 0.5 * content[name][20][3]
-        content[name][3][3] += moved
-        content[name][20][3] -= moved
+        weights = content["start"] if name == "start" else content["decomposition"][name]
+        moved = 0.003 if name == "start" else 0.5 * weights[20][3]
+        weights[3][3] += moved
+        weights[20][3] -= moved
 
     status, said = altered(change)
     assert status == 1
@@ -205,17 +209,17 @@ def test_probability_that_is_moved_is_found(altered, name, found):
     [
         "relative_loss.0",
         "policy_mean.1",
-        "costly_error.0",
+        "figures.costly_error.0",
         "mean_loss.2",
-        "value_gap.0",
-        "policy_error.0",
-        "local_losses.value.4.5",
+        "figures.value_gap.0",
+        "figures.policy_error.0",
+        "decisions.local_losses.value.4.5",
         "decomposition.pair.value.1.0",
         "bounds.policy_error.0",
-        "margin.3.3",
+        "decisions.margin.3.3",
         "bounds.reward_bound",
         "bounds.rate.exponent",
-        "policy.grid.queue.30",
+        "grid.queue.30",
         "worst_loss.0",
     ],
 )
@@ -230,17 +234,18 @@ def test_an_altered_figure_is_named(altered, path):
     assert status == 1
     assert {
         "bounds.rate.exponent": "bounds.rate.constant is not the smallest for its exponent",
-        "policy.grid.queue": "of another model: policy.grid differs",
+        "grid.queue": "of another model: grid differs",
     }.get(named, named) in said
 
 
 @pytest.mark.parametrize(
     ("action", "found"), [(7, "an action does not exist"), (0.5, "must hold whole numbers")]
 )
-@pytest.mark.parametrize("path", ["policy.table", "optimal"])
+@pytest.mark.parametrize("path", ["policy.table", "decisions.optimal"])
 def test_what_is_no_action_is_found(altered, path, action, found):
     def change(content):
-        (content["policy"]["table"] if path == "policy.table" else content[path])[4][4] = action
+        steps = path.split(".")
+        owner_of(content, steps)[steps[-1]][4][4] = action
 
     status, said = altered(change)
     assert status == 1
@@ -250,7 +255,7 @@ def test_what_is_no_action_is_found(altered, path, action, found):
 
 def test_an_error_of_the_value_that_is_made_larger_to_hide_a_lie_is_found(altered):
     def change(content):
-        content["optimal_value_error"] = 10.0
+        content["figures"]["optimal_value_error"] = 10.0
         content["relative_loss"] = [0.0, 0.0, 1.0]
 
     status, said = altered(change)
@@ -301,7 +306,7 @@ def owner_of(content, path):
 # checker says so. A tolerance or an eps asks and does not claim: what is stated about it must fit,
 # as it does for any other between the costs or the margins of the same two states.
 UNCHECKED = {("policy", "name"), ("policy", "size")}
-ASKED = {("tolerance",), ("bounds", "localisation", "eps")}
+ASKED = {("figures", "tolerance"), ("bounds", "localisation", "eps")}
 
 
 @pytest.fixture(scope="module", params=["all near the boundary", "exceptions far from it"])
@@ -335,7 +340,7 @@ def verdict(content, model):
 
 FIELDS = [
     tuple(path.split(".")) + part
-    for path, reader in get_field_readers(ValueClaim).items()
+    for path, reader in field_readers(ValueClaim).items()
     for part in ([(p,) for p in INTERVAL_PARTS] if isinstance(reader, IntervalsReader) else [()])
 ]
 
@@ -344,8 +349,8 @@ def test_the_fields_of_the_checker_are_those_of_a_certificate(document):
     def named(path):
         return tuple(name for name in path if isinstance(name, str))
 
-    content, grid = document[0], ("policy", "grid")
-    assert {grid if path[:2] == grid else named(path) for path in statements(content)} == set(
+    content, grid = document[0], ("grid",)
+    assert {grid if path[:1] == grid else named(path) for path in statements(content)} == set(
         FIELDS
     )
 
@@ -373,10 +378,10 @@ def parts_of(content, path=()):
 
 
 def test_a_tolerance_that_the_costly_error_does_not_fit_is_found(document):
-    content, model = document
-    costliest = float(np.max(content["local_losses"]["value"]))
-    said = verdict(content | {"tolerance": 1.01 * costliest}, model)
-    assert said.startswith("REJECTED: costly_error is 0, not")
+    content, model = copy.deepcopy(document[0]), document[1]
+    costliest = float(np.max(content["decisions"]["local_losses"]["value"]))
+    content["figures"]["tolerance"] = 1.01 * costliest
+    assert verdict(content, model).startswith("REJECTED: figures.costly_error is 0, not")
 
 
 @pytest.mark.parametrize("factor", [0.1, 10.0])
@@ -390,7 +395,7 @@ def test_an_eps_that_its_neighbourhood_does_not_fit_is_found(document, factor):
 @pytest.mark.parametrize("text", ["", "[1, 2]", "{}", "7", "null", "[" * 100_000, '{"format": 1}'])
 def test_a_file_that_is_no_certificate_is_rejected(files, tmp_path, capsys, text):
     (tmp_path / "c.json").write_text(text)
-    assert check.main([str(tmp_path / "c.json"), str(files / "model.nc")]) == 1
+    assert check.main([str(files / "model.nc"), str(tmp_path / "c.json")]) == 1
     assert capsys.readouterr().out.startswith("REJECTED: ")
 
 
@@ -410,11 +415,11 @@ def test_a_file_of_another_kind_is_named_with_what_is_expected(files, queue, tmp
             rule,
             model,
         ): "the document has the format 'tessella rule', and 'tessella certificate' is expected",
-        (old, model): "has version 3 of its format; this checker reads version 4",
+        (old, model): "has version 3 of its format; this checker reads version 5",
         (certificate, certificate): "certificate.json is not a saved model, which is a netCDF file",
         (certificate, other): "solution.nc has the format 'tessella-solution-3', and a saved model",
     }.items():
-        assert check.main(list(map(str, pair))) == 1
+        assert check.main([str(pair[1]), str(pair[0])]) == 1
         assert reason in capsys.readouterr().out
 
 
@@ -436,7 +441,7 @@ def test_a_model_file_that_lacks_something_is_rejected(files, tmp_path, capsys, 
         for key, array in old.variables.items():
             if key != name:
                 new.createVariable(key, array.dtype, array.dimensions)[:] = array[:]
-    assert check.main([str(files / "certificate.json"), str(tmp_path / "m.nc")]) == 1
+    assert check.main([str(tmp_path / "m.nc"), str(files / "certificate.json")]) == 1
     assert "m.nc cannot be read" in capsys.readouterr().out
 
 
@@ -446,7 +451,7 @@ def test_every_missing_field_is_named(files, tmp_path, capsys):
         forged = copy.deepcopy(content)
         del owner_of(forged, path)[path[-1]]
         (tmp_path / "c.json").write_text(json.dumps(forged))
-        status = check.main([str(tmp_path / "c.json"), str(files / "model.nc")])
+        status = check.main([str(files / "model.nc"), str(tmp_path / "c.json")])
         said = capsys.readouterr().out
         assert (status, said[:9]) == (1, "REJECTED:"), path
         assert path[0] in said
@@ -476,8 +481,8 @@ def test_no_malformed_field_passes_or_breaks_the_checker(document, field):
 
 def test_a_false_optimum_is_found(altered):
     def change(content):
-        shifted = np.array(content["optimal_value"]) + 0.01
-        content["optimal_value"] = shifted.tolist()
+        shifted = np.array(content["values"]["optimal_value"]) + 0.01
+        content["values"]["optimal_value"] = shifted.tolist()
 
     status, said = altered(change)
     assert status == 1
@@ -503,13 +508,13 @@ def test_a_swapped_model_that_bears_the_right_fingerprint_is_found(altered, queu
     assert "the model file is of another model: content" in said
 
 
-@pytest.mark.parametrize("which", ["certificate.json", "model.nc"])
+@pytest.mark.parametrize("which", ["model.nc", "certificate.json"])
 @pytest.mark.parametrize("kept", [0.0, 0.5, 0.99])
 def test_a_truncated_file_is_found(files, tmp_path, capsys, which, kept):
     folder = Path(shutil.copytree(files, tmp_path / "copy"))
     content = (folder / which).read_bytes()
     (folder / which).write_bytes(content[: int(kept * len(content))])
-    status = check.main([str(folder / "certificate.json"), str(folder / "model.nc")])
+    status = check.main([str(folder / "model.nc"), str(folder / "certificate.json")])
     said = capsys.readouterr().out
     assert status == 1
     assert which in said
@@ -518,7 +523,7 @@ def test_a_truncated_file_is_found(files, tmp_path, capsys, which, kept):
 
 def test_the_checker_runs_alone_without_the_package(files, tmp_path):
     alone = shutil.copytree(Path(check.__file__).parent, tmp_path / "alone")
-    arguments = [str(files / "certificate.json"), str(files / "model.nc")]
+    arguments = [str(files / "model.nc"), str(files / "certificate.json")]
     block = "import sys; sys.modules['tessella'] = None; "
     code = f"{block}import alone; sys.exit(alone.main({arguments!r}))"
     run_folder = f"{block}import runpy; sys.argv = [{str(alone)!r}, *{arguments!r}]; "
@@ -536,7 +541,7 @@ def test_the_checker_runs_alone_without_the_package(files, tmp_path):
 
 
 def test_the_command_runs_and_loads_nothing_of_what_it_checks(files):
-    arguments = [str(files / "certificate.json"), str(files / "model.nc")]
+    arguments = [str(files / "model.nc"), str(files / "certificate.json")]
     command = [sys.executable, "-X", "importtime", "-m", "tessella.checker", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0

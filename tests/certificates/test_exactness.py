@@ -112,7 +112,7 @@ def test_actions_that_only_the_certificate_tells_apart_have_an_optimum_of_their_
     other = np.where(undecided, 1 - solution.policy.table, solution.policy.table)
     made.mdp.save(tmp_path / "model.nc")
     certify(solution, other).save(tmp_path / "certificate.json")
-    files = [str(tmp_path / name) for name in ("certificate.json", "model.nc")]
+    files = [str(tmp_path / name) for name in ("model.nc", "certificate.json")]
     assert check.main(files) == 0
 
 
@@ -129,7 +129,7 @@ def test_states_of_one_margin_are_reached_together_in_whatever_order_they_stand(
         constants.append(proof.bounds.rate.constant)
         proof.save(tmp_path / "c.json")
         mdp.save(tmp_path / "m.nc")
-        assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
+        assert check.main([str(tmp_path / "m.nc"), str(tmp_path / "c.json")]) == 0
     assert constants[0] == constants[1]
 
 
@@ -142,4 +142,4 @@ def test_a_rate_that_only_the_checkers_rounding_would_reach_may_be_left_out(tmp_
     assert proof.bounds.rate is None
     proof.save(tmp_path / "c.json")
     made.mdp.save(tmp_path / "m.nc")
-    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
+    assert check.main([str(tmp_path / "m.nc"), str(tmp_path / "c.json")]) == 0

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import criteria
-from support.alterations import changes, leaves
+from support.alterations import changes, field_readers, leaves
 from support.gains import Truth, contradictions, drawn, edges, some_policy, stated
 
 import tessella as ts
 from tessella.certificates.interval import Interval
 from tessella.checker import check
-from tessella.checker.claim import AverageClaim, get_field_readers
+from tessella.checker.claim import AverageClaim
 
 FREE = {("policy", "name"), ("policy", "size")}  # they describe, and the verdict says so
 
@@ -58,7 +58,7 @@ def test_exact_gains_and_their_difference_lie_inside_narrow_enclosures(seed, tmp
     solution, policy = ts.solve(mdp), some_policy(mdp, seed)
     made = ts.certify(solution, policy)
     assert contradictions(made, Truth(mdp)) == []
-    assert max(made.optimal_gain.width, made.policy_gain.width, made.mean_loss.width) <= 1e-10
+    assert max(made.optimal_mean.width, made.policy_mean.width, made.mean_loss.width) <= 1e-10
     made.save(tmp_path / "certificate.json")
     mdp.save(tmp_path / "model.nc")
     assert said_of(*read(tmp_path)).startswith("HOLDS")
@@ -100,7 +100,7 @@ def test_nothing_that_a_solution_says_of_itself_is_believed():
     )
     made = ts.certify(wrong, policy)
     assert contradictions(made, Truth(mdp)) == []
-    assert made.optimal_gain.width > 0.1
+    assert made.optimal_mean.width > 0.1
 
 
 @pytest.mark.parametrize("leak", [1e-8, 1e-14])
@@ -115,7 +115,7 @@ def test_a_chain_that_hardly_leaves_a_state_has_a_narrow_certificate_that_holds(
     mdp.save(tmp_path / "model.nc")
     content, model = read(tmp_path)
     assert said_of(content, model).startswith("HOLDS")
-    content["optimal_value_rest"][1] += 1e-8 / leak
+    content["relative_values"]["optimal_value_rest"][1] += 1e-8 / leak
     assert said_of(content, model).startswith("REJECTED")
 
 
@@ -137,11 +137,29 @@ def test_it_reads_back_and_travels_between_processes(files, tmp_path):
     assert made.mean_loss == made.worst_loss
     again = pickle.loads(pickle.dumps(made))
     assert (again.content, again.mean_loss) == (made.content, made.mean_loss)
-    for name, needed in (("tessella rule", ""), (made.FORMAT[0], " of an average")):
+    for other in ({"format": "tessella rule"}, {"version": 1}):
         content = json.loads((files / "certificate.json").read_text())
-        (tmp_path / "other.json").write_text(json.dumps(content | {"format": name, "version": 1}))
-        with pytest.raises(ts.FileError, match=f"have format 'tessella certificate{needed}', ver"):
+        (tmp_path / "other.json").write_text(json.dumps(content | other))
+        with pytest.raises(ts.FileError, match="have format 'tessella certificate', version 5"):
             ts.Certificate.load(tmp_path / "other.json")
+
+
+def test_a_figure_that_an_average_does_not_state_is_an_error_that_says_so(files):
+    made = ts.Certificate.load(files / "certificate.json")
+    assert (made.figures, made.values, made.start, made.blocks) == (None, None, None, None)
+    with pytest.raises(ts.TessellaError, match="of average reward does not state 'policy_error'"):
+        _ = made.policy_error
+    assert getattr(made, "worst_state", None) is None
+
+
+def test_a_file_without_its_part_or_with_one_of_another_criterion_is_rejected(files, tmp_path):
+    content = json.loads((files / "certificate.json").read_text())
+    without = {name: part for name, part in content.items() if name != "relative_values"}
+    for altered, got in ((without, "none"), (content | {"blocks": 3}, "blocks, relative_values")):
+        (tmp_path / "c.json").write_text(json.dumps(altered))
+        reason = f"certificate of average reward.* has the parts relative_values; got {got}"
+        with pytest.raises(ts.FileError, match=reason):
+            ts.Certificate.load(tmp_path / "c.json")
 
 
 def test_every_leaf_of_an_honest_certificate_counts(files):
@@ -161,10 +179,10 @@ def test_every_leaf_of_an_honest_certificate_counts(files):
     assert said_of(content, model).startswith("HOLDS")
 
 
-@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in get_field_readers(AverageClaim)}))
+@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in field_readers(AverageClaim)}))
 def test_a_field_that_is_missing_malformed_or_unknown_is_rejected(files, name):
     content, model = read(files)
-    assert set(content) == {path.split(".")[0] for path in get_field_readers(AverageClaim)}
+    assert set(content) == {path.split(".")[0] for path in field_readers(AverageClaim)}
     without = {key: part for key, part in content.items() if key != name}
     assert said_of(without, model).startswith("REJECTED")
     for other in ([], {}, [None], [1.0, float("nan"), 2.0], 1e308, "x", [10**30] * 3):
@@ -173,7 +191,9 @@ def test_a_field_that_is_missing_malformed_or_unknown_is_rejected(files, name):
     assert said == f"REJECTED: '{name}s' is not a field of a certificate"
 
 
-@pytest.mark.parametrize("name", ["optimal_gain", "policy_gain", "loss", "relative_loss"])
+@pytest.mark.parametrize(
+    "name", ["optimal_mean", "policy_mean", "mean_loss", "worst_loss", "relative_loss"]
+)
 @pytest.mark.parametrize("end", [1, 2])
 def test_an_end_that_is_pulled_in_to_the_value_is_rejected(files, name, end):
     content, model = read(files)
@@ -183,17 +203,17 @@ def test_an_end_that_is_pulled_in_to_the_value_is_rejected(files, name, end):
 
 def test_a_gain_outside_of_its_own_ends_is_rejected(files):
     content, model = read(files)
-    content["optimal_gain"][0] = content["policy_gain"][0] = 99.0
+    content["optimal_mean"][0] = content["policy_mean"][0] = 99.0
     said = said_of(content, model)
-    assert said == "REJECTED: optimal_gain does not lie between its own ends"
+    assert said == "REJECTED: optimal_mean does not lie between its own ends"
 
 
 def test_values_so_large_that_arithmetic_breaks_down_prove_nothing(files):
     content, model = read(files)
     for name in ("optimal_value", "policy_value"):
         forged = copy.deepcopy(content)
-        forged[name] = [1e308, -1e308, 1e308, -1e308, 1e300]
-        forged["optimal_gain"][1:] = forged["policy_gain"][1:] = [-1e308, 1e308]
+        forged["relative_values"][name] = [1e308, -1e308, 1e308, -1e308, 1e300]
+        forged["optimal_mean"][1:] = forged["policy_mean"][1:] = [-1e308, 1e308]
         assert said_of(forged, model).startswith("REJECTED")
 
 
@@ -218,12 +238,10 @@ def test_the_certificate_of_another_criterion_is_rejected(files, tmp_path):
     content, model = read(files)
     criteria.unichain(4).with_discount(0.9).save(tmp_path / "model.nc")
     said = said_of(content, check.read_saved_model(tmp_path / "model.nc"))
-    assert said == (
-        "REJECTED: the document is a 'tessella certificate of an average'; the criterion of the "
-        "model is 'discounted', which needs a 'tessella certificate'"
-    )
-    said = said_of(content | {"format": "tessella certificate", "version": 4}, model)
-    assert "'average', which needs a 'tessella certificate of an average'" in said
+    reason = "the model file is of another model: criterion is 0.9, not average as stated"
+    assert said == f"REJECTED: {reason}"
+    said = said_of(content | {"criterion": 0.9}, model)
+    assert "of another model: criterion is average, not 0.9 as stated" in said
 
 
 @pytest.mark.parametrize("change", ["reward", "data", "criterion"])
@@ -234,7 +252,7 @@ def test_foreign_arrays_under_the_true_hash_are_rejected(files, tmp_path, capsys
             file.setncattr("criterion", json.dumps("other"))
         else:
             file[change][:] = file[change][:] * 1.5
-    assert check.main([str(files / "certificate.json"), str(tmp_path / "m.nc")]) == 1
+    assert check.main([str(tmp_path / "m.nc"), str(files / "certificate.json")]) == 1
     said = capsys.readouterr().out
     named = {
         "reward": "of another model: content is",
@@ -246,8 +264,8 @@ def test_foreign_arrays_under_the_true_hash_are_rejected(files, tmp_path, capsys
 
 def test_what_the_arrays_of_a_model_may_be_off_widens_what_must_be_stated(files):
     content, model = read(files)
-    assert said_of(content, replace(model, reward_error=1e-9)).startswith("REJECTED: optimal_gain")
-    assert said_of(content, replace(model, row_error=1e-9)).startswith("REJECTED: optimal_gain")
+    assert said_of(content, replace(model, reward_error=1e-9)).startswith("REJECTED: optimal_mean")
+    assert said_of(content, replace(model, row_error=1e-9)).startswith("REJECTED: optimal_mean")
 
 
 # Whoever asks.

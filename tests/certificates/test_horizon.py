@@ -20,7 +20,7 @@ def some_policy(mdp: ts.MDP, seed: int) -> np.ndarray:
 
 
 def verdict(folder) -> int:
-    return check.main([str(folder / "certificate.json"), str(folder / "model.nc")])
+    return check.main([str(folder / "model.nc"), str(folder / "certificate.json")])
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_certificate_holds_and_says_how_many_periods_it_is_about(certified, ca
     folder, made = certified
     assert verdict(folder) == 0
     assert "HOLDS" in capsys.readouterr().out
-    assert made.periods == 4
+    assert made.criterion.periods == 4
     again = ts.Certificate.load(folder / "certificate.json")
     assert again.criterion == made.mdp.criterion
     assert "every period" in again.summary()
@@ -65,8 +65,8 @@ def test_an_error_below_what_is_proven_is_rejected(certified, value):
     """A value that is off at the first time, with an error that is not as large as that."""
     folder, _ = certified
     content = json.loads((folder / "certificate.json").read_text())
-    content[value][0] = [x + 0.01 for x in content[value][0]]
-    content[f"{value}_error"] = 0.009
+    content["values"][value][0] = [x + 0.01 for x in content["values"][value][0]]
+    content["figures"][f"{value}_error"] = 0.009
     (folder / "certificate.json").write_text(json.dumps(content))
     assert verdict(folder) == 1
 
@@ -74,17 +74,19 @@ def test_an_error_below_what_is_proven_is_rejected(certified, value):
 def test_visits_that_are_off_by_more_than_their_error_are_rejected(certified):
     folder, _ = certified
     content = json.loads((folder / "certificate.json").read_text())
-    content["occupancy_error"] *= 0.25
+    content["decomposition"]["occupancy_error"] *= 0.25
     (folder / "certificate.json").write_text(json.dumps(content))
     assert verdict(folder) == 1
 
 
-@pytest.mark.parametrize("change", [{"periods": 3}, {"periods": None}, {"discount": 0.25}])
-def test_another_horizon_is_rejected(certified, change):
+@pytest.mark.parametrize("criterion", [["horizon", 3, 0.5], 0.5, ["horizon", 4, 0.25]])
+def test_another_horizon_is_rejected(certified, criterion, capsys):
     folder, _ = certified
-    content = json.loads((folder / "certificate.json").read_text()) | change
-    (folder / "certificate.json").write_text(json.dumps(content))
+    content = json.loads((folder / "certificate.json").read_text())
+    assert content["criterion"] != criterion
+    (folder / "certificate.json").write_text(json.dumps(content | {"criterion": criterion}))
     assert verdict(folder) == 1
+    assert "of another model: criterion is" in capsys.readouterr().out
 
 
 def test_a_model_that_stays_in_a_period_is_rejected(certified, capsys):

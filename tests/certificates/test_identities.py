@@ -59,7 +59,7 @@ def check_identity(solution, table, start=None):
     np.testing.assert_allclose(c.loss.ravel(), loss, rtol=0, atol=1e-9)
     np.testing.assert_allclose(c.local_loss.ravel(), dense.local, rtol=0, atol=1e-9)
     np.testing.assert_allclose(c.occupancy.ravel(), dense.d, rtol=0, atol=1e-9)
-    by_occupancy = (c.occupancy * c.local_loss).sum() / (1 - c.discount)
+    by_occupancy = (c.occupancy * c.local_loss).sum() / (1 - c.criterion.discount)
     assert by_occupancy == pytest.approx(dense.mu @ loss, abs=1e-9, rel=1e-9)
     assert c.mean_loss == pytest.approx(dense.mu @ loss, abs=1e-9)
     return c

@@ -48,7 +48,7 @@ def test_worth_and_occupancy_are_as_accurate_as_they_say(inventory, table):
     assert np.abs(c.policy_value.ravel() - worth).max() <= c.policy_value_error + 1e-11
     assert c.policy_value_error <= 2 * c.optimal_value_error
     assert c.optimal_value_error <= 1e-10
-    visits = (1 - c.discount) * np.linalg.solve(system.T, c.start.ravel())
+    visits = (1 - c.criterion.discount) * np.linalg.solve(system.T, c.start.ravel())
     assert np.abs(c.occupancy.ravel() - visits).sum() <= c.occupancy_error + 1e-11
     assert c.occupancy_error <= 1e-6
 

@@ -28,7 +28,7 @@ def checked(folder, mdp: ts.MDP, certificate: ts.Certificate) -> tuple[int, str]
     mdp.save(folder / "model.nc")
     certificate.save(folder / "certificate.json")
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        status = check.main([str(folder / n) for n in ("certificate.json", "model.nc")])
+        status = check.main([str(folder / n) for n in ("model.nc", "certificate.json")])
     return status, said.getvalue()
 
 
@@ -45,9 +45,10 @@ def test_what_a_certificate_of_a_total_states_is_true_narrow_and_holds(tmp_path,
     for table in (solution.policy.table, some_policy(mdp, seed)):
         found = ts.certify(solution, table)
         own = policy_value(mdp, table)
+        bounds = found.value_bounds
         lost = [b - w for b, w in zip(best, own, strict=True)]
-        assert inside(found.optimal_lower, best, found.optimal_upper)
-        assert inside(found.policy_lower, own, found.policy_upper)
+        assert inside(bounds.optimal_lower, best, bounds.optimal_upper)
+        assert inside(bounds.policy_lower, own, bounds.policy_upper)
         assert inside(found.worst_loss.lower, [max(lost)], found.worst_loss.upper)
         mean = sum(Fraction(float(p)) * x for p, x in zip(found.start.ravel(), lost, strict=True))
         assert inside(found.mean_loss.lower, [mean], found.mean_loss.upper)
@@ -66,12 +67,17 @@ def test_a_vector_that_is_moved_past_the_value_that_it_bounds_is_rejected(tmp_pa
     solution = ts.solve(mdp)
     found = ts.certify(solution, solution.policy)
     inward = -1 if part.endswith("upper") else 1
-    going_on = getattr(found, part) != 0
-    width = found.optimal_upper - found.optimal_lower
+    bounds = found.value_bounds
+    going_on = getattr(bounds, part) != 0
+    width = bounds.optimal_upper - bounds.optimal_lower
     for by in (2 * width.max(), 1e-6, 1.0):
-        forged = replace(found, **{part: getattr(found, part) + inward * by * going_on})
+        moved = {part: getattr(bounds, part) + inward * by * going_on}
+        forged = replace(found, value_bounds=replace(bounds, **moved))
         status, said = checked(tmp_path, mdp, forged)
-        assert (status, said.startswith(f"REJECTED: {part} does not prove")) == (1, True), said
+        assert (status, said.startswith(f"REJECTED: value_bounds.{part} does not prove")) == (
+            1,
+            True,
+        ), said
 
 
 @pytest.mark.parametrize("figure", ["mean_loss", "worst_loss", "optimal_mean", "policy_mean"])
@@ -86,7 +92,7 @@ def test_a_figure_that_claims_less_than_its_vectors_prove_is_rejected(tmp_path, 
         forged[figure][end] += sign * size
         forged[figure][0] = min(max(forged[figure][0], forged[figure][1]), forged[figure][2])
         (tmp_path / "certificate.json").write_text(json.dumps(forged))
-        arguments = [str(tmp_path / n) for n in ("certificate.json", "model.nc")]
+        arguments = [str(tmp_path / n) for n in ("model.nc", "certificate.json")]
         assert check.main(arguments) == 1
 
 

@@ -378,7 +378,7 @@ def _checked(solution, folder) -> str:
     ts.certify(solution, solution.policy).save(folder / "c.json")
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        check.main([str(folder / "c.json"), str(folder / "lake.nc")])
+        check.main([str(folder / "lake.nc"), str(folder / "c.json")])
     return said.getvalue()
 
 

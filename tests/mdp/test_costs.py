@@ -146,7 +146,7 @@ def test_a_certificate_that_hides_that_it_is_about_costs_is_rejected(tmp_path, c
     made = ts.certify(ts.solve(mdp), np.ones(5, int))
     for stated, status in ((True, 0), (False, 1)):
         replace(made, minimise=stated).save(tmp_path / "c.json")
-        assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == status
+        assert check.main([str(tmp_path / "m.nc"), str(tmp_path / "c.json")]) == status
         assert ts.Certificate.load(tmp_path / "c.json").minimise is stated
     assert "minimise is True, not False as stated" in capsys.readouterr().out
 

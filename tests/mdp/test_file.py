@@ -227,7 +227,7 @@ def test_a_saved_model_keeps_its_fingerprint_solutions_and_certificates(name, tm
         loaded = ts.Solution.load(tmp_path / "solution.nc", other)
         policy = np.zeros(mdp.grid.shape, dtype=int)
         ts.certify(loaded, policy).save(tmp_path / "certificate.json")
-        files = [str(tmp_path / "certificate.json"), str(tmp_path / "model.nc")]
+        files = [str(tmp_path / "model.nc"), str(tmp_path / "certificate.json")]
         assert check.main(files) == 0
     assert solution.method == again.method or not mdp.criterion.has_horizon
 

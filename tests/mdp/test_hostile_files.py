@@ -112,7 +112,7 @@ def test_stages_that_together_miss_1_by_more_than_one_may_are_saved_and_certifie
     apart = np.abs(back.value - solution.value).max()
     assert apart <= back.error_bound + solution.error_bound
     ts.certify(solution, np.ones(mdp.grid.shape, int)).save(tmp_path / "c.json")
-    assert check.main([str(tmp_path / "c.json"), str(tmp_path / "m.nc")]) == 0
+    assert check.main([str(tmp_path / "m.nc"), str(tmp_path / "c.json")]) == 0
 
 
 def test_a_model_with_a_clock_is_the_same_model_after_a_reload(tmp_path):
@@ -224,7 +224,7 @@ def test_labels_that_all_point_at_one_long_text_are_rejected_after_the_second(tm
         assert len(file["grid"]["size"][399]) == 1 << 20
     with pytest.raises(ts.FileError, match="label 2 is one too many"):
         ts.MDP.load(path)
-    assert check.main([str(files.path("certificate")), str(path)]) == 1
+    assert check.main([str(path), str(files.path("certificate"))]) == 1
     assert "its labels do not fit into a file of its size" in capsys.readouterr().out
 
 
@@ -303,7 +303,7 @@ def test_a_rule_file_with_a_loss_that_is_text_is_rejected_with_a_file_error(name
 @pytest.mark.parametrize("kind", ["rule", "policy", "certificate"])
 def test_an_axis_that_is_no_list_is_rejected(kind, tmp_path):
     content = json.loads(honest(0).path(kind).read_text())
-    axes = content["policy"]["grid"] if kind == "certificate" else content["axes"]
+    axes = content["grid"] if kind == "certificate" else content["axes"]
     axes["size"] = {"low": 1, "mid": 2, "high": 3}
     (tmp_path / "f.json").write_text(json.dumps(content))
     load = {"rule": ts.Rule, "policy": ts.Policy, "certificate": ts.Certificate}[kind].load
@@ -317,7 +317,7 @@ def test_the_checker_rejects_probabilities_that_leave_no_bound(tmp_path, capsys)
     held = Arrays.read(path)
     held.arrays["data"][-1] = 1e300
     held.write(path)
-    assert check.main([str(files.path("certificate")), str(path)]) == 1
+    assert check.main([str(path), str(files.path("certificate"))]) == 1
     assert capsys.readouterr().out.startswith("REJECTED: ")
 
 

@@ -208,10 +208,10 @@ def test_certificates_speak_of_components_and_are_checked(tmp_path):
     mdp.save(tmp_path / "model.nc")
     certificate.save(tmp_path / "certificate.json")
     written = json.loads((tmp_path / "certificate.json").read_text())
-    assert written["policy"]["actions"][3] == {"fast": 1, "slow": 2}
+    assert written["actions"][3] == {"fast": 1, "slow": 2}
     again = ts.Certificate.load(tmp_path / "certificate.json")
     assert again.summary() == certificate.summary()
-    assert check([str(tmp_path / "certificate.json"), str(tmp_path / "model.nc")]) == 0
+    assert check([str(tmp_path / "model.nc"), str(tmp_path / "certificate.json")]) == 0
 
 
 def test_maps_and_structure_tests_go_by_component():

@@ -10,10 +10,12 @@ malformed, so that the checker has to reject it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import is_dataclass
+from typing import Any, get_args
 
 import numpy as np
 
+from tessella.checker.claim import get_typed_fields
 from tessella.solvers.solution import Solution
 
 Forge = Callable[[dict, Solution, np.random.Generator], dict]
@@ -22,7 +24,7 @@ Forge = Callable[[dict, Solution, np.random.Generator], dict]
 NO_CLAIMS = {
     ("policy", "name"),
     ("policy", "size"),
-    ("tolerance",),
+    ("figures", "tolerance"),
     ("bounds", "localisation", "eps"),
 }
 
@@ -72,3 +74,14 @@ def otherwise(stated: Any, rng: np.random.Generator) -> Any:
 
 
 FORGERIES: list[Forge] = [altered_leaf]
+
+
+def field_readers(record: type, prefix: str = "") -> dict[str, Callable]:
+    """Path of each field of a record of the checker, inner records included, to its reader."""
+    readers: dict[str, Callable] = {}
+    for name, (hint, _) in get_typed_fields(record).items():
+        if is_dataclass(hint):
+            readers |= field_readers(hint, f"{prefix}{name}.")
+        else:
+            readers[prefix + name] = get_args(hint)[1]
+    return readers

@@ -14,9 +14,9 @@ from unittest import mock
 import numpy as np
 
 import tessella as ts
-from tessella.certificates import certify as making
+from tessella.certificates import certify_values as making
 from tessella.certificates import decisions
-from tessella.certificates.interval import Interval, IntervalArray
+from tessella.certificates.interval import Interval, IntervalArray, IntervalSum
 
 
 def _errors(which: Callable[[object], bool]):
@@ -37,9 +37,9 @@ true_prove, true_contrast, true_losses = (
     decisions.compare_policy,
     making.enclose_losses,
 )
-true_visits, true_mean, true_share = (
+true_visits, true_sum, true_share = (
     making._compute_occupancy,
-    making.enclose_mean,
+    IntervalSum.enclose,
     making.enclose_share,
 )
 
@@ -101,13 +101,13 @@ def _pull(end: float, value: float, factor: float) -> float:
 def _means(factor: float):
     """Means are said to be known better than they are."""
 
-    def mean(weights, band):
-        found = true_mean(weights, band)
+    def mean(total):
+        found = true_sum(total)
         value = float(found)
         lower, upper = (_pull(end, value, factor) for end in (found.lower, found.upper))
         return Interval(value, min(lower, value), max(upper, value))
 
-    return {(making, "enclose_mean"): mean}
+    return {(IntervalSum, "enclose"): mean}
 
 
 def _shares(factor: float):

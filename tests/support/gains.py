@@ -17,7 +17,7 @@ import numpy as np
 import tessella as ts
 from support.criteria import Row, fractions, solved
 from support.models import options
-from tessella.certificates.certificate import AverageCertificate
+from tessella.certificates.certificate import Certificate, RelativeValues
 from tessella.certificates.certify_undiscounted import _enclose_loss
 from tessella.certificates.interval import Interval
 
@@ -103,11 +103,11 @@ class Truth:
         return [{a: rise(s, a) for a in of} for s, of in enumerate(self.choices)]
 
 
-def contradictions(c: AverageCertificate, truth: Truth) -> list[str]:
+def contradictions(c: Certificate, truth: Truth) -> list[str]:
     """The statements of a certificate that the rational answer contradicts, from any state."""
     worth = truth.gains(c.policy.table.ravel().tolist())
     lost = [b - w for b, w in zip(truth.best, worth, strict=True)]
-    stated = {"optimal_gain": truth.best, "policy_gain": worth, "mean_loss": lost}
+    stated = {"optimal_mean": truth.best, "policy_mean": worth, "mean_loss": lost}
     if c.relative_loss is not None:
         stated["relative_loss"] = [x / abs(b) for x, b in zip(lost, truth.best, strict=True)]
     return [name for name, exact in stated.items() if not _hold(getattr(c, name), exact)]
@@ -127,7 +127,7 @@ def some_policy(mdp: ts.MDP, seed: int) -> np.ndarray:
 
 def edges(
     mdp: ts.MDP, truth: Truth, table: np.ndarray, scale: float, seed: int
-) -> Iterator[tuple[AverageCertificate, str]]:
+) -> Iterator[tuple[Certificate, str]]:
     """(certificate, which end it lies about): honest ones of random values first, "" for these."""
     rng = np.random.default_rng(seed)
     values = scale * rng.normal(size=(2, mdp.n_states))
@@ -141,7 +141,7 @@ def edges(
             ends = [
                 pulled(g, end, of((best, worth)[k])) if i == k else g for i, g in enumerate(gains)
             ]
-            yield stated(mdp, table, values, ends), f"{name}_gain.{('lower', 'upper')[end - 1]}"
+            yield stated(mdp, table, values, ends), f"{name}_mean.{('lower', 'upper')[end - 1]}"
 
 
 def outward(low: Fraction, high: Fraction, room: float) -> Interval:
@@ -162,23 +162,16 @@ def pulled(gain: Interval, end: int, exact: Fraction) -> Interval:
 
 def stated(
     mdp: ts.MDP, table: np.ndarray, values: np.ndarray, gains: Sequence[Interval]
-) -> AverageCertificate:
+) -> Certificate:
     """A document with these values and gains, consistent in all else."""
     loss = _enclose_loss(*gains) if gains[0].upper >= gains[1].lower else Interval(0, 0, 0)
-    return AverageCertificate(
-        model=mdp.name,
-        fingerprint=mdp.fingerprint,
-        minimise=mdp.minimise,
-        action_name=mdp.action_name,
-        policy=mdp.policy(table),
-        optimal_value=values[0],
-        optimal_value_rest=np.zeros_like(values[0]),
-        policy_value=values[1],
-        policy_value_rest=np.zeros_like(values[1]),
-        optimal_gain=gains[0],
-        policy_gain=gains[1],
+    rest = np.zeros_like(values[0])
+    return Certificate(
+        relative_values=RelativeValues(values[0], rest, values[1], rest),
+        optimal_mean=gains[0],
+        policy_mean=gains[1],
         mean_loss=loss,
         worst_loss=loss,
         relative_loss=loss.divide(gains[0]),
-        mdp=mdp,
+        **Certificate.identify(mdp, mdp.policy(table)),
     )

@@ -276,7 +276,7 @@ class Honest:
 
     def _checked(self, certificate: Path, model: Path) -> int:
         with contextlib.redirect_stdout(io.StringIO()):
-            return check.main([str(certificate), str(model)])
+            return check.main([str(model), str(certificate)])
 
 
 @cache

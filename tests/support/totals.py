@@ -106,8 +106,11 @@ class Truth:
     def contradictions(self, c: ts.Certificate) -> list[str]:
         """The statements of a certificate that are false."""
         own = self.worth(c.policy.table)
+        bounds = c.value_bounds
         if own is None:
             return ["policy"]
+        assert bounds is not None
+        assert c.start is not None
         lost = [b - w for b, w in zip(self.best, own, strict=True)]
         start = [Fraction(float(p)) for p in c.start.ravel()]
 
@@ -115,8 +118,8 @@ class Truth:
             return sum((p * x for p, x in zip(start, numbers, strict=True)), Fraction(0))
 
         stated = {
-            "optimal": (c.optimal_lower, self.best, c.optimal_upper),
-            "policy": (c.policy_lower, own, c.policy_upper),
+            "optimal": (bounds.optimal_lower, self.best, bounds.optimal_upper),
+            "policy": (bounds.policy_lower, own, bounds.policy_upper),
         }
         figures = {
             "optimal_mean": mean(self.best),
@@ -139,9 +142,12 @@ def _hold(lower, exact: Row, upper) -> bool:
 
 def forged(c: ts.Certificate, rng: np.random.Generator) -> Iterator[ts.Certificate]:
     """Each vector moved inward, in one state or in all, by little or much."""
-    scale = max(1.0, float(np.abs(c.optimal_lower).max()))
+    bounds = c.value_bounds
+    assert bounds is not None
+    scale = max(1.0, float(np.abs(bounds.optimal_lower).max()))
     for part in VECTORS:
-        vector = getattr(c, part)
+        vector = getattr(bounds, part)
         moved = rng.random(vector.shape) < rng.choice([0.3, 1.0])
         by = scale * 10.0 ** rng.uniform(-15, 0) * (-1 if part.endswith("upper") else 1)
-        yield replace(c, **{part: vector + by * (moved & (vector != 0))})
+        changed = replace(bounds, **{part: vector + by * (moved & (vector != 0))})
+        yield replace(c, value_bounds=changed)

@@ -10,7 +10,6 @@ from tessella.baselines.fitted_q import FittedQ, train_forests
 from tessella.baselines.tabular_q import TabularQ, Trajectory
 from tessella.baselines.training import TrainedPolicy, TrainingCurve, select_greedy
 from tessella.criteria.criterion import require_criterion
-from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, is_count, require_type, require_whole
 from tessella.mdp.dynamics import as_generator
 from tessella.mdp.model import MDP
@@ -53,7 +52,7 @@ def train_batch(
 
 def _check_arguments(verb: str, baseline: object, mdp: MDP) -> None:
     require_type(verb, mdp, MDP)
-    require_criterion(verb, mdp.criterion, Discounted)
+    require_criterion(verb, mdp.criterion, "is_discounted")
     if not isinstance(baseline, Baseline):
         requirement = f"{verb} needs a baseline such as TabularQ()"
         raise ArgumentError(requirement, value=f"got {baseline!r}")

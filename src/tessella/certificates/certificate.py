@@ -1,108 +1,221 @@
 """What a policy loses against the optimum, with every figure enclosed: one ``Certificate``.
 
-What it states besides the loss, and what proves it, depends on the criterion and on the size.
+Every certificate states what is lost from the start and from the worst state. What proves it, and
+what else is known, are parts, each present or None, by criterion and size:
 
-- Values that are sums of rewards, discounted or over a horizon: bounds on the errors of both
-  values, from which all else follows, every single decision included (``certify``).
-- An average: relative values h that enclose both gains (``certify_undiscounted``). It says nothing
-  of single decisions: how far h is from the exact relative values depends on how long it takes to
-  come back to a state, and the document does not bound that.
-- A total: vectors above and below both values (``certify_undiscounted``).
-- A very large model: the figures that are one number each (``certify_blocks``).
+    discounted, or a horizon   figures, values, decisions, decomposition, bounds    (``start``)
+    the same, in blocks        figures, and how many blocks
+    an average                 relative_values
+    a total                    value_bounds                                         (``start``)
 
-In a file, every number is written so that it reads back to the same float; grids are nested lists,
-an enclosed number is ``[value, lower, upper]``. JSON has no infinity: the margin of a state with
-only one feasible action is null.
+An average says nothing of single decisions: how far its relative values are from the exact ones
+depends on how long it takes to come back to a state, and the document does not bound that.
+
+A file has the fields of the record, and those parts that are present. Every number is written so
+that it reads back to the same float; grids are nested lists, an enclosed number is
+``[value, lower, upper]``. JSON has no infinity: the margin of a state with only one feasible action
+is null.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType, NoneType, UnionType
-from typing import Any, ClassVar, get_args, get_type_hints
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.decisions import MarginError, count_errors_by_margin
+from tessella.certificates.decisions import MarginError, StateDecisions, count_errors_by_margin
 from tessella.certificates.interval import Interval, IntervalArray
 from tessella.certificates.loss_bounds import Decomposition, LossBounds
-from tessella.certificates.summary import (
-    wrap,
-    write_average_paragraphs,
-    write_block_paragraphs,
-    write_summary,
-    write_total_paragraphs,
-    write_value_paragraphs,
-)
+from tessella.certificates.record_file import FILE_CONVERTERS, RecordReader, read_policy
+from tessella.certificates.summary import write_paragraphs, write_summary
 from tessella.criteria.criterion import Criterion
-from tessella.criteria.discounted import Discounted
-from tessella.criteria.finite_horizon import FiniteHorizon
-from tessella.errors import FileError
-from tessella.files import (
-    KINDS,
-    NATURAL_NUMBER,
-    NOT_NEGATIVE,
-    is_finite,
-    read_errors,
-    read_field,
-    read_json,
-    write_json,
-)
+from tessella.errors import FileError, TessellaError
+from tessella.files import read_errors, read_field, read_json, write_json
 from tessella.grid import StateGrid
-from tessella.mdp.actions import actions_from_json, actions_to_json, normalise_actions
+from tessella.mdp.actions import actions_to_json
 from tessella.mdp.model import MDP
-from tessella.mdp.policy import Policy, check_actions, read_grid
+from tessella.mdp.policy import Policy
 from tessella.support.json_values import to_json_value
 from tessella.support.sense import Sense, sense_of
 
+FORMAT = "tessella certificate"
+VERSION = 5  # of the file format
 FILE_KIND = "a certificate"
-PLAIN_KINDS = {str: "text", bool: "true or false", int: NATURAL_NUMBER, float: NOT_NEGATIVE}
+VALUE_PARTS = ("start", "figures", "values", "decisions", "decomposition", "bounds")
+OPTIONAL_PARTS = (*VALUE_PARTS, "relative_values", "value_bounds", "blocks")
+
+Figure = TypeVar("Figure")
+
+
+class NotStated(TessellaError, AttributeError):  # noqa: N818 (it says what is missing)
+    """A figure that this certificate does not state."""
+
+
+class PartFigure(Generic[Figure]):
+    """A figure of a part as an attribute of the certificate: ``certificate.occupancy``."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, certificate: Certificate | None, owner: type) -> Figure:
+        if certificate is None:
+            return self  # type: ignore[return-value]
+        record = getattr(certificate, self.part)
+        if record is None:
+            requirement = f"{certificate.kind} does not state {self.name!r}"
+            raise NotStated(requirement, value=f"it has no part {self.part!r}")
+        return getattr(record, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueFigures:
+    """The figures that are one number each, of values that are sums of rewards.
+
+    Attributes:
+        optimal_value_error, policy_value_error: how far either value may be off, in any state.
+        tolerance: an action within this of the best is no costly error.
+        policy_error: share of states whose action differs from the optimal policy's.
+        costly_error: share of states whose action is worse than the best by more than the
+            tolerance (the set-valued policy error).
+        value_gap: the paper's: mean local loss over all states / (1 - discount).
+        worst_state: flat index of the state with the largest loss.
+    """
+
+    optimal_value_error: float
+    policy_value_error: float
+    tolerance: float
+    policy_error: Interval
+    costly_error: Interval
+    value_gap: Interval
+    worst_state: int
+
+
+@dataclass(frozen=True, eq=False)
+class StateValues:
+    """V* and V of the policy, each within its error everywhere; ``losses`` is V* - V. (grid)"""
+
+    optimal_value: NDArray[np.float64]
+    policy_value: NDArray[np.float64]
+    losses: IntervalArray
+
+
+@dataclass(frozen=True, eq=False)
+class RelativeValues:
+    """Relative values from which gains are proven; their own error is not stated. (grid)
+
+    A ``rest`` is added to its value: the digits that a float does not hold, where chains hardly
+    leave a set of states; else 0.
+    """
+
+    optimal_value: NDArray[np.float64]
+    optimal_value_rest: NDArray[np.float64]
+    policy_value: NDArray[np.float64]
+    policy_value_rest: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ValueBounds:
+    """Vectors between which V* and V of the policy lie. (grid)"""
+
+    optimal_lower: NDArray[np.float64]
+    optimal_upper: NDArray[np.float64]
+    policy_lower: NDArray[np.float64]
+    policy_upper: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Certificate(ABC):
+class Certificate:
     """What a policy loses, and how sure that is, of any criterion and size. Made by ``certify``.
 
-    Every certificate has the attributes below. What else it states depends on the criterion: where
-    values are sums of rewards see ``ValueFigures`` and ``ValueCertificate`` (of a model that is
-    certified in blocks ``BlockCertificate``), of an average ``AverageCertificate``, of a total
-    ``TotalCertificate``. A figure that only another kind of certificate states is None.
+    Figures of a part are attributes too (``certificate.occupancy``); of a part that is absent,
+    asking for one is an error that says so.
 
     Attributes:
         model, fingerprint, action_name: the model.
         minimise: whether the model is stated in costs; then the summary speaks of them.
+        criterion: what a value means.
         policy: the policy.
+        optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start; of
+            an average the gain, the reward per period from every state.
         mean_loss: what the policy loses from the start; of an average, in each period.
         worst_loss: from the worst state.
         relative_loss: ``mean_loss`` over the size of the optimal value; None where that may be 0.
+        start: (grid) distribution of the first state; None where it does not matter, or in blocks.
+        figures: errors and shares of states.
+        values: both values and the loss, by state.
+        decisions: what each decision loses, by state.
+        decomposition: where the mean loss comes from, and the time spent in each state.
+        bounds: what the paper's bounds say about the mean loss.
+        relative_values: what proves an average.
+        value_bounds: what proves a total.
+        blocks: how many blocks the grid was divided into; None for the whole.
         mdp: the model itself; None for a certificate from a file or another process.
-        FORMAT: name and version of its document.
-        FILE_NAMES: names in the document of the attributes that have another one there.
     """
-
-    FORMAT: ClassVar[tuple[str, int]]
-    FILE_NAMES: ClassVar[dict[str, str]] = {}
 
     model: str
     fingerprint: str
     minimise: bool
     action_name: str
+    criterion: Criterion
     policy: Policy
+    optimal_mean: Interval
+    policy_mean: Interval
     mean_loss: Interval
     worst_loss: Interval
     relative_loss: Interval | None
+    start: NDArray[np.float64] | None = field(default=None, repr=False)
+    figures: ValueFigures | None = field(default=None, repr=False)
+    values: StateValues | None = field(default=None, repr=False)
+    decisions: StateDecisions | None = field(default=None, repr=False)
+    decomposition: Decomposition | None = field(default=None, repr=False)
+    bounds: LossBounds | None = field(default=None, repr=False)
+    relative_values: RelativeValues | None = field(default=None, repr=False)
+    value_bounds: ValueBounds | None = field(default=None, repr=False)
+    blocks: int | None = None
     mdp: MDP | None = field(default=None, repr=False)
 
-    def __getattr__(self, name: str) -> Any:
-        """None for what only another kind of certificate has."""
-        if any(name in kind.__dataclass_fields__ for kind in CERTIFICATE_CLASSES):
-            return None
-        raise AttributeError(f"a certificate has no attribute {name!r}")
+    policy_error = PartFigure[Interval]("figures")
+    costly_error = PartFigure[Interval]("figures")
+    value_gap = PartFigure[Interval]("figures")
+    tolerance = PartFigure[float]("figures")
+    optimal_value_error = PartFigure[float]("figures")
+    policy_value_error = PartFigure[float]("figures")
+    worst_state = PartFigure[int]("figures")
+    optimal_value = PartFigure[NDArray[np.float64]]("values")
+    policy_value = PartFigure[NDArray[np.float64]]("values")
+    losses = PartFigure[IntervalArray]("values")
+    optimal = PartFigure[NDArray[np.int32]]("decisions")
+    margin = PartFigure[NDArray[np.float64]]("decisions")
+    margin_slack = PartFigure[float]("decisions")
+    local_losses = PartFigure[IntervalArray]("decisions")
+    occupancy = PartFigure[NDArray[np.float64]]("decomposition")
+    occupancy_error = PartFigure[float]("decomposition")
+
+    def __post_init__(self) -> None:
+        stated = {name for name in OPTIONAL_PARTS if getattr(self, name) is not None}
+        expected = self._find_expected_parts()
+        if stated != expected:
+            needed, got = (", ".join(sorted(names)) or "none" for names in (expected, stated))
+            raise ValueError(f"{self.kind} has the parts {needed}; got {got}")
+        example = None if self.bounds is None else self.bounds.localisation.example
+        worst = None if self.figures is None else self.figures.worst_state
+        for name, state in (("localisation.example", example), ("worst_state", worst)):
+            if state is not None and state >= self.grid.size:
+                raise ValueError(f"{name} must be one of {self.grid.size:,} states")
+
+    def _find_expected_parts(self) -> set[str]:
+        if self.criterion.has_gain:
+            return {"relative_values"}
+        if self.criterion.requires_absorption:
+            return {"start", "value_bounds"}
+        return set(VALUE_PARTS) if self.blocks is None else {"figures", "blocks"}
 
     @staticmethod
     def identify(mdp: MDP, policy: Policy) -> dict[str, Any]:
@@ -112,9 +225,15 @@ class Certificate(ABC):
             "fingerprint": mdp.fingerprint,
             "minimise": mdp.minimise,
             "action_name": mdp.action_name,
+            "criterion": mdp.criterion,
             "policy": policy,
             "mdp": mdp,
         }
+
+    @property
+    def kind(self) -> str:
+        """``a certificate of discount 0.95``: what messages call it."""
+        return f"a certificate of {self.criterion}" + ("" if self.blocks is None else " in blocks")
 
     @cached_property
     def content(self) -> str | None:
@@ -140,126 +259,6 @@ class Certificate(ABC):
     def actions(self) -> tuple:
         return self.policy.actions
 
-    @abstractmethod
-    def paragraphs(self) -> list[str]:
-        """The summary without its title and not broken into lines, for pages of any width."""
-
-    def summary(self) -> str:
-        """The findings in words, for a reader who knows the business and not the mathematics."""
-        return write_summary(self)
-
-    def __str__(self) -> str:
-        """Title and cost: the first two paragraphs of the summary."""
-        return "\n".join(self.summary().split("\n\n")[:2])
-
-    def save(self, path: str | Path) -> None:
-        """Write as JSON, for ``load`` and for ``python -m tessella.checker``."""
-        name, version = self.FORMAT
-        document = {"format": name, "version": version} | self._describe_source()
-        document |= {
-            self.FILE_NAMES.get(item.name, item.name): getattr(self, item.name)
-            for item in fields(self)
-            if item.name not in ("mdp", "policy")
-        }
-        write_json(path, to_json_value(document, FILE_CONVERTERS))
-
-    def _describe_source(self) -> dict[str, Any]:
-        """What a file states of the model and the policy, besides the other attributes."""
-        return {"content": self.content, "policy": _policy_to_json(self.policy)}
-
-    @staticmethod
-    def load(path: str | Path) -> Certificate:
-        """Read a saved certificate back. This does not check it; the checker does."""
-        content = read_json(path, FILE_KIND)
-        with read_errors(path, FILE_KIND):
-            stated = content.get("format"), content.get("version")
-            named = [kind for kind in LOADABLE_CLASSES if kind.FORMAT[0] == stated[0]]
-            kind = named[0] if named else ValueCertificate
-            if stated != kind.FORMAT:
-                name, version = kind.FORMAT
-                requirement = f"it must have format {name!r}, version {version}"
-                raise FileError(requirement, value=f"got {stated[0]!r}, version {stated[1]!r}")
-            policy = _policy_from_json(read_field(content, "policy", "an object"))
-            certificate = _Reader(policy).read_all(kind, content | {"mdp": None}, kind.FILE_NAMES)
-            hashed = content["content"] and read_field(content, "content", "text")
-            certificate.__dict__["content"] = hashed  # what was saved, as it was
-            return certificate
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ValueFigures(Certificate):
-    """The figures that are one number each, of values that are sums of rewards.
-
-    Attributes:
-        optimal_value_error, policy_value_error: how far either value may be off, in any state.
-        tolerance: an action within this of the best is no costly error.
-        policy_error: share of states whose action differs from the optimal policy's.
-        costly_error: share of states whose action is worse than the best by more than the
-            tolerance (the set-valued policy error).
-        value_gap: the paper's: mean local loss over all states / (1 - discount).
-        optimal_mean, policy_mean: J, the value of the optimum and of the policy from the start.
-    """
-
-    optimal_value_error: float
-    policy_value_error: float
-    tolerance: float
-    policy_error: Interval
-    costly_error: Interval
-    value_gap: Interval
-    optimal_mean: Interval
-    policy_mean: Interval
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ValueCertificate(ValueFigures):
-    """What a policy loses and where, of values that are sums of rewards.
-
-    Attributes:
-        discount: of the model.
-        periods: of its horizon; None where it has none.
-        optimal: (grid) action indices of the optimal policy.
-        start: (grid) distribution of the first state.
-        optimal_value: (grid) V*, within ``optimal_value_error`` everywhere.
-        policy_value: (grid) V of the policy, within ``policy_value_error`` everywhere.
-        margin: (grid) best minus second-best action value, within ``margin_slack``.
-        local_losses: (grid) what the action of each state loses if all else is optimal.
-        losses: (grid) V* - V of the policy: what is lost by starting in each state.
-        occupancy: (grid) discounted share of time, off by at most ``occupancy_error`` in all.
-        decomposition: where the mean loss comes from.
-        bounds: what the paper's bounds say about the mean loss.
-    """
-
-    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate", 4
-
-    discount: float
-    periods: int | None
-    optimal: NDArray[np.int32] = field(repr=False)
-    start: NDArray[np.float64] = field(repr=False)
-    optimal_value: NDArray[np.float64] = field(repr=False)
-    policy_value: NDArray[np.float64] = field(repr=False)
-    margin: NDArray[np.float64] = field(repr=False)
-    margin_slack: float
-    local_losses: IntervalArray = field(repr=False)
-    losses: IntervalArray = field(repr=False)
-    occupancy: NDArray[np.float64] = field(repr=False)
-    occupancy_error: float
-    decomposition: Decomposition = field(repr=False)
-    bounds: LossBounds = field(repr=False)
-
-    def __post_init__(self) -> None:
-        example = self.bounds.localisation.example
-        if example is not None and example >= self.policy.grid.size:
-            raise ValueError(
-                f"localisation.example must be one of {self.policy.grid.size:,} states"
-            )
-
-    @property
-    def criterion(self) -> Criterion:
-        """What a value means."""
-        if self.periods is None:
-            return Discounted(self.discount)
-        return FiniteHorizon(self.periods, self.discount)
-
     @property
     def loss(self) -> NDArray[np.float64]:
         """(grid) what is lost by starting in each state; ``losses`` has the enclosures."""
@@ -269,11 +268,6 @@ class ValueCertificate(ValueFigures):
     def local_loss(self) -> NDArray[np.float64]:
         """(grid) what each state's action loses; ``local_losses`` has the enclosures."""
         return self.local_losses.value
-
-    @cached_property
-    def worst_state(self) -> int:
-        """Flat index of the state with the largest loss."""
-        return int(self.loss.argmax())
 
     @cached_property
     def worst_relative_loss(self) -> Interval | None:
@@ -289,182 +283,49 @@ class ValueCertificate(ValueFigures):
         )
 
     def paragraphs(self) -> list[str]:
-        return write_value_paragraphs(self)
+        """The summary without its title and not broken into lines, for pages of any width."""
+        return write_paragraphs(self)
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AverageCertificate(Certificate):
-    """What a policy loses per period against the best average, from every state alike.
-
-    Attributes:
-        optimal_value, policy_value: (grid) relative values, of the optimum and of the policy, from
-            which the gains are proven; their own error is not stated.
-        optimal_value_rest, policy_value_rest: (grid) what is added to them: the digits that a float
-            does not hold, where chains hardly leave a set of states; else 0.
-        optimal_gain, policy_gain: reward per period, from every state.
-    """
-
-    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate of an average", 2
-    FILE_NAMES: ClassVar[dict[str, str]] = {"mean_loss": "loss", "worst_loss": "loss"}
-
-    optimal_value: NDArray[np.float64] = field(repr=False)
-    optimal_value_rest: NDArray[np.float64] = field(repr=False)
-    policy_value: NDArray[np.float64] = field(repr=False)
-    policy_value_rest: NDArray[np.float64] = field(repr=False)
-    optimal_gain: Interval
-    policy_gain: Interval
-
-    def paragraphs(self) -> list[str]:
-        return write_average_paragraphs(self)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TotalCertificate(Certificate):
-    """What a policy loses against the best total reward until the end.
-
-    Attributes:
-        start: (grid) distribution of the first state.
-        optimal_lower, optimal_upper: (grid) V* lies between them.
-        policy_lower, policy_upper: (grid) V_pi lies between them.
-        optimal_mean, policy_mean: both values, expected over the start.
-    """
-
-    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate of a total", 1
-
-    start: NDArray[np.float64] = field(repr=False)
-    optimal_lower: NDArray[np.float64] = field(repr=False)
-    optimal_upper: NDArray[np.float64] = field(repr=False)
-    policy_lower: NDArray[np.float64] = field(repr=False)
-    policy_upper: NDArray[np.float64] = field(repr=False)
-    optimal_mean: Interval
-    policy_mean: Interval
-
-    def paragraphs(self) -> list[str]:
-        return write_total_paragraphs(self)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BlockCertificate(ValueFigures):
-    """The figures of a very large model that are one number each; the checker reads none of them.
-
-    Attributes:
-        worst_state: flat index of the state with the largest loss.
-        blocks: how many blocks the grid was divided into.
-    """
-
-    FORMAT: ClassVar[tuple[str, int]] = "tessella certificate summary", 2
-
-    worst_state: int
-    blocks: int
-
-    def paragraphs(self) -> list[str]:
-        return write_block_paragraphs(self)
+    def summary(self) -> str:
+        """The findings in words, for a reader who knows the business and not the mathematics."""
+        return write_summary(self)
 
     def __str__(self) -> str:
-        return wrap(self.paragraphs()[0])
+        """Title and cost: the first two paragraphs of the summary."""
+        return "\n".join(self.summary().split("\n\n")[:2])
 
-    def _describe_source(self) -> dict[str, Any]:
-        return {"states": self.grid.size, "policy": self.policy.name}
+    def save(self, path: str | Path) -> None:
+        """Write as JSON, for ``load`` and for ``python -m tessella.checker``.
 
+        In blocks, without the table of the policy.
+        """
+        policy: dict[str, Any] = {"name": self.policy.name, "size": self.policy.size}
+        if self.blocks is None:
+            policy["table"] = self.policy.table
+        document = {"format": FORMAT, "version": VERSION, "content": self.content}
+        document |= {
+            "grid": dict(zip(self.grid.axes, self.grid.values, strict=True)),
+            "actions": actions_to_json(self.actions),
+            "policy": policy,
+        }
+        for name in (item.name for item in fields(self) if item.name not in ("mdp", "policy")):
+            value = getattr(self, name)
+            if value is not None or name not in OPTIONAL_PARTS:
+                document[name] = value
+        write_json(path, to_json_value(document, FILE_CONVERTERS))
 
-LOADABLE_CLASSES = (ValueCertificate, AverageCertificate, TotalCertificate)
-CERTIFICATE_CLASSES = (*LOADABLE_CLASSES, BlockCertificate)
-
-
-def _policy_to_json(policy: Policy) -> dict[str, Any]:
-    grid = policy.grid
-    return {
-        "name": policy.name,
-        "size": policy.size,
-        "actions": actions_to_json(policy.actions),
-        "grid": dict(zip(grid.axes, grid.values, strict=True)),
-        "table": policy.table,
-    }
-
-
-def _require_finite(figure: float) -> float:
-    if not np.isfinite(figure):
-        raise FileError("every figure of a saved certificate is finite", value=f"got {figure}")
-    return float(figure)
-
-
-def _interval_to_json(interval: Interval) -> list[float]:
-    return [*map(_require_finite, (float(interval), interval.lower, interval.upper))]
-
-
-FILE_CONVERTERS = {Interval: _interval_to_json, float: _require_finite}
-
-
-def _policy_from_json(content: dict[str, Any]) -> Policy:
-    actions = actions_from_json(read_field(content, "actions", "a list"))
-    return Policy.from_table(
-        read_grid(content, "grid"),
-        normalise_actions(actions, "action"),
-        np.array(content["table"]),
-        size=read_field(content, "size", NATURAL_NUMBER),
-        name=read_field(content, "name", "text"),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Reader:
-    """Fields of a certificate of ``policy``, each as its annotation asks for."""
-
-    policy: Policy
-
-    def read_all(
-        self, kind: type, content: dict[str, Any], names: Mapping[str, str] = MappingProxyType({})
-    ) -> Any:
-        hints = get_type_hints(kind)
-        named = {f.name: names.get(f.name, f.name) for f in fields(kind)}
-        return kind(**{n: self._read_field(hints[n], content, name) for n, name in named.items()})
-
-    def _read_field(self, hint: Any, content: dict[str, Any], name: str) -> Any:
-        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        if NoneType in kinds and name in content and content[name] is None:
-            return None
-        if content.get(name) is None:
-            raise FileError(f"the field {name!r} is needed", value="it is missing")
-        return self._read_value(kinds[0], content, name)
-
-    def _read_value(self, kind: Any, content: dict[str, Any], name: str) -> Any:
-        if kind in PLAIN_KINDS:
-            return kind(read_field(content, name, PLAIN_KINDS[kind]))
-        if kind is Policy:
-            return self.policy
-        if kind is Interval:
-            return _interval_from_json(content[name], name)
-        if kind is IntervalArray:
-            return self._read_interval_array(read_field(content, name, "an object"), name)
-        if is_dataclass(kind):
-            return self.read_all(kind, read_field(content, name, "an object"))  # type: ignore[arg-type]
-        array = self._read_array(content[name], name)
-        if kind == NDArray[np.int32]:
-            return check_actions(array, self.policy.grid, self.policy.actions)
-        return array
-
-    def _read_interval_array(self, parts: dict[str, Any], name: str) -> IntervalArray:
-        intervals = IntervalArray(
-            *(self._read_array(parts[p], name) for p in ("value", "lower", "upper"))
-        )
-        if not ((intervals.lower <= intervals.value) & (intervals.value <= intervals.upper)).all():
-            raise FileError(f"every value of {name!r} must lie between its ends")
-        return intervals
-
-    def _read_array(self, value: Any, name: str) -> np.ndarray:
-        """Numbers by state, by action or by pairs of them; null is infinite."""
-        array = np.asarray(value, dtype=object)
-        n_actions = len(self.policy.actions)
-        by_action = {"region": (n_actions,), "pair": (n_actions,) * 2, "face": (n_actions,) * 2}
-        shape = by_action.get(name, self.policy.grid.shape)
-        kind = "a number or null" if name == "margin" else "a number"
-        if array.shape != shape or not all(map(KINDS[kind], array.ravel())):
-            raise FileError(f"every entry of {name!r} must be {kind}, in shape {shape}")
-        return np.where(array == None, np.inf, array).astype(float)  # noqa: E711 (elementwise)
-
-
-def _interval_from_json(value: Any, name: str) -> Interval:
-    if not (isinstance(value, list) and len(value) == 3 and all(map(is_finite, value))):
-        requirement = f"{name!r} must be [value, lower, upper]"
-        raise FileError(requirement, value=f"got {value!r:.60}")
-    return Interval(*value)
+    @staticmethod
+    def load(path: str | Path) -> Certificate:
+        """Read a saved certificate back. This does not check it; the checker does."""
+        content = read_json(path, FILE_KIND)
+        with read_errors(path, FILE_KIND):
+            stated = content.get("format"), content.get("version")
+            if stated != (FORMAT, VERSION):
+                requirement = f"it must have format {FORMAT!r}, version {VERSION}"
+                raise FileError(requirement, value=f"got {stated[0]!r}, version {stated[1]!r}")
+            absent = dict.fromkeys((*OPTIONAL_PARTS, "mdp"))
+            reader = RecordReader(read_policy(content, is_table_stated="blocks" not in content))
+            certificate = reader.read(Certificate, absent | content)
+            hashed = content["content"] and read_field(content, "content", "text")
+            certificate.__dict__["content"] = hashed  # what was saved, as it was
+            return certificate

@@ -30,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.certificate import AverageCertificate, TotalCertificate
+from tessella.certificates.certificate import Certificate, RelativeValues, ValueBounds
 from tessella.certificates.interval import (
     EPS,
     Interval,
@@ -59,7 +59,7 @@ STEP_RESIDUAL_MULTIPLE = 8.0  # residuals by which the ends of an enclosure move
 MIN_RESIDUAL = 1e-290  # in the units of rewards, where nothing is off
 
 
-def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
+def certify_average(solution: Solution, policy: Policy) -> Certificate:
     """What ``policy`` loses per period against the best average, from every state."""
     mdp = solution.mdp
     optimal_value = get_finite_value(solution)
@@ -68,17 +68,14 @@ def certify_average(solution: Solution, policy: Policy) -> AverageCertificate:
     optimal_gain, *optimal_pair = _bound_gain(prepared, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(prepared, evaluation.value, policy.table, True)
     loss = _enclose_loss(optimal_gain, policy_gain)
-    return AverageCertificate(
-        optimal_value=optimal_pair[0],
-        optimal_value_rest=optimal_pair[1],
-        policy_value=policy_pair[0],
-        policy_value_rest=policy_pair[1],
-        optimal_gain=optimal_gain,
-        policy_gain=policy_gain,
+    return Certificate(
+        optimal_mean=optimal_gain,
+        policy_mean=policy_gain,
         mean_loss=loss,
         worst_loss=loss,
         relative_loss=loss.divide(optimal_gain),
-        **AverageCertificate.identify(mdp, policy),
+        relative_values=RelativeValues(*optimal_pair, *policy_pair),
+        **Certificate.identify(mdp, policy),
     )
 
 
@@ -137,7 +134,7 @@ def _enclose_loss(optimal_gain: Interval, policy_gain: Interval) -> Interval:
     return Interval(min(max(optimal_gain - policy_gain, lower), upper), lower, upper)
 
 
-def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCertificate:
+def certify_total(solution: Solution, policy: Policy, start: NDArray) -> Certificate:
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
     mdp = solution.mdp
     value = get_finite_value(solution)
@@ -155,18 +152,17 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> TotalCe
     losses = _enclose_losses(optimal_value, policy_value)
     optimal_mean = enclose_mean(start, optimal_value)
     mean_loss = enclose_mean(start, losses)
-    return TotalCertificate(
+    return Certificate(
         start=start,
-        optimal_lower=optimal_value.lower,
-        optimal_upper=optimal_value.upper,
-        policy_lower=policy_value.lower,
-        policy_upper=policy_value.upper,
         optimal_mean=optimal_mean,
         policy_mean=enclose_mean(start, policy_value),
         mean_loss=mean_loss,
         worst_loss=losses.max(),
         relative_loss=mean_loss.divide(optimal_mean),
-        **TotalCertificate.identify(mdp, policy),
+        value_bounds=ValueBounds(
+            optimal_value.lower, optimal_value.upper, policy_value.lower, policy_value.upper
+        ),
+        **Certificate.identify(mdp, policy),
     )
 
 

@@ -35,6 +35,22 @@ from tessella.solvers.solution import Solution
 
 
 @dataclass(frozen=True, eq=False)
+class StateDecisions:
+    """What a certificate states of each decision. (grid)
+
+    Attributes:
+        optimal: action indices of the optimal policy.
+        margin: best minus second-best action value, within ``margin_slack``.
+        local_losses: what the action of each state loses if all else is optimal.
+    """
+
+    optimal: NDArray[np.int32]
+    margin: NDArray[np.float64]
+    margin_slack: float
+    local_losses: IntervalArray
+
+
+@dataclass(frozen=True, eq=False)
 class Decisions:
     """The choices of a policy, compared with the best. All arrays have the grid's shape.
 
@@ -56,6 +72,12 @@ class Decisions:
     differs: NDArray[np.bool_]
     wrong: NDArray[np.bool_]
     possibly_wrong: NDArray[np.bool_]
+
+    @property
+    def stated(self) -> StateDecisions:
+        """The part of a certificate; all else follows from it."""
+        slack = self.tie_tolerance
+        return StateDecisions(self.optimal, self.margin.value, slack, self.local_losses)
 
     def count_differences(self) -> list[int]:
         """States with another action than the optimal one: as computed, surely, and at most."""

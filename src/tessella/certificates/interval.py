@@ -106,7 +106,7 @@ class IntervalArray:
     @staticmethod
     def from_error(value: NDArray[np.float64], error: float) -> IntervalArray:
         """``value``, each known within ``error``."""
-        return IntervalArray(value, value - error, value + error)
+        return IntervalArray(value.view(), value - error, value + error)
 
     @property
     def parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -133,13 +133,35 @@ def next_down(number: float) -> float:
     return math.nextafter(number, -math.inf) if number else 0.0
 
 
+class IntervalSum:
+    """``sum_s w_s x_s`` over blocks of states, for weights w >= 0 and x in intervals."""
+
+    def __init__(self) -> None:
+        self.totals = np.zeros(3)
+        self.size = 0.0
+        self.largest_block = 0
+        self.n_blocks = 0
+
+    def add(self, weights: NDArray[np.float64], intervals: IntervalArray) -> None:
+        w = weights.ravel()
+        self.totals = self.totals + [float(np.vdot(w, array)) for array in intervals.parts]
+        ends = intervals.lower, intervals.upper
+        self.size += sum(float(np.vdot(w, np.abs(array))) for array in ends)
+        self.largest_block = max(self.largest_block, w.size)
+        self.n_blocks += 1
+
+    def enclose(self) -> Interval:
+        # Products and sums within a block, then one sum over blocks: in whatever order.
+        slack = (self.largest_block + self.n_blocks + 1) * EPS * self.size
+        value, lower, upper = self.totals.tolist()
+        return Interval(value, lower - slack, upper + slack)
+
+
 def enclose_mean(weights: NDArray[np.float64], intervals: IntervalArray) -> Interval:
     """``sum_s w_s x_s`` for weights that are not negative and x in ``intervals``."""
-    w = weights.ravel()
-    value, lower, upper = (float(np.vdot(w, array)) for array in intervals.parts)
-    size = float(np.vdot(w, np.abs(intervals.lower))) + float(np.vdot(w, np.abs(intervals.upper)))
-    slack = (w.size + 2) * EPS * size
-    return Interval(value, lower - slack, upper + slack)
+    total = IntervalSum()
+    total.add(weights, intervals)
+    return total.enclose()
 
 
 def enclose_share(counts: Iterable[int], total: int) -> Interval:

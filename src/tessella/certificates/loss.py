@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from tessella.certificates.summary import wrap
 from tessella.criteria.criterion import require_criterion
-from tessella.criteria.discounted import Discounted
-from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, PolicyError, is_count, is_positive, require_type
 from tessella.mdp.as_policy import as_policy
 from tessella.mdp.dynamics import as_generator
@@ -213,7 +211,7 @@ def estimate(
     from scipy.special import stdtrit
 
     require_type("estimate", mdp, MDP)
-    require_criterion("estimate", mdp.criterion, Discounted, FiniteHorizon)
+    require_criterion("estimate", mdp.criterion, "is_discounted", "has_horizon")
     _check_sample_sizes(paths, periods, confidence)
     draws = as_generator(rng)
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]

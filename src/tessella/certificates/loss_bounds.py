@@ -271,9 +271,10 @@ def _apply_rate(
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """The loss in parts. Each of the four has the whole loss as its sum. ``A`` actions.
+    """The loss in parts. Each of the last four has the whole loss as its sum. ``A`` actions.
 
     Attributes:
+        occupancy: (grid) discounted share of time, off by at most ``occupancy_error`` in all.
         state: (grid) by state.
         region: (A,) by the action that would be optimal.
         pair: (A, A) by the action that would be optimal and the one that is taken.
@@ -281,6 +282,8 @@ class Decomposition:
             where that has no face at all, on the diagonal.
     """
 
+    occupancy: NDArray[np.float64]
+    occupancy_error: float
     state: IntervalArray
     region: IntervalArray
     pair: IntervalArray
@@ -303,6 +306,8 @@ def decompose(
         return _sum_by_group(groups.ravel(), shape, loss, occupancy)
 
     return Decomposition(
+        occupancy.share,
+        occupancy.error_bound,
         split_by(all_states, best.shape),
         split_by(best, (n_actions,)),
         split_by(best * n_actions + chosen, (n_actions, n_actions)),

@@ -1,7 +1,7 @@
-"""Check a certificate: ``python -m tessella.checker certificate.json model.nc``.
+"""Check a certificate: ``python -m tessella.checker model.nc certificate.json``.
 
 This folder is independent: it needs NumPy, SciPy and a reader for the model file, shares no code
-with what made the certificate, and may be copied anywhere (``python checker c.json model.nc``).
+with what made the certificate, and may be copied anywhere (``python checker model.nc c.json``).
 HOLDS means that every stated enclosure holds the exact figure of the model, whatever wrote the
 certificate:
 
@@ -25,7 +25,8 @@ certificate:
   bound what the policy earns. What the model's own arrays may be off must be smaller than that.
 
 A document with a field that is missing, doubled, malformed or unknown is rejected. The exit status
-is 0 where it holds, 1 where it is rejected, 2 where a file is missing and nothing was checked.
+is 0 where it holds, 1 where it is rejected, 2 where nothing was checked: a file is missing, or the
+certificate was computed in blocks, and states figures without what proves them.
 """
 
 from .check import main

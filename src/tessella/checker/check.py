@@ -8,82 +8,66 @@ import numpy as np
 
 from .arithmetic import write_bounds
 from .claim import (
-    NOT_CHECKED,
     AverageClaim,
+    Claim,
+    NotChecked,
     Rejected,
     TotalClaim,
     ValueClaim,
+    check_actions,
     read_certificate,
     read_claim,
 )
 from .model import Model, WrongFile, read_saved_model
 from .undiscounted import check_average, check_total
-from .values import check_bounds, check_figures
+from .values import check_values
 
+NOT_CHECKED = ("policy.name", "policy.size")
+CHECK_BY_CRITERION: dict[str, tuple[type[Claim], Callable[[Any, Model], str]]] = {
+    "discounted": (ValueClaim, check_values),
+    "horizon": (ValueClaim, check_values),
+    "average": (AverageClaim, check_average),
+    "total": (TotalClaim, check_total),
+}
 DAMAGE_ERRORS = (OSError, RuntimeError, MemoryError, json.JSONDecodeError, UnicodeDecodeError)
 CONTENT_ERRORS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
 
 
 def check_certificate(content: dict, model: Model) -> str:
     """Say what was confirmed, or raise Rejected at the first thing that is wrong."""
-    claim = read_claim(content, model)
-    if isinstance(claim, ValueClaim):
-        check_bounds(claim, model, check_figures(claim, model))
-        confirmed = describe_values(claim, model)
-    elif isinstance(claim, AverageClaim):
-        check_average(claim, model)
-        confirmed = describe_average(claim, model)
-    else:
-        check_total(claim, model)
-        confirmed = describe_total(claim, model)
-    subject = f"{model.name or 'the model'} (content {model.content[:12]})"
-    return f"{subject}: {confirmed}; not checked: {', '.join(NOT_CHECKED)}"
-
-
-def describe_values(claim: ValueClaim, model: Model) -> str:
+    record, check = CHECK_BY_CRITERION[model.criterion]
+    claim = read_claim(record, content, model)
+    check_actions("policy.table", claim.policy.table, model)
+    remark = check(claim, model)
     low, high = write_bounds(*claim.mean_loss[1:])
     _, max_loss = write_bounds(*claim.worst_loss[1:])
-    _, occupancy_error = write_bounds(0.0, claim.occupancy_error)
+    unit = " per period" if model.criterion == "average" else ""
     return (
-        f"loss {claim.mean_loss[0]:.12g} on average and {claim.worst_loss[0]:.12g} at worst, "
-        f"in all of {model.n_states:,} states; "
-        f"proven to be between {low} and {high} on average and at most {max_loss}, and the "
-        f"occupancy right to {occupancy_error}"
-    )
-
-
-def describe_average(claim: AverageClaim, model: Model) -> str:
-    low, high = write_bounds(*claim.loss[1:])
-    return (
-        f"loss {claim.loss[0]:.12g} per period from every one of {model.n_states:,} states, "
-        f"proven to be between {low} and {high}; single decisions are not judged"
-    )
-
-
-def describe_total(claim: TotalClaim, model: Model) -> str:
-    low, high = write_bounds(*claim.mean_loss[1:])
-    _, max_loss = write_bounds(*claim.worst_loss[1:])
-    return (
-        f"loss until the end proven to be between {low} and {high} on average and at most "
-        f"{max_loss} in all of {model.n_states:,} states; single decisions are not judged"
+        f"{model.name or 'the model'} (content {model.content[:12]}): "
+        f"loss{unit} {claim.mean_loss[0]:.12g} on average and {claim.worst_loss[0]:.12g} at worst, "
+        f"in all of {model.n_states:,} states; proven to be between {low} and {high} on average "
+        f"and at most {max_loss}, and {remark}; not checked: {', '.join(NOT_CHECKED)}"
     )
 
 
 def main(arguments: list[str]) -> int:
-    """Print the verdict on a certificate and a model file; the exit status."""
+    """Print the verdict on a model file and a certificate; the exit status."""
     if len(arguments) != 2:
-        print("usage: python -m tessella.checker certificate.json model.nc")
+        print("usage: python -m tessella.checker model.nc certificate.json")
         return 2
     try:
         with np.errstate(all="ignore"):  # what is not a number fails its comparison
-            certificate = read_or_reject(arguments[0], read_certificate, "a certificate")
-            model = read_or_reject(arguments[1], read_saved_model, "a saved model")
+            certificate = read_or_reject(arguments[1], read_certificate, "a certificate")
+            model = read_or_reject(arguments[0], read_saved_model, "a saved model")
             try:
                 print(f"HOLDS: {check_certificate(certificate, model)}")
             except (*DAMAGE_ERRORS, *CONTENT_ERRORS) as error:
                 raise Rejected(f"it cannot be checked: {error}") from error
     except (FileNotFoundError, NotADirectoryError) as error:
         print(f"NOT CHECKED: there is no file {error.filename}")
+        return 2
+    except NotChecked as reason:
+        print(f"NOT CHECKED: {reason}")
         return 2
     except Rejected as reason:
         print(f"REJECTED: {reason}")

@@ -1,6 +1,7 @@
 """What a certificate states, and how a stated figure is compared with the derived one.
 
-A record is a dataclass whose fields carry their readers; the fields of a document are those of its
+There is one document. It consists of a header, the losses, and parts, which differ by criterion. A
+record is a dataclass whose fields carry their readers; the fields of a document are those of its
 record, no fewer and no more.
 """
 
@@ -8,7 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from .model import NETCDF_SIGNATURES, Model, WrongFile, read_file_size
 
 INTERVAL_PARTS = ("value", "lower", "upper")
 OUTWARD_RELATIVE_STEP = 2 * EPS  # an end of an enclosure is rounded outward by more than this
+FORMAT = "tessella certificate"
+VERSION = 5  # of the format
 CERTIFICATE_MAX_BYTES = 1 << 30  # bytes of a certificate
 
 
@@ -24,12 +27,8 @@ class Rejected(Exception):  # noqa: N818 (it is the verdict)
     """The certificate does not hold; says why."""
 
 
-def check_same_model(path: str, stated: object, known: object) -> None:
-    if stated != known:
-        difference = f"is {str(known)[:12]}, not {str(stated)[:12]} as stated"
-        if path.startswith("policy."):
-            difference = "differs"
-        raise Rejected(f"the model file is of another model: {path} {difference}")
+class NotChecked(Exception):  # noqa: N818 (it is the verdict)
+    """The certificate states nothing that could be checked; says why."""
 
 
 def check_equal(path: str, stated: object, derived: object) -> None:
@@ -183,6 +182,7 @@ def replace_null(value: object) -> object:
 
 
 Text = Annotated[str, TypeReader(str)]
+Criterion = Annotated[object, TypeReader(object)]
 Flag = Annotated[bool, TypeReader(bool)]
 Labels = Annotated[list, TypeReader(list)]
 Axes = Annotated[dict, TypeReader(dict)]
@@ -203,19 +203,6 @@ PairIntervals = Annotated[
 
 
 @dataclass(frozen=True)
-class StatedActions:
-    actions: Labels
-    grid: Axes
-
-
-@dataclass(frozen=True)
-class StatedPolicy(StatedActions):
-    name: Text  # not checked: the model file does not know it
-    size: Count  # not checked either
-    table: Actions
-
-
-@dataclass(frozen=True)
 class Header:
     """Which model it is about."""
 
@@ -226,51 +213,81 @@ class Header:
     minimise: Flag
     model: Text
     action_name: Text
-    policy: StatedActions
+    criterion: Criterion
+    actions: Labels
+    grid: Axes
 
 
 @dataclass(frozen=True)
-class ValueHeader(Header):
-    discount: Number
-    periods: Count | None
+class StatedPolicy:
+    name: Text  # not checked: the model file does not know it
+    size: Count  # not checked either
+    table: Actions
 
 
 @dataclass(frozen=True)
-class AverageClaim(Header):
-    """The certificate of an average."""
-
-    FORMAT: ClassVar[str] = "tessella certificate of an average"
-    VERSION: ClassVar[int] = 2
+class Claim(Header):
+    """What every certificate states."""
 
     policy: StatedPolicy
-    optimal_value: States
-    policy_value: States
-    optimal_value_rest: States
-    policy_value_rest: States
-    optimal_gain: Interval
-    policy_gain: Interval
-    loss: Interval
-    relative_loss: Interval | None
-
-
-@dataclass(frozen=True)
-class TotalClaim(Header):
-    """The certificate of a total."""
-
-    FORMAT: ClassVar[str] = "tessella certificate of a total"
-    VERSION: ClassVar[int] = 1
-
-    policy: StatedPolicy
-    start: States
-    optimal_lower: States
-    optimal_upper: States
-    policy_lower: States
-    policy_upper: States
     optimal_mean: Interval
     policy_mean: Interval
     mean_loss: Interval
     worst_loss: Interval
     relative_loss: Interval | None
+
+
+@dataclass(frozen=True)
+class StatedRelativeValues:
+    optimal_value: States
+    optimal_value_rest: States
+    policy_value: States
+    policy_value_rest: States
+
+
+@dataclass(frozen=True)
+class AverageClaim(Claim):
+    relative_values: StatedRelativeValues
+
+
+@dataclass(frozen=True)
+class StatedValueBounds:
+    optimal_lower: States
+    optimal_upper: States
+    policy_lower: States
+    policy_upper: States
+
+
+@dataclass(frozen=True)
+class TotalClaim(Claim):
+    start: States
+    value_bounds: StatedValueBounds
+
+
+@dataclass(frozen=True)
+class StatedFigures:
+    optimal_value_error: Number
+    policy_value_error: Number
+    tolerance: Number
+    policy_error: Interval
+    costly_error: Interval
+    value_gap: Interval
+    worst_state: Count
+
+
+@dataclass(frozen=True)
+class StatedValues:
+    optimal_value: States
+    policy_value: States
+    losses: StateIntervals
+
+
+@dataclass(frozen=True)
+class StatedDecisions:
+    optimal: Actions
+    margin: Margins
+    margin_slack: Number
+    local_losses: StateIntervals
 
 
 @dataclass(frozen=True)
@@ -312,6 +329,8 @@ class StatedBounds:
 
 @dataclass(frozen=True)
 class StatedDecomposition:
+    occupancy: States
+    occupancy_error: Number
     state: StateIntervals
     region: ActionIntervals
     pair: PairIntervals
@@ -319,46 +338,15 @@ class StatedDecomposition:
 
 
 @dataclass(frozen=True)
-class ValueClaim(ValueHeader):
-    """The certificate of values that are sums of rewards, discounted or over a horizon."""
+class ValueClaim(Claim):
+    """Of values that are sums of rewards, discounted or over a horizon."""
 
-    FORMAT: ClassVar[str] = "tessella certificate"
-    VERSION: ClassVar[int] = 4
-
-    policy: StatedPolicy
-    optimal: Actions
     start: States
-    tolerance: Number
-    optimal_value: States
-    optimal_value_error: Number
-    policy_value: States
-    policy_value_error: Number
-    margin: Margins
-    margin_slack: Number
-    local_losses: StateIntervals
-    losses: StateIntervals
-    occupancy: States
-    occupancy_error: Number
-    policy_error: Interval
-    costly_error: Interval
-    value_gap: Interval
-    optimal_mean: Interval
-    policy_mean: Interval
-    mean_loss: Interval
-    relative_loss: Interval | None
-    worst_loss: Interval
+    figures: StatedFigures
+    values: StatedValues
+    decisions: StatedDecisions
     decomposition: StatedDecomposition
     bounds: StatedBounds
-
-
-Claim = ValueClaim | AverageClaim | TotalClaim
-NOT_CHECKED = ("policy.name", "policy.size")
-CLAIM_BY_CRITERION: dict[str, type[Claim]] = {
-    "discounted": ValueClaim,
-    "horizon": ValueClaim,
-    "average": AverageClaim,
-    "total": TotalClaim,
-}
 
 
 # Reading.
@@ -385,37 +373,61 @@ def read_certificate(path: str) -> dict:
     return json.loads(text.decode("utf-8"), object_pairs_hook=reject_duplicates)
 
 
-def read_claim(content: dict, model: Model) -> Claim:
+R = TypeVar("R")
+C = TypeVar("C", bound=Claim)
+
+
+def read_claim(record: type[C], content: dict, model: Model) -> C:
     """The claim that a document makes about a model, or Rejected."""
-    record = CLAIM_BY_CRITERION[model.criterion]
-    check_format(content, record, model)
-    refuse_unknown(content, tuple(get_field_readers(record)))
-    header = ValueHeader if issubclass(record, ValueHeader) else Header
-    check_identity(read_record(header, content, model), model)
+    check_format(content, model)
+    if "blocks" in content:
+        raise NotChecked("it was computed in blocks and states figures without what proves them")
+    header = {name: content[name] for name in get_typed_fields(Header) if name in content}
+    check_identity(read_record(Header, header, model), model)
     return read_record(record, content, model)
 
 
-def check_format(content: dict, record: type[Claim], model: Model) -> None:
-    """Reject another kind of document, the certificate of another criterion, and other versions."""
+def check_format(content: dict, model: Model) -> None:
+    """Reject another kind of document, and other versions."""
     if "format" not in content or "version" not in content:
         missing = "version" if "format" in content else "format"
         raise Rejected(f"the document is not a certificate: its {missing} is missing")
     stated = content["format"]
-    if stated != record.FORMAT:
-        if stated not in [claim.FORMAT for claim in CLAIM_BY_CRITERION.values()]:
-            raise Rejected(
-                f"the document has the format {stated!r:.60}, and {record.FORMAT!r} is expected"
-            )
-        raise Rejected(
-            f"the document is a {stated!r}; the criterion of the model is {model.criterion!r}, "
-            f"which needs a {record.FORMAT!r}"
-        )
+    if stated != FORMAT:
+        raise Rejected(f"the document has the format {stated!r:.60}, and {FORMAT!r} is expected")
     version = read_count("version", content["version"], model)
-    if version != record.VERSION:
+    if version != VERSION:
         raise Rejected(
             f"the certificate has version {version} of its format; "
-            f"this checker reads version {record.VERSION}"
+            f"this checker reads version {VERSION}"
         )
+
+
+def check_identity(header: Header, model: Model) -> None:
+    known = {
+        "criterion": model.criterion_key,
+        "fingerprint": model.fingerprint,
+        "content": model.content,
+        "minimise": model.minimise,
+        "model": model.name,
+        "action_name": model.action_name,
+    }
+    for name, value in known.items():
+        stated = getattr(header, name)
+        if stated != value:
+            difference = f"is {str(value)[:12]}, not {str(stated)[:12]} as stated"
+            raise Rejected(f"the model file is of another model: {name} {difference}")
+    if header.actions != model.actions:
+        raise Rejected("the model file is of another model: actions differ")
+    # Axes have an order, which dictionaries do not compare.
+    if list(header.grid.items()) != list(model.axes.items()):
+        raise Rejected("the model file is of another model: grid differs")
+
+
+def get_typed_fields(record: type) -> dict[str, tuple[Any, bool]]:
+    """Name of each field of a record to its type and whether it may be null."""
+    hints = get_type_hints(record, include_extras=True)
+    return {field.name: split_optional(hints[field.name]) for field in fields(record)}
 
 
 def split_optional(hint: Any) -> tuple[Any, bool]:
@@ -426,67 +438,23 @@ def split_optional(hint: Any) -> tuple[Any, bool]:
     return hint, False
 
 
-def get_typed_fields(record: type) -> dict[str, tuple[Any, bool]]:
-    """Name of each field of a record to its type and whether it may be null."""
-    hints = get_type_hints(record, include_extras=True)
-    return {field.name: split_optional(hints[field.name]) for field in fields(record)}
-
-
-def get_field_readers(record: type, prefix: str = "") -> dict[str, Callable]:
-    """Path of each field, those of inner records included, to its reader."""
-    readers: dict[str, Callable] = {}
-    for name, (hint, _) in get_typed_fields(record).items():
-        if is_dataclass(hint):
-            readers |= get_field_readers(hint, f"{prefix}{name}.")  # type: ignore[arg-type]
-        else:
-            readers[prefix + name] = get_args(hint)[1]
-    return readers
-
-
-R = TypeVar("R")
-
-
 def read_record(record: type[R], content: object, model: Model, prefix: str = "") -> R:
     """A record of what ``content`` holds, or Rejected where a field is not what it has to be."""
     stated = content if isinstance(content, dict) else {}
+    typed_fields = get_typed_fields(record)
+    for name in stated:  # fields of which nothing is known would pass unchecked
+        if name not in typed_fields:
+            raise Rejected(f"{prefix + name!r} is not a field of a certificate")
     parts = {}
-    for name, (hint, is_optional) in get_typed_fields(record).items():
+    for name, (hint, is_optional) in typed_fields.items():
         path = prefix + name
-        if is_dataclass(hint) and not is_optional:  # whichever of its fields is missing is named
-            parts[name] = read_record(hint, stated.get(name), model, f"{path}.")  # type: ignore[arg-type]
-            continue
-        if name not in stated:
+        value = stated.get(name)
+        if name not in stated and (is_optional or not is_dataclass(hint)):
             raise Rejected(f"{path} is missing")
-        value = stated[name]
         if value is None and is_optional:
             parts[name] = None
-        elif is_dataclass(hint):
+        elif is_dataclass(hint):  # whichever of its fields is missing is named
             parts[name] = read_record(hint, value, model, f"{path}.")  # type: ignore[arg-type]
         else:
             parts[name] = get_args(hint)[1](path, value, model)
     return record(**parts)
-
-
-def refuse_unknown(content: object, known_paths: tuple[str, ...], path: str = "") -> None:
-    """Refuse fields of which nothing is known: they would pass unchecked."""
-    if path in known_paths or not isinstance(content, dict):
-        return
-    for name, part in content.items():
-        inner = f"{path}.{name}" if path else name
-        if "." in name or not any(f"{known}.".startswith(f"{inner}.") for known in known_paths):
-            raise Rejected(f"{inner!r} is not a field of a certificate")
-        refuse_unknown(part, known_paths, inner)
-
-
-def check_identity(header: Header, model: Model) -> None:
-    if isinstance(header, ValueHeader):
-        check_same_model("discount", header.discount, model.discount)
-        check_same_model("periods", header.periods, model.periods)
-    check_same_model("fingerprint", header.fingerprint, model.fingerprint)
-    check_same_model("content", header.content, model.content)
-    check_same_model("minimise", header.minimise, model.minimise)
-    check_same_model("model", header.model, model.name)
-    check_same_model("action_name", header.action_name, model.action_name)
-    check_same_model("policy.actions", header.policy.actions, model.actions)
-    # Axes have an order, which dictionaries do not compare.
-    check_same_model("policy.grid", list(header.policy.grid.items()), list(model.axes.items()))

@@ -66,6 +66,13 @@ class Model:
     reward: np.ndarray  # (S, A)
     feasible: np.ndarray  # (S, A)
 
+    @property
+    def criterion_key(self) -> object:
+        """The criterion as certificates state it."""
+        if self.criterion == "horizon":
+            return ["horizon", self.periods, self.discount]
+        return self.discount if self.criterion == "discounted" else self.criterion
+
     @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(len(values) for values in self.axes.values())

@@ -7,7 +7,6 @@ from .claim import (
     AverageClaim,
     Rejected,
     TotalClaim,
-    check_actions,
     check_interval,
     check_relative_loss,
     check_start,
@@ -15,23 +14,27 @@ from .claim import (
 )
 from .model import AVERAGE_MAX_ROW_ERROR, Model
 
+NOT_JUDGED = "single decisions are not judged"
 
-def check_average(claim: AverageClaim, model: Model) -> None:
-    """Both gains, and what follows for the loss per period."""
-    check_actions("policy.table", claim.policy.table, model)
-    value, rest = two_sum(claim.optimal_value, claim.optimal_value_rest)
+
+def check_average(claim: AverageClaim, model: Model) -> str:
+    """Both gains, and what follows for the loss per period; returns a remark."""
+    stated = claim.relative_values
+    value, rest = two_sum(stated.optimal_value, stated.optimal_value_rest)
     residuals = compute_gain_residuals(model, value, rest).max(axis=1)
-    check_gain("optimal", claim.optimal_gain, model, value, residuals)
-    value, rest = two_sum(claim.policy_value, claim.policy_value_rest)
+    check_gain("optimal", claim.optimal_mean, model, value, residuals)
+    value, rest = two_sum(stated.policy_value, stated.policy_value_rest)
     residuals = model.select_actions(compute_gain_residuals(model, value, rest), claim.policy.table)
-    check_gain("policy", claim.policy_gain, model, value, residuals)
-    g = claim.optimal_gain
-    g_pi = claim.policy_gain
+    check_gain("policy", claim.policy_mean, model, value, residuals)
+    g = claim.optimal_mean
+    g_pi = claim.policy_mean
     lower = max(g[1] - g_pi[2], 0.0)
     upper = g[2] - g_pi[1]
     loss = [np.clip(g[0] - g_pi[0], lower, max(lower, upper)), lower, upper]
-    check_interval("loss", claim.loss, loss, 8 * EPS * max_abs([g, g_pi]), EPS / 2)
-    check_relative_loss(claim.relative_loss, claim.loss, g)
+    check_interval("mean_loss", claim.mean_loss, loss, 8 * EPS * max_abs([g, g_pi]), EPS / 2)
+    check_interval("worst_loss", claim.worst_loss, claim.mean_loss, 0, 0)
+    check_relative_loss(claim.relative_loss, claim.mean_loss, g)
+    return NOT_JUDGED
 
 
 def compute_gain_residuals(model: Model, value: np.ndarray, rest: np.ndarray) -> np.ndarray:
@@ -56,36 +59,31 @@ def check_gain(
     d = residuals
     center, lower, upper = gain
     if not lower <= center <= upper:
-        raise Rejected(f"{name}_gain does not lie between its own ends")
+        raise Rejected(f"{name}_mean does not lie between its own ends")
     size = max_abs(d) + 4 * max_abs(value)  # |r| <= |d| + 2 max|h|, of the actions that decide d
     row_excess = float(np.abs(model.row_excess).max())
     error = model.reward_error + model.row_error * np.ptp(value) / (1 - model.row_error)
     error += size * EPS * (8 * row_excess + (model.longest_row + 64) ** 2 * EPS)
     error = error * (1 + 16 * EPS) + 8 * EPS * max_abs(d) + model.bound_underflow(value)
-    reason = f"and {name}_value does not prove it"
-    subject = f"{name}_gain.lower is {lower:.12g}, {reason}"
+    reason = f"and relative_values.{name}_value does not prove it"
+    subject = f"{name}_mean.lower is {lower:.12g}, {reason}"
     reject_states(model, ~(d - error >= lower), subject)
-    subject = f"{name}_gain.upper is {upper:.12g}, {reason}"
+    subject = f"{name}_mean.upper is {upper:.12g}, {reason}"
     reject_states(model, ~(d + error <= upper), subject)
 
 
-def check_total(claim: TotalClaim, model: Model) -> None:
-    """Both values, and what follows for the loss until the end."""
-    check_actions("policy.table", claim.policy.table, model)
+def check_total(claim: TotalClaim, model: Model) -> str:
+    """Both values, and what follows for the loss until the end; returns a remark."""
+    stated = claim.value_bounds
+    value_bounds = vars(stated)
     check_start(claim.start, model)
-    value_bounds = {
-        "optimal_lower": claim.optimal_lower,
-        "optimal_upper": claim.optimal_upper,
-        "policy_lower": claim.policy_lower,
-        "policy_upper": claim.policy_upper,
-    }
-    for path, value in value_bounds.items():
-        check_value_bound(path, value, claim.policy.table, model)
+    for name, value in value_bounds.items():
+        check_value_bound(name, value, claim.policy.table, model)
     size = np.sum([np.abs(end) for end in value_bounds.values()], axis=0)
     start = claim.start
     rounding = model.rounding * dot(start, size)
-    optimal_value = enclose_value(claim.optimal_lower, claim.optimal_upper)
-    policy_value = enclose_value(claim.policy_lower, claim.policy_upper)
+    optimal_value = enclose_value(stated.optimal_lower, stated.optimal_upper)
+    policy_value = enclose_value(stated.policy_lower, stated.policy_upper)
     optimal_mean = [dot(start, part) for part in optimal_value]
     policy_mean = [dot(start, part) for part in policy_value]
     check_interval("optimal_mean", claim.optimal_mean, optimal_mean, rounding)
@@ -99,11 +97,13 @@ def check_total(claim: TotalClaim, model: Model) -> None:
     worst_loss = [part.max() for part in losses]
     check_interval("worst_loss", claim.worst_loss, worst_loss, error.max(), 0.0)
     check_relative_loss(claim.relative_loss, claim.mean_loss, claim.optimal_mean)
+    return NOT_JUDGED
 
 
-def check_value_bound(path: str, value: np.ndarray, table: np.ndarray, model: Model) -> None:
+def check_value_bound(bound: str, value: np.ndarray, table: np.ndarray, model: Model) -> None:
     """An upper bound lies above its backup, a lower bound below it, except in absorbing states."""
-    name, side = path.split("_")
+    name, side = bound.split("_")
+    path = f"value_bounds.{bound}"
     is_absorbing = find_absorbing_states(model)
     residuals = model.compute_residuals(value)
     is_optimum = name == "optimal"

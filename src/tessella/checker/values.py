@@ -20,6 +20,7 @@ from .arithmetic import (
     next_up,
     sum_products,
     two_sum,
+    write_bounds,
 )
 from .claim import (
     Rejected,
@@ -48,30 +49,36 @@ class CheckedDecisions:
     wrong: np.ndarray
     possibly_wrong: np.ndarray
 
+    @property
+    def masks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.differs, self.wrong, self.possibly_wrong
 
-def check_figures(claim: ValueClaim, model: Model) -> CheckedDecisions:
-    """Everything but the bounds of the paper."""
-    check_actions("policy.table", claim.policy.table, model)
-    check_actions("optimal", claim.optimal, model)
-    residuals = check_values(claim, model)
+
+def check_values(claim: ValueClaim, model: Model) -> str:
+    """All figures; returns what else is confirmed besides the losses."""
+    check_actions("decisions.optimal", claim.decisions.optimal, model)
+    residuals = check_errors(claim, model)
     check_occupancy(claim, model)
     decisions = check_decisions(claim, model, residuals)
     check_losses(claim, model, decisions.local_losses)
     check_shares(claim, decisions)
     check_decomposition(claim, model, decisions.local_losses)
-    return decisions
+    check_bounds(claim, model, decisions)
+    _, occupancy_error = write_bounds(0.0, claim.decomposition.occupancy_error)
+    return f"the occupancy right to {occupancy_error}"
 
 
-def check_values(claim: ValueClaim, model: Model) -> np.ndarray:
+def check_errors(claim: ValueClaim, model: Model) -> np.ndarray:
     """The stated errors of V and V_pi are at least what their residuals prove.
 
     Returns (S, A) q - V, the action values at V less V.
     """
-    table = claim.policy.table
-    residuals = model.compute_residuals(claim.optimal_value)
-    policy_residual = model.select_actions(model.compute_residuals(claim.policy_value), table)
-    optimal = (claim.optimal_value, claim.optimal_value_error, residuals.max(axis=1))
-    policy = (claim.policy_value, claim.policy_value_error, policy_residual)
+    values = claim.values
+    residuals = model.compute_residuals(values.optimal_value)
+    policy_residuals = model.compute_residuals(values.policy_value)
+    policy_residual = model.select_actions(policy_residuals, claim.policy.table)
+    optimal = (values.optimal_value, claim.figures.optimal_value_error, residuals.max(axis=1))
+    policy = (values.policy_value, claim.figures.policy_value_error, policy_residual)
     for (value, error, residual), subject in (
         (optimal, "the optimal value does not satisfy the optimality equation of the model"),
         (policy, "the value of the policy does not satisfy the equation of the policy"),
@@ -85,16 +92,15 @@ def check_values(claim: ValueClaim, model: Model) -> np.ndarray:
 
 def bound_rounding(claim: ValueClaim, model: Model) -> float:
     """A generous bound on the rounding of action values in the usual precision."""
-    size = model.max_reward + max_abs([claim.optimal_value, claim.policy_value])
-    return model.discounting.relative_rounding * size + 4 * model.bound_model_error(
-        claim.optimal_value
-    )
+    value = claim.values.optimal_value
+    size = model.max_reward + max_abs([value, claim.values.policy_value])
+    return model.discounting.relative_rounding * size + 4 * model.bound_model_error(value)
 
 
 def check_occupancy(claim: ValueClaim, model: Model) -> None:
     """d = normalisation * start + discount P_pi' d, within the stated error."""
     start = claim.start
-    d = claim.occupancy
+    d = claim.decomposition.occupancy
     discount = model.discount
     reject_states(model, ~(d >= 0), "occupancy: a probability is negative")
     check_start(claim.start, model)
@@ -121,7 +127,7 @@ def check_occupancy(claim: ValueClaim, model: Model) -> None:
     total = float(np.abs(balance + rest).sum()) * (1 + model.rounding)
     row_error = model.row_error * model.discounting.contraction_factor * float(d.sum())
     total += row_error * (1 + model.rounding) + 1e-300
-    if not total <= claim.occupancy_error * model.discounting.contraction_gap:
+    if not total <= claim.decomposition.occupancy_error * model.discounting.contraction_gap:
         raise Rejected("the occupancy is not where the policy leads from the start")
 
 
@@ -131,33 +137,36 @@ def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> C
     Action values are off by at most h = c e + model error, so differences of them by 2 h; the slack
     has to cover that and what the stated differences are off.
     """
-    slack = float(claim.margin_slack)
+    stated = claim.decisions
+    slack = float(stated.margin_slack)
     min_slack = check_slack(claim, model, slack)
     ascending = np.sort(residuals, axis=1)
     best = ascending[:, -1]
     chosen = model.select_actions(residuals, claim.policy.table)
-    loss_of_optimal = best - model.select_actions(residuals, claim.optimal)
-    reject_states(model, ~(loss_of_optimal <= slack), "optimal: the optimal action is not optimal")
+    loss_of_optimal = best - model.select_actions(residuals, stated.optimal)
+    subject = "decisions.optimal: the optimal action is not optimal"
+    reject_states(model, ~(loss_of_optimal <= slack), subject)
     margin = np.full(model.n_states, np.inf)
     if model.n_actions > 1:
         margin = best - ascending[:, -2]
-    subject = "margin is not the best minus the second-best action value"
-    reject_states(model, ~is_close(claim.margin, margin, slack - min_slack), subject)
-    stated_loss = claim.local_losses[0]
-    subject = "local_losses.value is not max_a q - q(., pi)"
+    subject = "decisions.margin is not the best minus the second-best action value"
+    reject_states(model, ~is_close(stated.margin, margin, slack - min_slack), subject)
+    stated_loss = stated.local_losses[0]
+    subject = "decisions.local_losses.value is not max_a q - q(., pi)"
     reject_states(model, ~is_close(stated_loss, best - chosen, slack - min_slack), subject)
-    is_optimal = (claim.margin > slack) & (stated_loss == 0)
+    is_optimal = (stated.margin > slack) & (stated_loss == 0)
     # A stated loss may be rounded; a certainly optimal action must be certainly optimal here too.
     is_certain = (chosen == best) & (margin > min_slack)
     subject = "the action of the policy is not surely the best, as stated"
     reject_states(model, is_optimal & ~is_certain, subject)
     upper = np.where(is_optimal, 0, stated_loss + slack)
     loss = np.array([stated_loss, np.maximum(stated_loss - slack, 0), upper])
-    check_interval("local_losses", claim.local_losses, loss, 0, 0, model=model)
+    check_interval("decisions.local_losses", stated.local_losses, loss, 0, 0, model=model)
+    margin_ends = np.maximum(stated.margin - slack, 0), stated.margin + slack
     return CheckedDecisions(
-        local_losses=claim.local_losses,
-        margin=np.array([claim.margin, np.maximum(claim.margin - slack, 0), claim.margin + slack]),
-        differs=claim.policy.table != claim.optimal,
+        local_losses=stated.local_losses,
+        margin=np.array([stated.margin, *margin_ends]),
+        differs=claim.policy.table != stated.optimal,
         wrong=stated_loss > slack,
         possibly_wrong=~is_optimal,
     )
@@ -165,22 +174,24 @@ def check_decisions(claim: ValueClaim, model: Model, residuals: np.ndarray) -> C
 
 def check_slack(claim: ValueClaim, model: Model, slack: float) -> float:
     """The least slack that the errors of the values allow."""
-    error = model.discounting.contraction_factor * float(claim.optimal_value_error)
-    error += model.bound_model_error(claim.optimal_value)
+    error = model.discounting.contraction_factor * float(claim.figures.optimal_value_error)
+    error += model.bound_model_error(claim.values.optimal_value)
     min_slack = 2 * error * (1 + 4 * EPS)
     if not min_slack <= slack <= min_slack * (1 + 1e-7) + 64 * bound_rounding(claim, model):
-        raise Rejected(f"margin_slack is {min_slack:.6g} and rounding, not {slack:.6g} as stated")
+        raise Rejected(
+            f"decisions.margin_slack is {min_slack:.6g} and rounding, not {slack:.6g} as stated"
+        )
     return min_slack
 
 
 def check_losses(claim: ValueClaim, model: Model, local_losses: np.ndarray) -> None:
     """l <= L <= max l / (1 - c) and |L - (V - V_pi)| <= e + e_pi, state by state and in mean."""
     discounting = model.discounting
-    optimal = claim.optimal_value
-    policy = claim.policy_value
+    optimal = claim.values.optimal_value
+    policy = claim.values.policy_value
     max_loss = local_losses[2].max() / discounting.contraction_gap
     difference, difference_low = two_sum(optimal, -policy)
-    error, error_low = two_sum(claim.optimal_value_error, claim.policy_value_error)
+    error, error_low = two_sum(claim.figures.optimal_value_error, claim.figures.policy_value_error)
     lower = np.maximum(
         next_down(difference - error + (difference_low - error_low)), local_losses[1]
     )
@@ -192,11 +203,13 @@ def check_losses(claim: ValueClaim, model: Model, local_losses: np.ndarray) -> N
         + 4 * EPS * error
     )
     slack = slack + discounting.row_slack * max_loss
-    check_interval("losses", claim.losses, losses, slack, 0, model=model)
-    check_interval("worst_loss", claim.worst_loss, claim.losses.max(axis=1), 0, 0)
-    mean = enclose_start_mean(claim.start, optimal, claim.optimal_value_error)
+    check_interval("values.losses", claim.values.losses, losses, slack, 0, model=model)
+    check_interval("worst_loss", claim.worst_loss, claim.values.losses.max(axis=1), 0, 0)
+    worst_state = int(claim.values.losses[0].argmax())
+    check_equal("figures.worst_state", claim.figures.worst_state, worst_state)
+    mean = enclose_start_mean(claim.start, optimal, claim.figures.optimal_value_error)
     check_interval("optimal_mean", claim.optimal_mean, mean, model.rounding * size)
-    mean = enclose_start_mean(claim.start, policy, claim.policy_value_error)
+    mean = enclose_start_mean(claim.start, policy, claim.figures.policy_value_error)
     check_interval("policy_mean", claim.policy_mean, mean, model.rounding * size)
     check_mean_loss(claim, model, local_losses)
 
@@ -210,37 +223,37 @@ def enclose_start_mean(start: np.ndarray, value: np.ndarray, error: float) -> li
 def check_mean_loss(claim: ValueClaim, model: Model, local_losses: np.ndarray) -> None:
     """The mean loss lies in what the losses by state and what the occupancy enclose."""
     normalisation = model.discounting.normalisation
-    by_value = [dot(part, claim.start) for part in claim.losses]
+    by_value = [dot(part, claim.start) for part in claim.values.losses]
     by_occupancy = enclose_sum(claim, local_losses) / normalisation
     lower = max(by_value[1], by_occupancy[1], 0)
     upper = min(by_value[2], by_occupancy[2])
     mean = [np.clip(by_value[0], lower, max(lower, upper)), lower, upper]
-    tolerance = model.rounding * (max_abs(claim.losses) + by_occupancy[2])
+    tolerance = model.rounding * (max_abs(claim.values.losses) + by_occupancy[2])
     check_interval("mean_loss", claim.mean_loss, mean, tolerance)
     value_gap = np.array([dot(part, 1 / model.n_states) for part in local_losses]) / normalisation
-    check_interval("value_gap", claim.value_gap, value_gap, model.rounding * value_gap[2])
+    check_interval(
+        "figures.value_gap", claim.figures.value_gap, value_gap, model.rounding * value_gap[2]
+    )
     check_relative_loss(claim.relative_loss, claim.mean_loss, claim.optimal_mean)
 
 
 def enclose_sum(claim: ValueClaim, parts: np.ndarray) -> np.ndarray:
     """Sum of d(s) x(s) over states, for x >= 0 in an enclosure and the exact occupancy."""
-    error = claim.occupancy_error * parts[2].max()
-    value, lower, upper = (dot(part, claim.occupancy) for part in parts)
+    error = claim.decomposition.occupancy_error * parts[2].max()
+    value, lower, upper = (dot(part, claim.decomposition.occupancy) for part in parts)
     return np.array([value, max(lower - error, 0.0), upper + error])
 
 
 def check_shares(claim: ValueClaim, decisions: CheckedDecisions) -> None:
-    differs = [
-        part.mean() for part in (decisions.differs, decisions.wrong, decisions.possibly_wrong)
-    ]
-    check_interval("policy_error", claim.policy_error, differs, 4 * EPS, EPS / 2)
-    costly = (decisions.local_losses > claim.tolerance).mean(axis=1)
-    check_interval("costly_error", claim.costly_error, costly, 4 * EPS, EPS / 2)
+    differs = [mask.mean() for mask in decisions.masks]
+    check_interval("figures.policy_error", claim.figures.policy_error, differs, 4 * EPS, EPS / 2)
+    costly = (decisions.local_losses > claim.figures.tolerance).mean(axis=1)
+    check_interval("figures.costly_error", claim.figures.costly_error, costly, 4 * EPS, EPS / 2)
 
 
 def check_decomposition(claim: ValueClaim, model: Model, local_losses: np.ndarray) -> None:
     """Sums of d(s) l(s) / (1 - discount) over states, by state, region, pair and face."""
-    best = claim.optimal
+    best = claim.decisions.optimal
     pair = best * model.n_actions + claim.policy.table
     face = find_nearest_faces(best.reshape(model.shape), model.n_actions).ravel()
     stated = claim.decomposition
@@ -252,12 +265,12 @@ def check_decomposition(claim: ValueClaim, model: Model, local_losses: np.ndarra
     ):
         count = intervals.shape[1]
         value, lower, upper = (
-            np.sum(sum_products(group, count, claim.occupancy, part), axis=0)
+            np.sum(sum_products(group, count, claim.decomposition.occupancy, part), axis=0)
             for part in local_losses
         )
         largest = np.zeros(count)
         np.maximum.at(largest, group, local_losses[2])
-        error = claim.occupancy_error * largest
+        error = claim.decomposition.occupancy_error * largest
         derived = np.array([value, np.maximum(lower - error, 0), upper + error])
         derived = derived / model.discounting.normalisation
         check_interval(
@@ -311,7 +324,7 @@ def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -
         2 * reward_bound / (model.discounting.normalisation * model.discounting.contraction_gap),
         model.rounding + model.discounting.row_slack,
     )
-    wrong = enclose_occupancy(claim, decisions.differs, decisions.wrong, decisions.possibly_wrong)
+    wrong = enclose_occupancy(claim, *decisions.masks)
     check_interval("bounds.error_share", claim.bounds.error_share, wrong, model.rounding)
     bound = bound_factor.factor * claim.bounds.error_share
     check_bound("bounds.policy_error", claim.bounds.policy_error, bound, bound_factor)
@@ -330,8 +343,10 @@ def enclose_occupancy(
     claim: ValueClaim, estimated: np.ndarray, certain: np.ndarray, possible: np.ndarray
 ) -> np.ndarray:
     """Enclosed occupancy of a set; none at all only where no state may belong."""
-    value, low, high = (dot(claim.occupancy, mask * 1.0) for mask in (estimated, certain, possible))
-    error = claim.occupancy_error
+    value, low, high = (
+        dot(claim.decomposition.occupancy, mask * 1.0) for mask in (estimated, certain, possible)
+    )
+    error = claim.decomposition.occupancy_error
     return np.array([value, max(low - error, 0), high + error if possible.any() else 0])
 
 
@@ -377,10 +392,8 @@ def check_second_best(claim: ValueClaim, model: Model, decisions: CheckedDecisio
     if not holds:
         check_interval(f"{path}.loss", stated.loss, None, 0)
         return
-    masks = np.array([decisions.differs, decisions.wrong, decisions.possibly_wrong])
-    loss = (
-        enclose_sum(claim, np.where(masks, decisions.margin, 0)) / model.discounting.normalisation
-    )
+    margins = np.where(decisions.masks, decisions.margin, 0)
+    loss = enclose_sum(claim, margins) / model.discounting.normalisation
     check_interval(f"{path}.loss", stated.loss, loss, model.rounding * loss[2])
 
 
@@ -401,7 +414,7 @@ class MarginDistribution:
 def compute_distribution(claim: ValueClaim, model: Model, margin: np.ndarray) -> MarginDistribution:
     order = np.argsort(margin, kind="stable")
     ascending = margin[order]
-    cumulative = np.cumsum(claim.occupancy[order])[
+    cumulative = np.cumsum(claim.decomposition.occupancy[order])[
         np.searchsorted(ascending, ascending, side="right") - 1
     ]
     half = cumulative[-1] / 2 * (1 + np.array([-1, 1]) * model.rounding)
@@ -433,7 +446,7 @@ def check_rate(
 
 def bound_occupancy(claim: ValueClaim, model: Model, inside: MarginDistribution) -> np.ndarray:
     """An upper bound on d(B_x), as the certificate states it."""
-    return inside.cumulative + claim.occupancy_error + (model.n_states + 2) * EPS
+    return inside.cumulative + claim.decomposition.occupancy_error + (model.n_states + 2) * EPS
 
 
 def check_range(rate: StatedRate, distribution: MarginDistribution) -> None:
@@ -457,7 +470,7 @@ def check_constant(
     x = np.log(inside.margins)
     # The least upper bound on the occupancy, and the one that the certificate uses.
     rounding = (model.n_states + 2) * EPS
-    surely = np.log(inside.cumulative * (1 + rounding) + claim.occupancy_error)
+    surely = np.log(inside.cumulative * (1 + rounding) + claim.decomposition.occupancy_error)
     stated = np.log(bound_occupancy(claim, model, inside))
     size = 1 + max_abs(stated) + alpha * max_abs(x)
     log_constant = np.log(rate.constant)

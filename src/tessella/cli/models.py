@@ -176,7 +176,7 @@ def check_command(model: str, given: tuple[str, ...], certificate: Path | None) 
     All mistakes in a model file are listed at once.
 
     With --certificate, the stand-alone checker decides whether each figure in it is true of the
-    model; the exit status is 1 if one is not.
+    model; the exit status is 1 if one is not, or if the certificate cannot be checked.
     """
     mdp = load_model(model, given)
     data = {"model": describe_model(mdp), "certificate": None}
@@ -184,8 +184,9 @@ def check_command(model: str, given: tuple[str, ...], certificate: Path | None) 
     if certificate is None:
         return Answer(text, data)
     status, report = _run_checker(model, mdp, certificate)
-    check = {"file": str(certificate), "holds": status == 0, "said": report}
-    return Answer(f"{text}\n{report}", data | {"certificate": check}, status)
+    holds = None if status > 1 else status == 0  # None where nothing was checked
+    check = {"file": str(certificate), "holds": holds, "said": report}
+    return Answer(f"{text}\n{report}", data | {"certificate": check}, min(status, 1))
 
 
 def _run_checker(model: str, mdp: MDP, certificate: Path) -> tuple[int, str]:
@@ -199,5 +200,5 @@ def _run_checker(model: str, mdp: MDP, certificate: Path) -> tuple[int, str]:
             path = Path(folder) / "model.nc"
             mdp.save(path)
         with contextlib.redirect_stdout(output):
-            status = main([str(certificate), str(path)])
-    return min(status, 1), output.getvalue().strip()
+            status = main([str(path), str(certificate)])
+    return status, output.getvalue().strip()

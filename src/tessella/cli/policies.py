@@ -67,19 +67,16 @@ def write_policy(policy: Policy, out: Path) -> str:
 
 
 def certificate_json(certificate: Certificate) -> dict[str, Any]:
-    """Errors and losses, each loss with its bounds.
-
-    Certificates of averages and of totals hold no figures of single decisions or a worst state.
-    """
+    """Errors and losses, each loss with its bounds; None for what is not stated."""
     from tessella.certificates.interval import Interval
 
-    state = certificate.worst_state
+    state = getattr(certificate, "worst_state", None)
     losses = {
         name: getattr(certificate, name) for name in ("mean_loss", "relative_loss", "worst_loss")
     }
     return {
-        "policy_error": certificate.policy_error,
-        "costly_error": certificate.costly_error,
+        "policy_error": getattr(certificate, "policy_error", None),
+        "costly_error": getattr(certificate, "costly_error", None),
         **to_json_value(losses, {Interval: Interval.record}),
         "worst_state": None if state is None else certificate.grid.describe(state),
     }

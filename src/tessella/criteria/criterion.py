@@ -19,6 +19,11 @@ from tessella.numerics import array_namespace
 from tessella.rounding import EPS, RowSumBounds
 
 NumberOrArray = TypeVar("NumberOrArray")  # a number, or an array of them
+CRITERION_NAMES = {
+    "is_discounted": "Discounted",
+    "has_horizon": "FiniteHorizon",
+    "has_gain": "Average",
+}
 UNKNOWN_VALUE_BOUND = 1e200  # size of a value where none is known to be smaller beforehand
 
 
@@ -172,9 +177,9 @@ def as_discount(source: Any, requirement: str) -> float:
         raise ModelError(requirement, value=f"got {source!r}") from None
 
 
-def require_criterion(verb: str, criterion: Criterion, *supported: type[Criterion]) -> None:
-    """Refuse a criterion that ``verb`` cannot serve."""
-    if not isinstance(criterion, supported):
-        names = " or ".join(kind.__name__ for kind in supported)
+def require_criterion(verb: str, criterion: Criterion, *flags: str) -> None:
+    """Refuse a criterion that ``verb`` cannot serve: one with none of these ``flags``."""
+    if not any(getattr(criterion, flag) for flag in flags):
+        names = " or ".join(CRITERION_NAMES[flag] for flag in flags)
         requirement = f"{verb} serves models with the criterion {names}, not {criterion}"
         raise ArgumentError(requirement)

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.certificates.certificate import Certificate
 from tessella.errors import ArgumentError
 from tessella.explore.request import Reply, RequestFields, error_reply, file_reply, json_reply
 from tessella.explore.session import Session, SolvedModel, prove_loss
@@ -34,6 +35,7 @@ from tessella.mdp.state_action_space import TIME
 from tessella.modelfiles.named_problem import write_model
 from tessella.rounding import EPS, round_down, round_up, round_up_percent
 from tessella.rules.diff import diff
+from tessella.rules.rule import Rule
 from tessella.solvers.solution import Solution
 from tessella.tessellation import examine, measure, tessellate
 
@@ -283,11 +285,16 @@ def describe_structure(session: Session, request: RequestFields) -> dict[str, An
     return panel | {"structures": examine(tessellation).records()}
 
 
+def require_certificate(rule: Rule) -> Certificate:
+    """The certificate of a rule that ``compress`` made; each of them has one."""
+    assert rule.certificate is not None
+    return rule.certificate
+
+
 def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
     """The smallest rule within a loss target, in words, with what it loses and the frontier."""
     model = session.get_model(request)
     rule = session.get_rule(model, request.part("overlay"))
-    certificate = rule.certificate
     return {
         "class": rule.kind,
         "size": rule.size,
@@ -298,8 +305,7 @@ def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
         "seconds": rule.seconds,
         **{name: rule.facts[name] for name in RULE_FACTS},
         "loses": _format_loss(rule.facts["mean_loss"], rule.facts["relative_loss"]),
-        "certified": certificate is not None,
-        "summary": "" if certificate is None else certificate.summary(),
+        "summary": require_certificate(rule).summary(),
         "frontier": [
             {"size": p.size, "loss": p.loss, "class": p.kind} for p in rule.frontier.points
         ],
@@ -325,7 +331,7 @@ def describe_learned(session: Session, request: RequestFields) -> dict[str, Any]
         "errors": int(wrong.sum()),
         "ties": _count_ties(model, policy),
         "states": wrong.size,
-        "summary": "" if proof.certificate is None else proof.certificate.summary(),
+        "summary": proof.certificate.summary(),
         "mean_loss": proof.mean_loss,
         "worst_loss": proof.worst_loss,
         "relative_loss": proof.relative_loss,
@@ -384,10 +390,8 @@ def make_file(session: Session, request: RequestFields) -> tuple[str, bytes]:
         path = Path(folder) / name
         if name != CERTIFICATE_FILE:
             rule.export(path)
-        elif rule.certificate is None:
-            raise ArgumentError("a criterion of this kind has no certificates")
         else:
-            rule.certificate.save(path)
+            require_certificate(rule).save(path)
         return name, path.read_bytes()
 
 

@@ -16,10 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.average import Average
 from tessella.criteria.criterion import require_criterion
-from tessella.criteria.discounted import Discounted
-from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import require_type
 from tessella.mdp.actions import describe_action
 from tessella.mdp.model import MDP
@@ -104,7 +101,7 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
         start: any start: see ``tessella.mdp.start``; None for the model's own.
     """
     require_type("diff", mdp, MDP)
-    require_criterion("diff", mdp.criterion, Discounted, FiniteHorizon, Average)
+    require_criterion("diff", mdp.criterion, "is_discounted", "has_horizon", "has_gain")
     old = mdp.policy(a)
     new = mdp.policy(b)
     plan = plan_for_policies(mdp, None)

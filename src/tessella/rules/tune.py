@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.criteria.criterion import require_criterion
-from tessella.criteria.discounted import Discounted
-from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ArgumentError, PolicyError, require_type
 from tessella.mdp.actions import component_names
 from tessella.mdp.as_policy import FunctionRule, as_policy
@@ -89,7 +87,7 @@ def tune(
     """
     require_type("tune", solution, Solution)
     mdp = solution.mdp
-    require_criterion("tune", mdp.criterion, Discounted, FiniteHorizon)
+    require_criterion("tune", mdp.criterion, "is_discounted", "has_horizon")
     if not callable(form):
         raise ArgumentError("tune needs a function of axes and parameters", value=f"got {form!r}")
     require_flag("worst", worst)

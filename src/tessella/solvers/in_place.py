@@ -31,7 +31,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.stages.operation import with_length
 from tessella.mdp.stages.partition import Block, Partition, partition_by_size
 from tessella.mdp.stages.stage import einsum_subscripts
-from tessella.mdp.stages.staged import StageBackend, Staged
+from tessella.mdp.stages.staged import StageBackend
 from tessella.rounding import EPS
 from tessella.solvers.block_residuals import PartitionedModel
 from tessella.solvers.bounds import Decision, compute_tie_tolerance, compute_tie_width, rank_actions
@@ -66,7 +66,7 @@ class InPlace(Method):
             raise ArgumentError("value iteration in place needs a tolerance", value="got None")
 
     def check_supports(self, mdp: MDP) -> None:
-        if not isinstance(mdp.dynamics, Staged) or not mdp.criterion.is_discounted:
+        if not (mdp.dynamics.has_stages and mdp.criterion.is_discounted):
             requirement = "value iteration in place serves models of stages with discounted rewards"
             kind = "stages" if mdp.dynamics.has_stages else "tables"
             raise ArgumentError(requirement, value=f"this model has {kind} and {mdp.criterion}")

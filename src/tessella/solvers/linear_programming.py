@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.criterion import require_criterion
-from tessella.criteria.discounted import Discounted
 from tessella.errors import ArgumentError, NotConverged, require_whole
 from tessella.mdp.model import MDP
 from tessella.solvers.method import Method
@@ -55,7 +54,7 @@ class LinearProgramming(Method):
         return "the linear program's answer was only looked at"
 
     def check_supports(self, mdp: MDP) -> None:
-        require_criterion("LinearProgramming", mdp.criterion, Discounted)
+        require_criterion("LinearProgramming", mdp.criterion, "is_discounted")
         if mdp.n_states > self.max_states:
             raise ArgumentError(
                 "linear programming writes the model as matrices",

@@ -17,10 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.average import Average
 from tessella.criteria.criterion import require_criterion
-from tessella.criteria.discounted import Discounted
-from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import NotConverged, require_type
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.model import MDP
@@ -105,7 +102,7 @@ def compute_occupancy(
 
     ``guess`` is the first iterate, such as the occupancy of a similar policy.
     """
-    require_criterion("occupancy", mdp.criterion, Discounted, Average, FiniteHorizon)
+    require_criterion("occupancy", mdp.criterion, "is_discounted", "has_gain", "has_horizon")
     checked_policy = mdp.policy(policy)
     tol = validate_tol(tol) or 1e-11
     plan = plan_for_policies(mdp, plan)

@@ -1,0 +1,350 @@
+"""The certificate of values that are sums of rewards: the whole grid, or block by block.
+
+The errors of V and V_pi are those that their own residuals prove, whatever the solution says of
+itself: e = r / (1 - c), with r widened by all rounding, that of writing the model to a file
+included. So whoever has the file can find them again. The loss L = V* - V_pi of each state is then
+enclosed by these errors and by the local losses l >= 0 (``decisions``). On the whole grid its mean
+is enclosed once more, by the occupancy d of the policy:
+
+    sum_s mu(s) L(s) = sum_s d(s) l(s) / (1 - discount);
+
+in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
+
+In blocks, the figures that are one number each come by the same arithmetic out of two passes
+(``solvers.block_residuals``): the first finds what the residuals prove, the second adds up. Besides
+the two values and the policy, no array is larger than a block. Nothing has a number for every
+state, and the interval of the mean loss may be a little wider without the occupancy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.certificates.certificate import Certificate, StateValues, ValueFigures
+from tessella.certificates.decisions import (
+    Decisions,
+    bound_loss_error,
+    classify_decisions,
+    enclose_decisions,
+    enclose_losses,
+    widen_tie_tolerance,
+)
+from tessella.certificates.interval import (
+    EPS,
+    Interval,
+    IntervalArray,
+    IntervalSum,
+    enclose_mean,
+    enclose_share,
+    next_down,
+    next_up,
+)
+from tessella.certificates.loss import (
+    evaluate_to_optimum_accuracy,
+    get_finite_value,
+    prepare_for_certificate,
+)
+from tessella.certificates.loss_bounds import compute_loss_bounds, decompose
+from tessella.criteria.criterion import require_criterion
+from tessella.errors import ModelError
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+from tessella.mdp.stages.partition import partition_by_size
+from tessella.mdp.start import Start, start_distribution
+from tessella.solvers.block_residuals import (
+    BLOCK_STATES,
+    BlockComparison,
+    ComparedBlock,
+    ValueRange,
+)
+from tessella.solvers.bounds import bound_error, compute_tie_tolerance
+from tessella.solvers.occupancy import Occupancy, compute_prepared_occupancy
+from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.solution import Solution
+
+# The occupancy carries the decomposition and the bounds, not the loss.
+OCCUPANCY_FINEST_TOLERANCE = 1e-9  # sum of the occupancy's errors
+OCCUPANCY_COARSEST_TOLERANCE = 1e-6  # sum of the occupancy's errors
+DECOMPOSITION_RELATIVE_ACCURACY = 1e-4  # of the mean loss: accuracy of its parts in large models
+
+
+@dataclass(frozen=True)
+class ProvenErrors:
+    """What residuals prove of V and of V_pi."""
+
+    value_error: float
+    policy_value_error: float
+    tie_tolerance: float  # what these and rounding could overturn
+    max_loss: float  # no loss is larger
+    max_size: float  # |V| + |V_pi| at most
+
+
+class FigureSums:
+    """The figures of a certificate, added up over blocks of states; the whole grid is one block."""
+
+    def __init__(self, mdp: MDP, proven: ProvenErrors, tol: float | None) -> None:
+        self.mdp = mdp
+        self.proven = proven
+        self.tolerance = proven.tie_tolerance if tol is None else float(tol)
+        self.losses = IntervalSum()
+        self.local_losses = IntervalSum()
+        self.optimal_values = IntervalSum()
+        self.policy_values = IntervalSum()
+        self.differing_counts = np.zeros(3, dtype=int)
+        self.costly_counts = np.zeros(3, dtype=int)
+        self.worst_loss = np.array([-np.inf] * 3)
+        self.worst_state = 0
+
+    def add(
+        self,
+        index: tuple[slice, ...],
+        value: NDArray,
+        policy_value: NDArray,
+        decisions: Decisions,
+        weights: NDArray | None,
+    ) -> IntervalArray:
+        """Add the states at ``index`` of the grid, all else in their shape; returns their losses.
+
+        ``weights`` are those of the start; None for a uniform one.
+        """
+        proven = self.proven
+        uniform_weights = np.full(value.shape, 1 / self.mdp.n_states)
+        weights = uniform_weights if weights is None else weights
+        error = bound_loss_error(proven.value_error, proven.policy_value_error, proven.max_size)
+        losses = enclose_losses(value, policy_value, error, decisions.local_losses, proven.max_loss)
+        self.losses.add(weights, losses)
+        self.local_losses.add(uniform_weights, decisions.local_losses)
+        self.optimal_values.add(weights, IntervalArray.from_error(value, proven.value_error))
+        self.policy_values.add(
+            weights, IntervalArray.from_error(policy_value, proven.policy_value_error)
+        )
+        self.differing_counts += decisions.count_differences()
+        self.costly_counts += decisions.count_costly(self.tolerance)
+        self._find_worst(index, losses)
+        return losses
+
+    def _find_worst(self, index: tuple[slice, ...], losses: IntervalArray) -> None:
+        maxima = [float(array.max()) for array in losses.parts]
+        if maxima[0] > self.worst_loss[0]:
+            position = list(np.unravel_index(int(losses.value.argmax()), losses.value.shape))
+            for axis, axis_slice in enumerate(index):
+                position[axis] += axis_slice.start or 0
+            self.worst_state = int(np.ravel_multi_index(position, self.mdp.grid.shape))
+        self.worst_loss = np.maximum(self.worst_loss, maxima)
+
+    def make_certificate(self, policy: Policy, mean_loss: Interval, **parts: Any) -> Certificate:
+        n_states = self.mdp.n_states
+        optimal_mean = self.optimal_values.enclose()
+        value_of_one = self.mdp.criterion.value_of_constant_reward(1)
+        return Certificate(
+            optimal_mean=optimal_mean,
+            policy_mean=self.policy_values.enclose(),
+            mean_loss=mean_loss,
+            worst_loss=Interval(*self.worst_loss.tolist()),
+            relative_loss=mean_loss.divide(optimal_mean),
+            figures=ValueFigures(
+                optimal_value_error=self.proven.value_error,
+                policy_value_error=self.proven.policy_value_error,
+                tolerance=self.tolerance,
+                policy_error=enclose_share(self.differing_counts, n_states),
+                costly_error=enclose_share(self.costly_counts, n_states),
+                value_gap=self.local_losses.enclose().scale(value_of_one),
+                worst_state=self.worst_state,
+            ),
+            **parts,
+            **Certificate.identify(self.mdp, policy),
+        )
+
+
+# The whole grid.
+
+
+def certify_whole(
+    solution: Solution,
+    policy: Policy,
+    start: NDArray,
+    eps: float | None = None,
+    tol: float | None = None,
+) -> Certificate:
+    """What ``policy`` loses from ``start`` (grid), with all that has a number for every state."""
+    mdp = solution.mdp
+    prepared = prepare_for_certificate(solution)
+    if not prepared.saved_contraction_gap > 0:
+        raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
+    value = get_finite_value(solution)
+    value_error = _bound_value_error(prepared, value)
+    policy_value = evaluate_to_optimum_accuracy(prepared, value, policy).value
+    policy_value_error = _bound_value_error(prepared, policy_value, policy.table)
+    decisions = classify_decisions(prepared, solution, value_error, policy.table)
+    proven = ProvenErrors(
+        value_error,
+        policy_value_error,
+        decisions.tie_tolerance,
+        float(decisions.local_losses.upper.max()) / prepared.saved_contraction_gap,
+        float(np.abs(value).max() + np.abs(policy_value).max()),
+    )
+    sums = FigureSums(mdp, proven, tol)
+    losses = sums.add((), value, policy_value, decisions, start)
+    mean_loss = sums.losses.enclose()
+    occupancy = _compute_occupancy(prepared, policy, start, mean_loss, decisions.local_losses)
+    occupancy_loss = _enclose_loss_by_occupancy(decisions.local_losses, occupancy)
+    return sums.make_certificate(
+        policy,
+        mean_loss.intersect(occupancy_loss, "the mean loss"),
+        start=start,
+        values=StateValues(value, policy_value, losses),
+        decisions=decisions.stated,
+        decomposition=decompose(
+            decisions.optimal, policy.table, mdp.n_actions, decisions.local_losses, occupancy
+        ),
+        bounds=compute_loss_bounds(
+            decisions, occupancy, _bound_reward(mdp), prepared.saved_contraction_gap, eps
+        ),
+    )
+
+
+def _bound_value_error(
+    prepared: PreparedModel, value: NDArray, actions: NDArray | None = None
+) -> float:
+    """Bound on the error of ``value`` (grid) in every state, from its residual."""
+    error = bound_error(prepared, value, actions, prepared.saved_backup_error(value))
+    return error * prepared.contraction_gap / prepared.saved_contraction_gap
+
+
+def _compute_occupancy(
+    prepared: PreparedModel,
+    policy: Policy,
+    start: NDArray[np.float64],
+    mean_loss: float,
+    local_losses: IntervalArray,
+) -> Occupancy:
+    """The occupancy; for a large model only as accurate as the decomposition needs."""
+    mdp = prepared.mdp
+    tolerance = OCCUPANCY_FINEST_TOLERANCE
+    if mdp.n_states > prepared.plan.thresholds.fine_occupancy_max_states:
+        max_loss = mdp.criterion.value_of_constant_reward(float(local_losses.upper.max()))
+        tolerance = OCCUPANCY_COARSEST_TOLERANCE
+        if max_loss > 0:
+            tolerance = DECOMPOSITION_RELATIVE_ACCURACY * mean_loss / max_loss
+    tolerance = min(max(tolerance, OCCUPANCY_FINEST_TOLERANCE), OCCUPANCY_COARSEST_TOLERANCE)
+    result = compute_prepared_occupancy(prepared, policy, start, tolerance)
+    return replace(
+        result,
+        error_bound=result.error_bound * prepared.contraction_gap / prepared.saved_contraction_gap,
+    )
+
+
+def _enclose_loss_by_occupancy(local_losses: IntervalArray, occupancy: Occupancy) -> Interval:
+    """sum_s d(s) l(s) / (1 - discount)."""
+    total = enclose_mean(occupancy.share, local_losses)
+    error = occupancy.error_bound * float(local_losses.upper.max())
+    total = Interval(total, next_down(max(total.lower - error, 0.0)), next_up(total.upper + error))
+    return total.scale(occupancy.mdp.criterion.value_of_constant_reward(1))
+
+
+def _bound_reward(mdp: MDP) -> float:
+    """R, the largest |r(s, a)| over feasible pairs, rounded up."""
+    largest = 0.0
+    for action in range(mdp.n_actions):
+        reward = np.abs(mdp.dynamics.action_reward(action))
+        if mdp.feasible is not None:
+            reward = reward[mdp.feasible[:, action]]
+        largest = max(largest, float(reward.max(initial=0.0)))
+    rounding = EPS * mdp.dynamics.rounding.backup_terms * mdp.dynamics.reward_scale
+    return next_up(
+        (largest + rounding + 2 * mdp.dynamics.rounding.in_file.reward_error) * (1 + 4 * EPS)
+    )
+
+
+# Block by block.
+
+
+def certify_in_blocks(
+    solution: Solution,
+    policy: Policy,
+    start: Start = None,
+    tol: float | None = None,
+    block_states: int = BLOCK_STATES,
+) -> Certificate:
+    """What ``policy`` loses on a model of stages, in blocks of about so many states."""
+    mdp = solution.mdp
+    require_criterion("a certificate in blocks", mdp.criterion, "is_discounted")
+    partition = partition_by_size(mdp.dynamics, block_states)
+    evaluation = evaluate_to_optimum_accuracy(
+        prepare_for_certificate(solution), solution.get_raw("value"), policy
+    )
+    plan = solution.policy_plan
+    weights = None
+    if start is not None or mdp.start is not None:
+        weights = start_distribution(mdp, start, policy, plan).reshape(mdp.grid.shape)
+    comparison = BlockComparison(solution, evaluation, policy, plan, partition)
+    return sum_blocks(comparison, solution, weights, tol)
+
+
+def sum_blocks(
+    comparison: BlockComparison, solution: Solution, weights: NDArray | None, tol: float | None
+) -> Certificate:
+    """The certificate out of all blocks; ``weights`` (grid) of the start, None if uniform."""
+    proven = _prove_errors(comparison)
+    sums = FigureSums(solution.mdp, proven, tol)
+    for block in comparison:
+        decisions = _enclose_block_decisions(block, solution.policy, proven.tie_tolerance)
+        block_weights = None if weights is None else weights[block.index]
+        sums.add(block.index, block.value, block.policy_value, decisions, block_weights)
+    return sums.make_certificate(
+        comparison.policy, sums.losses.enclose(), blocks=len(comparison.partition.blocks)
+    )
+
+
+def _enclose_block_decisions(
+    block: ComparedBlock, optimal_policy: Policy, tie_tolerance: float
+) -> Decisions:
+    local_loss = block.residuals.local_loss
+    margin = block.residuals.margin
+    optimal = optimal_policy.table[block.index]
+    # Where the best action is certain, the policy takes it if its local loss is 0.
+    differs = np.where(margin > tie_tolerance, local_loss > 0, block.actions != optimal)
+    return enclose_decisions(local_loss, margin, tie_tolerance, optimal, differs)
+
+
+def _prove_errors(comparison: BlockComparison) -> ProvenErrors:
+    prepared = comparison.prepared
+    model_data = prepared.build_data(None, None)
+    residuals = np.zeros(2)
+    max_local_loss = 0.0
+    max_margin = 0.0
+    min_margin = np.inf
+    for block in comparison:
+        residual, policy_residual, margin, local_loss = block.residuals
+        block_maxima = np.abs(residual).max(), np.abs(policy_residual).max()
+        residuals = np.maximum(residuals, block_maxima)
+        max_local_loss = max(max_local_loss, float(local_loss.max()))
+        min_margin = min(min_margin, float(margin.min()))
+        max_margin = np.max(margin, initial=max_margin, where=np.isfinite(margin))
+
+    def bound_value_error(residual: float, value_range: ValueRange) -> float:
+        extra_error = prepared.saved_backup_error(value_range.ends)
+        max_deviation = float(np.abs(value_range.ends - value_range.shift).max())
+        eta = comparison.bound_rounding(value_range) + extra_error + EPS * max_deviation
+        bound = float(model_data.criterion.bound_error((1 + EPS) * residual + eta))
+        return bound * prepared.contraction_gap / prepared.saved_contraction_gap
+
+    optimal_range, policy_range = comparison.value_ranges
+    value_error = bound_value_error(float(residuals[0]), optimal_range)
+    eta = comparison.bound_rounding(optimal_range) + prepared.saved_backup_error(optimal_range.ends)
+    carried_error = float(model_data.criterion.contraction_factor) * value_error
+    tie_tolerance = widen_tie_tolerance(
+        model_data,
+        float(compute_tie_tolerance(carried_error, eta)),
+        max(float(max_margin), max_local_loss),
+    )
+    max_loss = (max_local_loss + tie_tolerance) / prepared.saved_contraction_gap
+    if max_local_loss == 0 and min_margin > tie_tolerance:  # it surely loses nothing
+        max_loss = 0.0
+    max_size = float(np.abs(optimal_range.ends).max() + np.abs(policy_range.ends).max())
+    policy_value_error = bound_value_error(float(residuals[1]), policy_range)
+    return ProvenErrors(value_error, policy_value_error, tie_tolerance, max_loss, max_size)
