@@ -88,6 +88,7 @@ def tune(
         ranges: parameter name to the values to try; all combinations are.
     """
     require_type("tune", solution, Solution)
+    solution.require_values("tune")
     mdp = solution.mdp
     require_criterion("tune", mdp.criterion, Discounted, FiniteHorizon)
     if not callable(form):
