@@ -47,6 +47,17 @@ def describe_events(mdp: MDP) -> list[str]:
     return sentences
 
 
+def describe_exogenous(mdp: MDP) -> list[str]:
+    """A sentence on the axes that nothing else influences; none where there are none."""
+    if mdp.exogenous is None:
+        return []
+    names = mdp.exogenous.names
+    verb = _plural(names, "depends", "depend")
+    own = _plural(names, "its own value", "their own values")
+    count = f"{mdp.exogenous.n_slices:,} values"
+    return [f"{_join_names(names)} ({count}) {verb} on {own} alone, whatever is done"]
+
+
 @dataclass(frozen=True)
 class _EventDescription:
     """A stage, as it is in each period that differs; scratch axes are among its ``axes``."""
