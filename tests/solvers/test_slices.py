@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support import sliced_models
-from support.routes import ROUTES, plan_by
+from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.slices import Slices, _bound_point, _measure
+from tessella.solvers.slices import Slices, measure_slices
 
 
 @pytest.mark.parametrize("seed", range(45))
@@ -25,10 +25,7 @@ def test_nothing_that_slices_prove_is_false_in_rational_arithmetic(seed):
 def bound_slices(mdp: ts.MDP, value: np.ndarray) -> np.ndarray:
     prepared = PreparedModel(plan_by(mdp, "rows"))
     slices = Slices.build(prepared)
-    policy = np.zeros(mdp.grid.shape, np.int32)
-    return _bound_point(
-        slices, _measure(prepared.backend, slices.axes, prepared.data, value, policy)
-    )
+    return slices.bound_point(measure_slices(prepared.backend, slices.axes, prepared.data, value))
 
 
 def test_the_bound_is_that_of_the_formula():
@@ -138,8 +135,7 @@ def test_slices_decide_what_one_tolerance_for_all_states_leaves_open():
     assert np.array_equal(loose.policy.table[loose.decided], exact.policy.table[loose.decided])
 
 
-@pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("name", ["INV-Hard", "QUE-Burst"])
+@pytest.mark.parametrize(("name", "route"), [("INV-Hard", "stages"), ("QUE-Burst", "rows")])
 def test_a_policy_is_proven_in_fewer_sweeps_than_values_take(name, route):
     mdp = ts.benchmark(name)
     exact = ts.solve(mdp)
@@ -161,12 +157,15 @@ def test_a_proof_needs_no_more_sweeps_near_discount_1():
     assert max(counts) <= 2 * min(counts) <= 60
 
 
-def test_single_precision_comes_first_where_models_are_large():
-    mdp = ts.benchmark("INV-Mix")
-    plan = plan_by(mdp, "stages").using(thresholds=ts.Thresholds(single_min_states=10))
-    proven = ts.solve(mdp, until="policy", plan=plan)
+def test_a_method_in_single_precision_proves_the_policy_of_a_large_model():
+    mdp = ts.problem("inventory").build(max_stock=127, max_regime=127, demand_slope=0.07)
+    proven = ts.solve(mdp, until="policy")
+    assert proven.method == "MixedPrecision"
     assert proven.decided.all()
-    assert np.array_equal(proven.policy.table, ts.solve(mdp).policy.table)
+    assert not proven.has_values
+    exact = ts.solve(mdp)
+    assert proven.sweeps < exact.sweeps
+    assert np.array_equal(proven.policy.table, exact.policy.table)
 
 
 def test_equal_actions_are_tied_within_rounding():

@@ -21,8 +21,8 @@ inequality; a constant t / (1 - |discount K|) makes up for a violation of at mos
 Without exogenous axes all states are one slice, K = 1: the span of d. Where a process can end, the
 end is one more state of it, with d = 0.
 
-``prove_policy`` sweeps until every action leads by more than this bound, or the bound is what
-rounding leaves.
+``prove_policy`` iterates until every action leads by more than this bound, or the bound is what
+rounding leaves: by plain sweeps, or by the plan's method where that works in single precision.
 """
 
 from __future__ import annotations
@@ -34,25 +34,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.compilation import compile_per_shape, in_float64
-from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.exogenous import Exogenous
-from tessella.numerics import array_namespace
 from tessella.rounding import EPS, OUTWARD_FACTOR
-from tessella.solvers.bounds import Decision, center_values, decide
+from tessella.solvers.bounds import Decision, center_values, decide, find_best_two
+from tessella.solvers.iteration import make_initial_state, run_iterations
 from tessella.solvers.loop import Callback, RunLog
-from tessella.solvers.mixed_precision import to_single_precision
-from tessella.solvers.operators import ModelData, Operators, max_abs
+from tessella.solvers.operators import ModelData
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, Status, make_run_result
+from tessella.solvers.value_iteration import ValueIteration
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-FIRST_SWEEPS = 4  # sweeps before the first bound; later a quarter of those so far
-SINGLE_PRECISION_SWEEPS = 12  # sweeps in single precision, before any in double
+FIRST_SWEEPS = 4  # sweeps before the first bound; later a quarter of those so far ...
+MAX_SWEEPS_PER_CHECK = 100  # ... but no more than these
 TRIAL_SWEEPS = 32  # sweeps that show how fast the bound falls
 # A bound within this multiple of what rounding leaves: what is then undecided is tied.
-ROUNDING_MULTIPLE = 3.0
+ROUNDING_MULTIPLE = 1.5
 # Margins are computed once more at the end, by other code: they lead by this much more.
 MARGIN_FACTOR = 1 + 1e-6
 DENSE_SHARE = 1 / 8  # of entries that are not 0, from which on K is factorised as dense
@@ -113,6 +112,11 @@ class Slices:
         w = w + max(float(missing.max()), 0.0) / (1 - row_sum) * OUTWARD_FACTOR
         return ((self.matrix @ w + extra) * (1 + unit) * OUTWARD_FACTOR).reshape(self.shape)
 
+    def bound_point(self, point: SlicedPoint) -> NDArray[np.float64]:
+        """(slices) the same at a point."""
+        low, high = np.asarray(point.low), np.asarray(point.high)
+        return self.bound_comparisons(low, high, float(point.backup_error))
+
     def _solve(self, rhs: NDArray) -> NDArray[np.float64]:
         """About the solution of (I - discount K) w = rhs."""
         from scipy import sparse
@@ -125,74 +129,28 @@ class Slices:
 
 
 class SlicedPoint(NamedTuple):
-    """A point v of a model, and what its backup says of each slice."""
+    """What the backup of a point v says of each slice."""
 
-    value: Any  # v, (grid)
-    next_value: Any  # T v and a constant, (grid)
-    policy: Any  # greedy at v, (grid)
     low: Any  # (slices) the least T v - v ...
     high: Any  # ... and the largest
     margin: Any  # (slices) the least margin of an action
     backup_error: Any  # of T v
     eta: Any  # of any action value
-    error_bound: Any  # |v - V*|
-    changed: Any  # states whose greedy action is another than before
 
 
 @compile_per_shape("backend", "axes")
-def _measure(backend, axes: tuple[int, ...], data: ModelData, value, policy) -> SlicedPoint:
+def measure_slices(backend, axes: tuple[int, ...], data: ModelData, value) -> SlicedPoint:
+    """Back up ``value``, and look at its slices along ``axes``."""
     operators, v, shift = center_values(backend, data, value)
-    best, margin, greedy = _rank(operators, v)
-    eta = operators.bound_rounding(v, shift)
-    backup_error = operators.bound_rounding(v, shift, best)
-    residual = best - v
+    best, second = find_best_two(backend, operators.q(v), v)
     others = tuple(axis for axis in range(v.ndim) if axis not in axes)
-    criterion = operators.criterion
-    # A residual that all states share changes the values by a constant, and is taken out.
-    common = criterion.discount * criterion.common_part(residual)
     return SlicedPoint(
-        value,
-        best + (shift + criterion.value_of_constant_reward(common)),
-        greedy,
-        residual.min(axis=others, keepdims=True),
-        residual.max(axis=others, keepdims=True),
-        margin.min(axis=others, keepdims=True),
-        backup_error,
-        eta,
-        criterion.bound_error((1 + EPS) * max_abs(residual) + backup_error + EPS * max_abs(v)),
-        (greedy != policy).sum(),
+        (best - v).min(axis=others, keepdims=True),
+        (best - v).max(axis=others, keepdims=True),
+        (best - second).min(axis=others, keepdims=True),
+        operators.bound_rounding(v, shift, best),
+        operators.bound_rounding(v, shift),
     )
-
-
-def _rank(operators: Operators, v):
-    """(grid) (best action value, best minus second best, best action), in one pass."""
-    xp = array_namespace(v)
-    q_of = operators.q(v)
-
-    def step(action, carry):
-        best, second, greedy = carry
-        q_S = q_of(action)
-        greedy = xp.where(q_S > best, xp.asarray(action, xp.int32), greedy)
-        return xp.maximum(best, q_S), xp.maximum(second, xp.minimum(best, q_S)), greedy
-
-    lowest = xp.full(v.shape, -xp.inf)
-    start = lowest, lowest, xp.zeros(v.shape, xp.int32)
-    best, second, greedy = fold_actions(operators.backend, step, start)
-    return best, best - second, greedy
-
-
-@compile_per_shape("backend")
-def _run_sweeps(backend, data: ModelData, value, count):
-    """T^count v."""
-    operators, v, shift = center_values(backend, data, value)
-    return operators.iterate_bellman(v, count) + shift
-
-
-@compile_per_shape("backend")
-def _run_single_precision_sweeps(backend, data: ModelData, value, count):
-    single = to_single_precision(Operators(backend, data))
-    swept = single.iterate_bellman(value.astype(np.float32), count)
-    return swept.astype(value.dtype)
 
 
 @in_float64
@@ -211,70 +169,79 @@ def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decis
         return decision
     slices = Slices.build(prepared)
     point = prepared.from_result(value)
-    measured = _measure(prepared.backend, slices.axes, prepared.data, point, decision.policy)
-    return decide(prepared, value, bound, _bound_point(slices, measured))
+    measured = measure_slices(prepared.backend, slices.axes, prepared.data, point)
+    return decide(prepared, value, bound, slices.bound_point(measured))
 
 
-def _bound_point(slices: Slices, point: SlicedPoint) -> NDArray[np.float64]:
-    low, high = np.asarray(point.low), np.asarray(point.high)
-    return slices.bound_comparisons(low, high, float(point.backup_error))
+class PolicyProof(NamedTuple):
+    """A run that ended, with its policy proven or its values as accurate as they can be."""
 
-
-@dataclass
-class _Proof:
-    """What is proven at a point, slice by slice."""
-
-    comparison_error: NDArray[np.float64]
-    shortfall: float  # the largest ratio of a bound to what would do; at most 1 at the end
-
-    @staticmethod
-    def at_point(slices: Slices, point: SlicedPoint) -> _Proof:
-        error = _bound_point(slices, point)
-        eta = float(point.eta)
-        zero = np.zeros(slices.shape)
-        rounding = slices.bound_comparisons(zero, zero, float(point.backup_error)) + 2 * eta
-        enough = np.maximum(np.asarray(point.margin) / MARGIN_FACTOR, ROUNDING_MULTIPLE * rounding)
-        with np.errstate(invalid="ignore"):
-            ratio = np.where(np.isinf(enough), 0.0, (error + 2 * eta) / enough)
-        return _Proof(error, float(np.nan_to_num(ratio, nan=np.inf).max()))
+    result: Result
+    decision: Decision
+    has_values: bool
+    method: str
 
 
 @in_float64
-def prove_policy(
-    prepared: PreparedModel, callback: Callback | None
-) -> tuple[Result, Decision] | None:
-    """Sweep until every action is decided, or tied within rounding.
+def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyProof | None:
+    """Iterate until every action is decided, or tied within rounding.
 
-    None where sweeps would take longer than solving for the values.
+    None where that would take longer than solving for the values.
     """
     backend = prepared.backend
     data = prepared.data
     slices = Slices.build(prepared)
+    method = prepared.plan.method
+    is_sweep = not method.uses_single_precision
+    if is_sweep:
+        method = ValueIteration()
     log = RunLog(callback)
-    value, policy = prepared.make_zeros()
-    max_sweeps = prepared.plan.thresholds.proof_max_sweeps
-    count = FIRST_SWEEPS - 1
-    if not prepared.is_numpy and prepared.mdp.n_states > prepared.plan.thresholds.single_min_states:
-        n_single = np.int64(SINGLE_PRECISION_SWEEPS)
-        value = _run_single_precision_sweeps(backend, data, value, n_single)
-        log.add(np.full(SINGLE_PRECISION_SWEEPS, np.inf), np.zeros(SINGLE_PRECISION_SWEEPS), 0.0)
+    state = make_initial_state(prepared, None, None)
     shortfall_before = np.inf
     while True:
-        value = _run_sweeps(backend, data, value, np.int64(count))
-        point = _measure(backend, slices.axes, data, value, policy)
-        proof = _Proof.at_point(slices, point)
-        changes = np.zeros(count + 1, np.int64)
-        changes[-1] = int(point.changed)
-        bounds = np.append(np.full(count, np.inf), float(point.error_bound))
-        log.add(bounds, changes, 0.0)
-        if proof.shortfall <= 1 or log.is_stopped:
-            return _make_result(prepared, log, point, proof)
-        left = _estimate_sweeps_left(shortfall_before, proof.shortfall, count + 1)
-        if len(log) >= TRIAL_SWEEPS and len(log) + left > max_sweeps:
+        count = min(max(FIRST_SWEEPS, len(log) // 4), MAX_SWEEPS_PER_CHECK) if is_sweep else 1
+        limits = MAX_SWEEPS_PER_CHECK, data, state, count
+        batch = run_iterations(backend, method, False, *limits)
+        state = batch.state
+        count = int(batch.n_iterations)
+        log.add(batch.bounds[:count], batch.changes[:count], batch.target)
+        value, _ = data.criterion.report_values(state.backup, state.center, state.shift)
+        measured = measure_slices(backend, slices.axes, data, value)
+        error = slices.bound_point(measured)
+        shortfall = _compute_shortfall(slices, measured, error)
+        if shortfall <= 1 or float(state.bound) <= float(batch.target) or log.is_stopped:
+            break
+        left = _estimate_sweeps_left(shortfall_before, shortfall, count)
+        max_sweeps = prepared.plan.thresholds.proof_max_sweeps
+        is_slow = len(log) >= TRIAL_SWEEPS and len(log) + left > max_sweeps
+        if is_slow or bool(batch.finished):  # by a bound that is not finite
             return None
-        shortfall_before = proof.shortfall
-        value, policy = point.next_value, point.policy
-        count = max(FIRST_SWEEPS, len(log) // 4) - 1
+        shortfall_before = shortfall
+    has_values = bool(state.bound <= batch.target)
+    status = Status.CONVERGED if has_values else Status.POLICY_PROVEN
+    if shortfall > 1 and not has_values:
+        status = Status.STOPPED
+    bound = float(state.bound)
+    value = prepared.to_result(value)
+    history = log.history()
+    result = make_run_result(status, value, bound, float(batch.target), history, may_raise=False)
+    decision = decide(prepared, value, bound, error)
+    return PolicyProof(result, decision, has_values, method.name)
+
+
+def _compute_shortfall(slices: Slices, point: SlicedPoint, error: NDArray) -> float:
+    """The largest ratio of a slice's tolerance to what is enough there; at most 1 at the end.
+
+    A tolerance is enough if it is below all margins, or near what rounding leaves.
+    """
+    eta = 2 * float(point.eta)
+    zero = np.zeros(slices.shape)
+    rounding = slices.bound_comparisons(zero, zero, float(point.backup_error)) + eta
+    enough = np.maximum(np.asarray(point.margin) / MARGIN_FACTOR, ROUNDING_MULTIPLE * rounding)
+    is_single = np.isinf(enough)  # one action in each state, or nothing can be proven
+    with np.errstate(invalid="ignore"):
+        ratio = np.where(is_single & np.isfinite(rounding), 0.0, (error + eta) / enough)
+    return float(np.where(np.isnan(ratio), np.inf, ratio).max())
 
 
 def _estimate_sweeps_left(before: float, now: float, sweeps: int) -> float:
@@ -282,13 +249,3 @@ def _estimate_sweeps_left(before: float, now: float, sweeps: int) -> float:
     if not np.isfinite(before):
         return 0.0
     return np.inf if not now < before else sweeps * np.log(now) / np.log(before / now)
-
-
-def _make_result(
-    prepared: PreparedModel, log: RunLog, point: SlicedPoint, proof: _Proof
-) -> tuple[Result, Decision]:
-    status = Status.STOPPED if proof.shortfall > 1 else Status.POLICY_PROVEN
-    bound = float(point.error_bound)
-    value = prepared.to_result(point.value)
-    result = make_run_result(status, value, bound, None, log.history(), may_raise=False)
-    return result, decide(prepared, value, bound, proof.comparison_error)

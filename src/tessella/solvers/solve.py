@@ -80,7 +80,7 @@ def solve(
             raise ArgumentError(requirement, value=f"got {len(plan.devices)}")
         proof = prove_policy(prepared, callback)
     if proof is not None:
-        return _make_solution(prepared, *proof, method="ValueIteration", has_values=False)
+        return _make_solution(prepared, *proof)
     checkpoint_writer = _make_checkpoint_writer(prepared, method, checkpoint)
     if method.has_own_loop:
         result, decision = method.run(prepared, callback, partial)
@@ -114,8 +114,8 @@ def _make_solution(
     prepared: PreparedModel,
     result: Result,
     decision: Decision,
-    method: str | None = None,
     has_values: bool = True,
+    method: str | None = None,
 ) -> Solution:
     mdp = prepared.mdp
     table = decision.policy if result.table is None else result.table
