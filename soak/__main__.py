@@ -26,6 +26,7 @@ NAMES = (
     "gains",
     "totals",
     "decomposable",
+    "slices",
     "rules",
     "proofs",
     "exports",

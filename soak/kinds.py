@@ -26,6 +26,7 @@ from support.forgeries import LIES, forge, shifted
 from support.hostile import faults as hostile_files
 from support.libreoffice import SOFFICE, calculate, decisions, save_rows
 from support.routes import ROUTES, plan_by
+from support.sliced_models import faults as slices
 from support.small_rules import faults as rules
 from support.stories import NUMBERS, story
 from support.tiny_proofs import faults as proofs
@@ -355,6 +356,7 @@ KINDS = {
     "gains": Kind(gains, 1000),
     "totals": Kind(totals, 1000),
     "decomposable": Kind(decomposable, 1000),
+    "slices": Kind(slices, 1000),
     "rules": Kind(rules, 1000),
     "proofs": Kind(proofs, 1000),
     "exports": Kind(exports, 1000),

@@ -417,7 +417,7 @@ def test_a_file_of_another_kind_is_named_with_what_is_expected(files, queue, tmp
         ): "the document has the format 'tessella rule', and 'tessella certificate' is expected",
         (old, model): "has version 3 of its format; this checker reads version 5",
         (certificate, certificate): "certificate.json is not a saved model, which is a netCDF file",
-        (certificate, other): "solution.nc has the format 'tessella-solution-3', and a saved model",
+        (certificate, other): "solution.nc has the format 'tessella-solution-4', and a saved model",
     }.items():
         assert check.main([str(pair[1]), str(pair[0])]) == 1
         assert reason in capsys.readouterr().out

@@ -45,6 +45,7 @@ def certify(
             that has a number for every state; None as the solution's plan says.
     """
     require_type("certify", solution, Solution)
+    solution.require_values("certify")
     mdp = solution.mdp
     criterion = mdp.criterion
     _require_number("eps", eps)

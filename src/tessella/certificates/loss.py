@@ -118,6 +118,7 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
         start: any start: see ``tessella.mdp.start``; None for the model's own.
     """
     require_type("loss", solution, Solution)
+    solution.require_values("loss")
     mdp = solution.mdp
     checked_policy = mdp.policy(policy)
     plan = solution.policy_plan

@@ -16,7 +16,7 @@ import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -101,7 +101,7 @@ def solve_cached(
         cached = _read_cached(path, mdp)
         if cached is not None and (tol is None or cached.error_bound <= tol):
             return CachedSolution(cached, True)
-    solution = _solve_with_status(mdp, tol)
+    solution = solve_with_status(mdp, tol=tol)
     if 8 * mdp.n_states * (mdp.n_actions + 4) > max_bytes // 4:
         click.echo("the solution is too large to be kept for the next command", err=True)
     elif solution.converged:
@@ -109,13 +109,14 @@ def solve_cached(
     return CachedSolution(solution, False)
 
 
-def _solve_with_status(mdp: MDP, tol: float | None) -> Solution:
+def solve_with_status(mdp: MDP, **options: Any) -> Solution:
+    """Solve ``mdp`` with options of ``solve``, and show the progress of a large one."""
     from tessella.solvers.solve import solve
 
     with open_progress() as progress:
         progress.status("solving; the first solve of a large shape compiles for some seconds")
         is_long = mdp.n_states >= PROGRESS_MIN_STATES
-        return solve(mdp, tol=tol, callback=progress.sweep if is_long else None)
+        return solve(mdp, callback=progress.sweep if is_long else None, **options)
 
 
 def _solution_paths(mdp: MDP) -> tuple[Path, Path]:

@@ -65,7 +65,9 @@ def show_command(model: str, given: tuple[str, ...]) -> Answer:
     mdp = load_model(model, given)
     named_problem = _find_problem(model)
     event_texts = describe_events(mdp)
-    data = describe_model(mdp) | {"events": event_texts, "bytes": _memory_bytes(mdp)}
+    exogenous = [] if mdp.exogenous is None else list(mdp.exogenous.names)
+    data = describe_model(mdp) | {"events": event_texts, "exogenous": exogenous}
+    data |= {"bytes": _memory_bytes(mdp)}
     if named_problem is not None:
         data["problem"] = _describe_problem(named_problem, mdp)
     parts = [] if named_problem is None else [str(named_problem), ""]
@@ -93,6 +95,8 @@ def _describe_problem(named_problem: Problem, mdp: MDP) -> dict[str, Any]:
 
 
 def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -> str:
+    from tessella.mdp.describe import describe_exogenous
+
     rows = [
         (
             name,
@@ -107,6 +111,7 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += [f"  {line}" for line in format_table(rows, alignment=" r").splitlines()]
     lines += [f"  {mdp.action_name}: {_format_values(mdp.actions)}"]
     lines += ["", period, *(f"  {k}. {subject}" for k, subject in enumerate(event_texts, 1))]
+    lines += [f"  {sentence}" for sentence in describe_exogenous(mdp)]
     from tessella.solvers.plan import format_bytes
 
     lines += ["", f"Wanted: {mdp.sense.goal}, {describe_criterion(mdp)}."]

@@ -19,7 +19,7 @@ from tessella.cli.arguments import (
     policy_option,
     start_option,
 )
-from tessella.cli.cache import solve_cached
+from tessella.cli.cache import solve_cached, solve_with_status
 from tessella.cli.command import Answer, as_command, format_table
 from tessella.errors import ArgumentError, counted
 from tessella.files import atomic_write
@@ -41,14 +41,26 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
 )
 @model_argument
 @click.option("--tol", type=float, help="Largest error of any value; by default near rounding.")
+@click.option(
+    "--until",
+    type=click.Choice(["values", "policy"]),
+    default="values",
+    show_default=True,
+    help="Stop when values are accurate, or when the policy is proven.",
+)
 @click.option("--save", type=click.Path(path_type=Path), help="Write the solution as NetCDF.")
 @click.option("--policy", type=click.Path(path_type=Path), help="Write its policy as CSV.")
 def solve_command(
-    model: str, given: tuple[str, ...], tol: float | None, save: Path | None, policy: Path | None
+    model: str,
+    given: tuple[str, ...],
+    tol: float | None,
+    until: str,
+    save: Path | None,
+    policy: Path | None,
 ) -> Answer:
     """Solve a model exactly, with a bound on the error.
 
-    The solution is remembered for the next command.
+    The solution is remembered for the next command, unless it is one until the policy is proven.
     """
     from tessella.mdp.model import MDP
 
@@ -56,13 +68,15 @@ def solve_command(
         if path is not None and path.suffix != ending:
             raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
     opened = open_model(model, given)
-    if not isinstance(opened, MDP) and (tol is None or opened.error_bound <= tol):
+    mdp = opened if isinstance(opened, MDP) else opened.mdp
+    if until == "policy":
+        solution = solve_with_status(mdp, tol=tol, until=until)
+        is_cached = False
+    elif opened is not mdp and opened.has_values and (tol is None or opened.error_bound <= tol):
         solution = opened
         is_cached = True
     else:
-        cached = solve_cached(opened if isinstance(opened, MDP) else opened.mdp, tol)
-        solution = cached.solution
-        is_cached = cached.is_cached
+        solution, is_cached = solve_cached(mdp, tol)
     messages = _write_files(solution, save, policy)
     data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
     lines = [_describe_solution(solution, is_cached), *messages.values()]
@@ -99,6 +113,7 @@ def _solution_data(solution: Solution) -> dict[str, Any]:
         "value": {"mean": value.mean(), "least": value.min(), "most": value.max()},
         "gain": None if solution.gain is None else solution.mdp.sense.display(solution.gain),
         "error_bound": solution.error_bound,
+        "has_values": solution.has_values,
         "converged": solution.converged,
         "method": solution.method,
         "sweeps": solution.sweeps,
@@ -149,7 +164,9 @@ def _describe_value(solution: Solution) -> list[tuple[str, str]]:
         return rows
     value = solution.mdp.sense.display(solution.value)
     range_text = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
-    bound = ("bound", f"no {subject} is off by more than {round_up(solution.error_bound, 2)}")
+    bound_text = f"no {subject} is off by more than {round_up(solution.error_bound, 2)}"
+    remedy = "" if solution.has_values else "; only the policy was solved for"
+    bound = ("bound", bound_text + remedy)
     start_value = _start_value(solution)
     if start_value is None:
         return [(subject, range_text), bound]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tessella.grid import StateGrid
 from tessella.mdp.dynamics import Dynamics
+from tessella.mdp.exogenous import varies_along
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.move import AxisMatrix
@@ -44,6 +45,17 @@ def describe_events(mdp: MDP) -> list[str]:
         sentences.append(str(event))
         axes = event.axes_after
     return sentences
+
+
+def describe_exogenous(mdp: MDP) -> list[str]:
+    """A sentence on the axes that nothing else influences; none where there are none."""
+    if mdp.exogenous is None:
+        return []
+    names = mdp.exogenous.names
+    verb = _plural(names, "depends", "depend")
+    own = _plural(names, "its own value", "their own values")
+    count = f"{mdp.exogenous.n_slices:,} values"
+    return [f"{_join_names(names)} ({count}) {verb} on {own} alone, whatever is done"]
 
 
 @dataclass(frozen=True)
@@ -180,7 +192,7 @@ class _EventDescription:
         inputs = set()
         for own in map(numbers, self.stages):
             inputs |= {
-                name for array in own for k, name in enumerate(names) if _varies_along(array, k)
+                name for array in own for k, name in enumerate(names) if varies_along(array, k)
             }
             inputs |= set() if _same_numbers(own, first) else {self.time}
         return [name for name in (*self.axes, self.time, self.action) if name in inputs]
@@ -208,10 +220,6 @@ def _reward_factors(stage: CompiledStage) -> list[NDArray]:
     if isinstance(reward, ExpectedReward):
         return [reward.reward, reward.probs]
     return [] if reward is None else [reward]
-
-
-def _varies_along(array: NDArray, axis: int) -> bool:
-    return array.shape[axis] > 1 and bool((array != array.take([0], axis)).any())
 
 
 def _same_numbers(some: list[NDArray], others: list[NDArray]) -> bool:

@@ -31,6 +31,7 @@ from tessella.mdp.actions import Actions, component_names, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.checks import check_observation_noise
 from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
+from tessella.mdp.exogenous import Exogenous, find_exogenous
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
@@ -328,6 +329,14 @@ class MDP:
         if self.feasible is None:
             return np.ones((self.n_states, self.n_actions), dtype=bool)
         return self.feasible
+
+    @cached_property
+    def exogenous(self) -> Exogenous | None:
+        """The axes whose joint next value depends on themselves alone, and how they move.
+
+        None where there are none, as with a horizon.
+        """
+        return find_exogenous(self.dynamics, self.feasible)
 
     def policy(self, source: Any, name: str = "", labels: Labels | None = None) -> Policy:
         """Convert ``source`` to a feasible policy of this model: see ``tessella.as_policy``.

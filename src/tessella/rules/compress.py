@@ -215,6 +215,7 @@ def prepare_search(
     ``caller`` is the function that error messages name.
     """
     require_type(caller, solution, Solution)
+    solution.require_values(caller)
     mdp = solution.mdp
     rule_classes = _check_classes(caller, classes)
     if time_limit is not None and not is_positive(time_limit):

@@ -86,6 +86,7 @@ def tune(
         ranges: parameter name to the values to try; all combinations are.
     """
     require_type("tune", solution, Solution)
+    solution.require_values("tune")
     mdp = solution.mdp
     require_criterion("tune", mdp.criterion, "is_discounted", "has_horizon")
     if not callable(form):

@@ -11,7 +11,8 @@ action value is one backup of v without the maximum, so
 
     |q(s, a) - Q*(s, a)| <= c e + eta,      tie = 2 (c e + eta),
 
-and an action that leads by more than ``tie`` is certainly better (``compute_tie_tolerance``). Two
+and an action that leads by more than ``tie`` is certainly better (``compute_tie_tolerance``). Where
+``slices`` bounds differences of action values by less than 2 c e, that takes its place. Two
 equally good actions differ by at most ``tie``. Where several are within a width of the best, the
 lowest index is taken, so that policies do not depend on the method; such an action loses at most
 tie + width where it is taken. A loose bound leaves much undecided, yet the best guess is still the
@@ -124,23 +125,35 @@ class Decision(NamedTuple):
 
     margin: Any  # best minus second best; inf where only one action is feasible
     policy: Any  # the lowest action index among those that tie with the best
-    tie_tolerance: Any  # what the error of the value and rounding could overturn
+    tie_tolerance: Any  # what the error of the value and rounding could overturn, or (slices) that
 
 
 @in_float64
-def decide(prepared: PreparedModel, value: Any, bound: float) -> Decision:
-    """Compare the actions at ``value``, which is within ``bound`` of the optimum."""
+def decide(
+    prepared: PreparedModel, value: Any, bound: float, comparison_error: NDArray | None = None
+) -> Decision:
+    """Compare the actions at ``value``, which is within ``bound`` of the optimum.
+
+    ``comparison_error`` (slices) is what ``slices`` knows of differences of action values.
+    """
     point = prepared.from_result(value)
-    decision = _decide(prepared.backend, prepared.data, point, np.float64(bound))
-    margin = prepared.to_result(decision.margin)
-    return Decision(margin, prepared.to_result(decision.policy), float(decision.tie_tolerance))
+    carried_error = prepared.data.criterion.contraction_factor * np.float64(bound)
+    if comparison_error is not None:
+        carried_error = np.minimum(carried_error, comparison_error / 2)
+    decision = _decide(prepared.backend, prepared.data, point, carried_error)
+    tolerance = np.asarray(decision.tie_tolerance)
+    return Decision(
+        prepared.to_result(decision.margin),
+        prepared.to_result(decision.policy),
+        tolerance if tolerance.ndim else float(tolerance),
+    )
 
 
 @compile_per_shape("backend")
-def _decide(backend, data: ModelData, value, bound) -> Decision:
-    operators, v, shift = _center_values(backend, data, value)
+def _decide(backend, data: ModelData, value, carried_error) -> Decision:
+    operators, v, shift = center_values(backend, data, value)
     eta = operators.bound_rounding(v, shift)
-    tie_tolerance = compute_tie_tolerance(operators.criterion.contraction_factor * bound, eta)
+    tie_tolerance = compute_tie_tolerance(carried_error, eta)
     tie_width = compute_tie_width(data, tie_tolerance, eta)
     q_A = operators.compute_all_q(v)
     if q_A is not None:
@@ -177,7 +190,7 @@ def compare_policy(
 def _compare_policy(
     backend, data: ModelData, value, bound, policy, extra_error
 ) -> PolicyComparison:
-    operators, v, shift = _center_values(backend, data, value)
+    operators, v, shift = center_values(backend, data, value)
     _, margin, loss = compute_margin_and_loss(backend, operators.q(v), policy, v)
     eta = operators.bound_rounding(v, shift)
     carried_error = operators.criterion.contraction_factor * bound
@@ -194,7 +207,7 @@ def compute_q_values(prepared: PreparedModel, value: NDArray) -> NDArray[np.floa
 @compile_per_shape("backend")
 def _compute_q_values(backend, data: ModelData, value):
     """(A, *grid)"""
-    operators, v, shift = _center_values(backend, data, value)
+    operators, v, shift = center_values(backend, data, value)
     q_of = operators.q(v)
     # One action at a time: stacking ready arrays would hold all of them twice.
     xp = array_namespace(v)
@@ -229,7 +242,7 @@ def compute_bellman_residual(
 
 @compile_per_shape("backend", "evaluates_policy")
 def _compute_residual(backend, evaluates_policy: bool, data: ModelData, value, policy, extra_error):
-    operators, v, shift = _center_values(backend, data, value)
+    operators, v, shift = center_values(backend, data, value)
     backup, _ = back_up(operators, evaluates_policy, v, policy)
     # v itself is off by half a unit of its last digit, and so is the difference.
     return backup - v, operators.bound_rounding(v, shift, backup) + extra_error + EPS * max_abs(v)
@@ -259,7 +272,7 @@ def enclose_gain(
     return float(evaluated.center), error * (1 + 8 * EPS)
 
 
-def _center_values(backend, data: ModelData, value):
+def center_values(backend, data: ModelData, value):
     """(operators, value - shift, shift)."""
     operators = Operators(backend, data)
     v, shift = operators.criterion.split_shift(value)

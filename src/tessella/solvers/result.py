@@ -54,6 +54,9 @@ class Status(Enum):
 
     CONVERGED = "bound {bound} is within the tolerance {target}"
     SOLVED_BY_PERIODS = "every period was solved once; rounding leaves {bound}"
+    POLICY_PROVEN = (
+        "every action is decided, or tied within rounding; values are off by up to {bound}"
+    )
     SOLVED_DIRECTLY = "float64 leaves a bound of {bound}"
     TOO_WIDE = "float64 leaves a bound of {bound}, too wide to be of use"
     ROUNDING_LIMIT = (
@@ -75,7 +78,12 @@ class Status(Enum):
 
     @property
     def is_converged(self) -> bool:
-        return self in (Status.CONVERGED, Status.SOLVED_BY_PERIODS, Status.SOLVED_DIRECTLY)
+        return self in (
+            Status.CONVERGED,
+            Status.SOLVED_BY_PERIODS,
+            Status.POLICY_PROVEN,
+            Status.SOLVED_DIRECTLY,
+        )
 
     @property
     def is_stopped(self) -> bool:
@@ -101,7 +109,8 @@ class ValueAccuracy(NamedTuple):
     """How well values and their comparisons are known."""
 
     error: float  # on |V - V*|, or on |h - h*|, both 0 in the first state; inf: nothing is known
-    tie_tolerance: float  # action values nearer than this are not distinguished
+    # Action values nearer than this are not distinguished: for all states, or (slices).
+    tie_tolerance: float | NDArray[np.float64]
 
 
 @with_host_arrays("value")

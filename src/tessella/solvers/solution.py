@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, counted
+from tessella.errors import ArgumentError, FileError, counted
 from tessella.mdp.actions import actions_to_array, component_names
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, TableRule
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tessella.mdp.netcdf import Variables
     from tessella.solvers.execution_plan import ExecutionPlan
 
-SOLUTION_FORMAT = "tessella-solution-3"
+SOLUTION_FORMAT = "tessella-solution-4"
 FILE_KIND = "a saved solution"
 HISTORY_FIELDS = "bound", "changed", "seconds"
 
@@ -55,7 +55,7 @@ def _check_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
     """Raise an error for arrays that a solution of ``mdp`` does not have, before they are read."""
     n_actions = mdp.n_actions
     shape = mdp.grid.shape
-    expected = dict.fromkeys(("value", "policy", "margin", "decided"), shape)
+    expected = dict.fromkeys(("value", "policy", "margin", "decided", "tie_tolerance"), shape)
     expected |= {axis: (n,) for axis, n in zip(mdp.grid.axes, shape, strict=True)}
     expected |= dict.fromkeys((mdp.action_name, *component_names(mdp.actions)), (n_actions,))
     expected["q"] = (*shape, n_actions)
@@ -69,7 +69,7 @@ def _check_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
 
 
 def _require_floats(data: dict[str, NDArray]) -> None:
-    for name in ("value", "q", "margin", "history_bound", "history_seconds"):
+    for name in ("value", "q", "margin", "tie_tolerance", "history_bound", "history_seconds"):
         if data[name].dtype != np.float64 or np.isnan(data[name]).any():
             raise FileError(f"{name!r} must hold floats, none of them NaN")
 
@@ -77,7 +77,11 @@ def _require_floats(data: dict[str, NDArray]) -> None:
 def _make_loaded_solution(mdp: MDP, metadata: dict[str, Any], data: dict[str, NDArray]) -> Solution:
     """The solution that a file holds, once all of it is checked."""
     _require_floats(data)
-    bounds = [float(metadata[n]) for n in ("error_bound", "value_error", "tie_tolerance")]
+    error_bound, value_error = (float(metadata[name]) for name in ("error_bound", "value_error"))
+    tolerance = data["tie_tolerance"]
+    if (tolerance == tolerance.flat[0]).all():
+        tolerance = float(tolerance.flat[0])
+    bounds = error_bound, value_error, np.min(tolerance)
     gain = float(metadata["gain"]) if "gain" in metadata else None
     if not (np.isfinite(data["value"]).all() and all(bound >= 0 for bound in bounds)):
         raise FileError("values must be finite, and bounds on their errors not negative")
@@ -85,10 +89,10 @@ def _make_loaded_solution(mdp: MDP, metadata: dict[str, Any], data: dict[str, ND
         raise FileError("a solution has a gain if its criterion is an average")
     policy = make_optimal_policy(mdp, data["policy"])
     mdp.check_feasible(policy)
-    _check_consistency(data, policy.table, bounds[0], bounds[2], gain is not None)
+    _check_consistency(data, policy.table, error_bound, gain is not None)
     solution = Solution(
         data["value"],
-        bounds[0],
+        error_bound,
         bool(metadata["converged"]),
         str(metadata["reason"]),
         History(*(data[f"history_{name}"] for name in HISTORY_FIELDS)),
@@ -96,15 +100,16 @@ def _make_loaded_solution(mdp: MDP, metadata: dict[str, Any], data: dict[str, ND
         policy,
         data["margin"],
         str(metadata["method"]),
-        accuracy=ValueAccuracy(*bounds[1:]),
+        accuracy=ValueAccuracy(value_error, tolerance),
         gain=gain,
+        has_values=bool(metadata["has_values"]),
     )
     solution.__dict__["q"] = data["q"]  # saved, so not computed again
     return solution
 
 
 def _check_consistency(
-    data: dict[str, NDArray], table: NDArray, error: float, tie_tolerance: float, relative: bool
+    data: dict[str, NDArray], table: NDArray, error: float, relative: bool
 ) -> None:
     """Raise an error for arrays that cannot be those of one solution with these bounds.
 
@@ -112,6 +117,7 @@ def _check_consistency(
     """
     q = data["q"]
     value = data["value"]
+    tie_tolerance = data["tie_tolerance"]
     best, second = (np.full(value.shape, -np.inf) for _ in range(2))
     for action in range(q.shape[-1]):
         second = np.maximum(second, np.minimum(best, q[..., action]))
@@ -151,6 +157,8 @@ class Solution(Result):
             when first needed.
         plan: the routes of the solve, which ``certify`` and ``compress`` follow; None of a solution
             from a file.
+        has_values: whether values were solved for; False of ``solve(mdp, until="policy")``, whose
+            values are rough, as ``error_bound`` says.
     """
 
     mdp: MDP
@@ -159,6 +167,16 @@ class Solution(Result):
     method: str
     accuracy: ValueAccuracy | None = field(default=None, kw_only=True)
     plan: ExecutionPlan | None = field(default=None, kw_only=True, repr=False)
+    has_values: bool = field(default=True, kw_only=True)
+
+    def require_values(self, caller: str) -> None:
+        """Refuse a solution that was solved until its policy was proven."""
+        if not self.has_values:
+            bound = round_up(self.error_bound, 2)
+            raise ArgumentError(
+                f"{caller} needs accurate values: solve(mdp), without until='policy'",
+                value=f"these are off by up to {bound}",
+            )
 
     @cached_property
     def policy_plan(self) -> ExecutionPlan:
@@ -186,14 +204,22 @@ class Solution(Result):
         return self._known_accuracy.error
 
     @property
-    def tie_tolerance(self) -> float:
-        """Margins up to this are ties."""
+    def slice_tolerance(self) -> float | NDArray[np.float64]:
+        """Margins up to this are ties: of all states, or for each slice of exogenous axes.
+
+        As an array it has length one along all other axes.
+        """
         return self._known_accuracy.tie_tolerance
+
+    @property
+    def tie_tolerance(self) -> float:
+        """The largest of these: in no state are larger margins ties."""
+        return float(np.max(self.slice_tolerance))
 
     @cached_property
     def decided(self) -> NDArray[np.bool_]:
         """(grid) whether the margin exceeds all that the error bound could overturn."""
-        return self.margin > self.tie_tolerance
+        return self.margin > self.slice_tolerance
 
     def ties(self, table: NDArray[np.integer]) -> NDArray[np.bool_]:
         """(grid) whether the actions of a (grid) table tie with the best ones."""
@@ -244,6 +270,10 @@ class Solution(Result):
             "policy": (self.policy.table, axes),
             "margin": (self.margin, axes),
             "decided": (self.decided, axes),
+            "tie_tolerance": (
+                np.broadcast_to(self.slice_tolerance, self.mdp.grid.shape).astype(float),
+                axes,
+            ),
         }
 
     @cached_property
@@ -285,7 +315,7 @@ class Solution(Result):
             "discount": self.mdp.discount,
             "error_bound": self.error_bound,
             "value_error": self.value_error,
-            "tie_tolerance": self.tie_tolerance,
+            "has_values": int(self.has_values),
             "converged": int(self.converged),
             "reason": self.reason,
             "method": self.method,
@@ -328,7 +358,8 @@ class Solution(Result):
     @property
     def _accuracy_text(self) -> str:
         if self.gain is None:
-            return f"|V - V*| <= {round_up(self.error_bound, 2)}"
+            proven = "" if self.has_values else "policy proven, "
+            return f"{proven}|V - V*| <= {round_up(self.error_bound, 2)}"
         average = format_average(self.mdp, self)
         return f"cost of {average}" if self.mdp.sense.is_cost else average
 

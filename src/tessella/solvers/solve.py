@@ -1,23 +1,26 @@
 """solve(mdp) -> Solution, by whichever method.
 
 From |V - V*| <= e follow bounds on the action values, |Q - Q*| <= discount e + eta, and from these
-the certain decisions: an action is *decided* where its margin exceeds ``2 (discount e + eta)``.
+the certain decisions: an action is *decided* where its margin exceeds ``2 (discount e + eta)``, or
+what ``slices`` proves.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from tessella.errors import ArgumentError, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.average_reward import solve_average_reward
-from tessella.solvers.bounds import Decision, decide
+from tessella.solvers.bounds import Decision
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Checkpoint, CheckpointWriter, Result, ValueAccuracy
+from tessella.solvers.slices import decide_by_slices, prove_policy
 from tessella.solvers.solution import Solution, make_optimal_policy
 
 
@@ -31,6 +34,7 @@ def solve(
     checkpoint: str | Path | Checkpoint | None = None,
     devices: int | None = None,
     plan: ExecutionPlan | None = None,
+    until: Literal["values", "policy"] = "values",
 ) -> Solution:
     """The optimal value, action values and policy of ``mdp``, with a bound on their error.
 
@@ -48,8 +52,14 @@ def solve(
             are several and the model is large, and one device otherwise.
         plan: all routes at once, such as ``tessella.plan(mdp).using(representation="stages")``; it
             has the method, the tolerance and the devices.
+        until: with ``"policy"``, stop when every action is proven to be optimal, or tied within
+            rounding: see ``slices``. The values are then rough, as ``error_bound`` says. It serves
+            discounted models, on one device.
     """
     require_type("solve", mdp, MDP)
+    if until != "values":
+        _check_proof(mdp, until, method=method, tol=tol, checkpoint=checkpoint)
+        devices = 1 if devices is None and plan is None else devices
     if plan is None:
         plan = make_plan(mdp, method, tol=tol, devices=devices)
     else:
@@ -63,6 +73,14 @@ def solve(
             )
     method = plan.method
     prepared = PreparedModel(plan, method.tolerance(mdp))
+    proof = None
+    if until == "policy":
+        if prepared.layout is not None:
+            requirement = "until='policy' runs on one device"
+            raise ArgumentError(requirement, value=f"got {len(plan.devices)}")
+        proof = prove_policy(prepared, callback)
+    if proof is not None:
+        return _make_solution(prepared, *proof)
     checkpoint_writer = _make_checkpoint_writer(prepared, method, checkpoint)
     if method.has_own_loop:
         result, decision = method.run(prepared, callback, partial)
@@ -75,11 +93,30 @@ def solve(
         options = {"callback": callback, "partial": partial, "checkpoint_writer": checkpoint_writer}
         result = iterate(prepared, method, guess=method.init(mdp), **options)
     return _make_solution(
-        prepared, result, decide(prepared, result.get_raw("value"), result.error_bound)
+        prepared, result, decide_by_slices(prepared, result.get_raw("value"), result.error_bound)
     )
 
 
-def _make_solution(prepared: PreparedModel, result: Result, decision: Decision) -> Solution:
+def _check_proof(mdp: MDP, until: object, **options: object) -> None:
+    """Refuse models whose policies are not proven by slices, and options of other methods."""
+    if until != "policy":
+        raise ArgumentError("until must be 'values' or 'policy'", value=f"got {until!r:.60}")
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        requirement = "until='policy' sweeps by itself, without method, tol or checkpoint"
+        raise ArgumentError(requirement, value=f"got {' and '.join(given)}")
+    if not mdp.criterion.is_discounted or mdp.dynamics.n_periods is not None:
+        requirement = "until='policy' serves discounted models; others are solved by solve(mdp)"
+        raise ArgumentError(requirement, value=f"got {mdp.criterion}")
+
+
+def _make_solution(
+    prepared: PreparedModel,
+    result: Result,
+    decision: Decision,
+    has_values: bool = True,
+    method: str | None = None,
+) -> Solution:
     mdp = prepared.mdp
     table = decision.policy if result.table is None else result.table
     # The relative values of an average are bounded when first asked for.
@@ -89,7 +126,8 @@ def _make_solution(prepared: PreparedModel, result: Result, decision: Decision) 
         mdp=mdp,
         policy=make_optimal_policy(mdp, table),
         margin=decision.margin,
-        method=prepared.plan.method.name,
+        method=method or prepared.plan.method.name,
+        has_values=has_values,
         accuracy=None if has_gain else ValueAccuracy(result.error_bound, decision.tie_tolerance),
         plan=prepared.plan,
     )

@@ -118,6 +118,9 @@ class Thresholds:
     large_forcing: float = 1e-1  # ... and in larger models
     average_forcing: float = 3e-2  # ... and in large averages, whose policy has settled
     average_max_products: int = 500  # products with P_pi for an evaluation of these
+    # Sweeps for a proof of the policy; if it takes more, values are solved for
+    # (benchmarks/slices.py).
+    proof_max_sweeps: int = 400
     coarse_min_states: int = 10_000  # states from which on averages get a coarse correction
     evaluation: EvaluationThresholds = DEFAULT_EVALUATION
     # Accelerators (benchmarks/billion.py).

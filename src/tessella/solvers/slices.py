@@ -1,0 +1,251 @@
+"""Comparisons of actions, bounded slice by slice: a policy is proven long before its values.
+
+Let z be the exogenous axes of a model, K their matrix (``mdp.exogenous``) and x all others. A slice
+holds the states of one z. For any v let d = T v - v, osc(z) = max_x d - min_x d in a slice, and
+
+    w >= osc + s + discount K w,        s = 2 discount error max|d| / (1 - c).
+
+Then for all actions a, b of a state in slice z
+
+    | [Q*(a) - Q*(b)] - [Q_v(a) - Q_v(b)] |  <=  discount (K w)(z) + s.
+
+Proof. With v_0 = v, v_(j+1) = T v_j and d_j = v_(j+1) - v_j, d_(j+1)(x, z) lies between the least
+and the largest discount P_a d_j, and so, whatever x and a, between discount sum_z' K(z, z') [min,
+max] of d_j over slice z', off by discount error max|d_j|, where max|d_j| <= c^j max|d|. Summed
+over j, the spans of V* - v within slices are at most W <= osc + s + discount K W. I - discount K
+is an M-matrix, so W <= w. Two actions of one state lead to the same law of z': one more K.
+
+Rounding: d is known within eta, so 2 eta is added to osc. A computed w need not satisfy its
+inequality; a constant t / (1 - |discount K|) makes up for a violation of at most t.
+
+Without exogenous axes all states are one slice, K = 1: the span of d. Where a process can end, the
+end is one more state of it, with d = 0.
+
+``prove_policy`` iterates until every action leads by more than this bound, or the bound is what
+rounding leaves: by plain sweeps, or by the plan's method where that works in single precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.mdp.compilation import compile_per_shape, in_float64
+from tessella.mdp.exogenous import Exogenous
+from tessella.rounding import EPS, OUTWARD_FACTOR
+from tessella.solvers.bounds import Decision, center_values, decide, find_best_two
+from tessella.solvers.iteration import make_initial_state, run_iterations
+from tessella.solvers.loop import Callback, RunLog
+from tessella.solvers.operators import ModelData
+from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.result import Result, Status, make_run_result
+from tessella.solvers.value_iteration import ValueIteration
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+FIRST_SWEEPS = 4  # sweeps before the first bound; later a quarter of those so far ...
+MAX_SWEEPS_PER_CHECK = 100  # ... but no more than these
+TRIAL_SWEEPS = 32  # sweeps that show how fast the bound falls
+# A bound within this multiple of what rounding leaves: what is then undecided is tied.
+ROUNDING_MULTIPLE = 1.5
+# Margins are computed once more at the end, by other code: they lead by this much more.
+MARGIN_FACTOR = 1 + 1e-6
+DENSE_SHARE = 1 / 8  # of entries that are not 0, from which on K is factorised as dense
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """The slices of a model, with what bounds comparisons within them."""
+
+    axes: tuple[int, ...]  # the exogenous axes
+    shape: tuple[int, ...]  # of an array over slices, of length one along all other axes
+    matrix: sp.csr_array  # (Z, Z) discount K
+    error: float  # discount times the error of K
+    gap: float  # 1 - c
+    includes_end: bool  # whether the process can end, which all states share
+
+    @staticmethod
+    def build(prepared: PreparedModel) -> Slices:
+        """The slices of the exogenous axes; one of all states where there are none."""
+        import scipy.sparse as sp
+
+        mdp = prepared.mdp
+        exogenous = mdp.exogenous
+        includes_end = False
+        if exogenous is None:
+            sums = prepared.row_sum_bounds
+            includes_end = not float(prepared.data.criterion.use_shift)  # type: ignore[attr-defined]
+            error = max(sums.excess, 0.0) if includes_end else sums.deviation
+            exogenous = Exogenous((), (), (), sp.csr_array(np.eye(1)), error)
+        lengths = enumerate(mdp.grid.shape)
+        return Slices(
+            exogenous.axes,
+            tuple(n if axis in exogenous.axes else 1 for axis, n in lengths),
+            sp.csr_array(mdp.discount * exogenous.matrix),
+            mdp.discount * (exogenous.error + 2 * EPS),
+            prepared.contraction_gap,
+            includes_end,
+        )
+
+    def bound_comparisons(self, low: NDArray, high: NDArray, eta: float) -> NDArray[np.float64]:
+        """(slices) by how much a difference of two action values may be off.
+
+        ``low`` and ``high`` (slices) enclose T v - v, each off by at most ``eta``.
+        """
+        if self.includes_end:
+            low = np.minimum(low, 0.0)
+            high = np.maximum(high, 0.0)
+        size = float(np.maximum(np.abs(low), np.abs(high)).max()) * (1 + EPS) + eta
+        extra = 2 * self.error * size / self.gap * OUTWARD_FACTOR
+        rhs = ((high - low) * (1 + 4 * EPS) + 2 * eta + extra).ravel()
+        w = self._solve(rhs)
+        unit = EPS * (int(np.diff(self.matrix.indptr).max()) + 4)
+        product = self.matrix @ w
+        missing = rhs + product - w + unit * (rhs + np.abs(product) + np.abs(w))
+        row_sum = float(self.matrix.sum(axis=1).max()) * (1 + unit)
+        if not (np.isfinite(w).all() and row_sum < 1):
+            return np.full(self.shape, np.inf)
+        w = w + max(float(missing.max()), 0.0) / (1 - row_sum) * OUTWARD_FACTOR
+        return ((self.matrix @ w + extra) * (1 + unit) * OUTWARD_FACTOR).reshape(self.shape)
+
+    def bound_point(self, point: SlicedPoint) -> NDArray[np.float64]:
+        """(slices) the same at a point."""
+        low, high = np.asarray(point.low), np.asarray(point.high)
+        return self.bound_comparisons(low, high, float(point.backup_error))
+
+    def _solve(self, rhs: NDArray) -> NDArray[np.float64]:
+        """About the solution of (I - discount K) w = rhs."""
+        from scipy import sparse
+        from scipy.sparse.linalg import splu
+
+        n = len(rhs)
+        if self.matrix.nnz > DENSE_SHARE * n * n:
+            return np.linalg.solve(np.eye(n) - self.matrix.toarray(), rhs)
+        return splu(sparse.csc_array(sparse.eye_array(n) - self.matrix)).solve(rhs)
+
+
+class SlicedPoint(NamedTuple):
+    """What the backup of a point v says of each slice."""
+
+    low: Any  # (slices) the least T v - v ...
+    high: Any  # ... and the largest
+    margin: Any  # (slices) the least margin of an action
+    backup_error: Any  # of T v
+    eta: Any  # of any action value
+
+
+@compile_per_shape("backend", "axes")
+def measure_slices(backend, axes: tuple[int, ...], data: ModelData, value) -> SlicedPoint:
+    """Back up ``value``, and look at its slices along ``axes``."""
+    operators, v, shift = center_values(backend, data, value)
+    best, second = find_best_two(backend, operators.q(v), v)
+    others = tuple(axis for axis in range(v.ndim) if axis not in axes)
+    return SlicedPoint(
+        (best - v).min(axis=others, keepdims=True),
+        (best - v).max(axis=others, keepdims=True),
+        (best - second).min(axis=others, keepdims=True),
+        operators.bound_rounding(v, shift, best),
+        operators.bound_rounding(v, shift),
+    )
+
+
+@in_float64
+def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decision:
+    """``decide``, with bounds by slices where these could tell more actions apart."""
+    decision = decide(prepared, value, bound)
+    mdp = prepared.mdp
+    if not mdp.criterion.is_discounted or prepared.layout is not None:
+        return decision
+    carried = 2 * float(prepared.data.criterion.contraction_factor) * bound
+    # Rounding alone leaves the rest undecided.
+    is_open = (decision.margin > decision.tie_tolerance - carried) & (
+        decision.margin <= decision.tie_tolerance
+    )
+    if not bool(is_open.any()) or mdp.exogenous is None:
+        return decision
+    slices = Slices.build(prepared)
+    point = prepared.from_result(value)
+    measured = measure_slices(prepared.backend, slices.axes, prepared.data, point)
+    return decide(prepared, value, bound, slices.bound_point(measured))
+
+
+class PolicyProof(NamedTuple):
+    """A run that ended, with its policy proven or its values as accurate as they can be."""
+
+    result: Result
+    decision: Decision
+    has_values: bool
+    method: str
+
+
+@in_float64
+def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyProof | None:
+    """Iterate until every action is decided, or tied within rounding.
+
+    None where that would take longer than solving for the values.
+    """
+    backend = prepared.backend
+    data = prepared.data
+    slices = Slices.build(prepared)
+    method = prepared.plan.method
+    is_sweep = not method.uses_single_precision
+    if is_sweep:
+        method = ValueIteration()
+    log = RunLog(callback)
+    state = make_initial_state(prepared, None, None)
+    shortfall_before = np.inf
+    while True:
+        count = min(max(FIRST_SWEEPS, len(log) // 4), MAX_SWEEPS_PER_CHECK) if is_sweep else 1
+        limits = MAX_SWEEPS_PER_CHECK, data, state, count
+        batch = run_iterations(backend, method, False, *limits)
+        state = batch.state
+        count = int(batch.n_iterations)
+        log.add(batch.bounds[:count], batch.changes[:count], batch.target)
+        value, _ = data.criterion.report_values(state.backup, state.center, state.shift)
+        measured = measure_slices(backend, slices.axes, data, value)
+        error = slices.bound_point(measured)
+        shortfall = _compute_shortfall(slices, measured, error)
+        if shortfall <= 1 or float(state.bound) <= float(batch.target) or log.is_stopped:
+            break
+        left = _estimate_sweeps_left(shortfall_before, shortfall, count)
+        max_sweeps = prepared.plan.thresholds.proof_max_sweeps
+        is_slow = len(log) >= TRIAL_SWEEPS and len(log) + left > max_sweeps
+        if is_slow or bool(batch.finished):  # by a bound that is not finite
+            return None
+        shortfall_before = shortfall
+    has_values = bool(state.bound <= batch.target)
+    status = Status.CONVERGED if has_values else Status.POLICY_PROVEN
+    if shortfall > 1 and not has_values:
+        status = Status.STOPPED
+    bound = float(state.bound)
+    value = prepared.to_result(value)
+    history = log.history()
+    result = make_run_result(status, value, bound, float(batch.target), history, may_raise=False)
+    decision = decide(prepared, value, bound, error)
+    return PolicyProof(result, decision, has_values, method.name)
+
+
+def _compute_shortfall(slices: Slices, point: SlicedPoint, error: NDArray) -> float:
+    """The largest ratio of a slice's tolerance to what is enough there; at most 1 at the end.
+
+    A tolerance is enough if it is below all margins, or near what rounding leaves.
+    """
+    eta = 2 * float(point.eta)
+    zero = np.zeros(slices.shape)
+    rounding = slices.bound_comparisons(zero, zero, float(point.backup_error)) + eta
+    enough = np.maximum(np.asarray(point.margin) / MARGIN_FACTOR, ROUNDING_MULTIPLE * rounding)
+    is_single = np.isinf(enough)  # one action in each state, or nothing can be proven
+    with np.errstate(invalid="ignore"):
+        ratio = np.where(is_single & np.isfinite(rounding), 0.0, (error + eta) / enough)
+    return float(np.where(np.isnan(ratio), np.inf, ratio).max())
+
+
+def _estimate_sweeps_left(before: float, now: float, sweeps: int) -> float:
+    """Sweeps until the shortfall is 1, at the pace of the last ones."""
+    if not np.isfinite(before):
+        return 0.0
+    return np.inf if not now < before else sweeps * np.log(now) / np.log(before / now)
