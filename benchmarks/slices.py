@@ -155,7 +155,6 @@ def prove_platelets(life: int, passes: int = 40) -> str:
     import jax
     import jax.numpy as jnp
     from platelets import DISCOUNT, FIXED, HOLD, LEFT, LOGITS, SHORT, UNMET, WASTE, N, parts
-
     from tessella.problems.platelets import _demand_probabilities
 
     base, slopes = LOGITS.get((life, 1)) or LOGITS[5, 1]
