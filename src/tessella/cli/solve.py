@@ -68,15 +68,17 @@ def solve_command(
         if path is not None and path.suffix != ending:
             raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
     opened = open_model(model, given)
-    mdp = opened if isinstance(opened, MDP) else opened.mdp
     if until == "policy":
+        mdp = opened if isinstance(opened, MDP) else opened.mdp
         solution = solve_with_status(mdp, tol=tol, until=until)
         is_cached = False
-    elif opened is not mdp and opened.has_values and (tol is None or opened.error_bound <= tol):
+    elif isinstance(opened, MDP):
+        solution, is_cached = solve_cached(opened, tol)
+    elif opened.has_values and (tol is None or opened.error_bound <= tol):
         solution = opened
         is_cached = True
     else:
-        solution, is_cached = solve_cached(mdp, tol)
+        solution, is_cached = solve_cached(opened.mdp, tol)
     messages = _write_files(solution, save, policy)
     data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
     lines = [_describe_solution(solution, is_cached), *messages.values()]

@@ -138,7 +138,7 @@ def _multiply_marginals(operations: list[Operation], axes: tuple[int, ...]):
 
     shape = tuple(operations[0].shape[axis] for axis in axes)
     n_slices = math.prod(shape)
-    matrix = sp.eye_array(n_slices, format="csr")
+    matrix = sp.csr_array(sp.eye_array(n_slices))
     terms = 0
     sums = RowSumBounds(0.0, 0.0)
     for operation in operations:
@@ -180,7 +180,7 @@ def _compute_marginal(
 
 def _is_quick_to_factorise(matrix: sp.csr_array) -> bool:
     """Whether K is small, or has a narrow band."""
-    n = matrix.shape[0]
+    n = len(matrix.indptr) - 1
     row = np.repeat(np.arange(n), np.diff(matrix.indptr))
     width = 1 + 2 * int(np.abs(matrix.indices - row).max(initial=0))
     return n * min(n, width) <= MATRIX_MAX_ENTRIES
@@ -220,7 +220,7 @@ def _compare_marginals(
 
     pairs = allowed[states]
     source = np.broadcast_to(slice_of(states)[:, None], pairs.shape)[pairs]
-    n_rows = dynamics.rows.shape[0]
+    n_rows = len(dynamics.rows.indptr) - 1
     used = np.unique(source * n_rows + dynamics.row_of[states][pairs])
     source, row = np.divmod(used, n_rows)
     rows, row = np.unique(row, return_inverse=True)
