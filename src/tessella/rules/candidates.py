@@ -1,6 +1,6 @@
 """Candidates for the smallest rule of a class: plain generators, which a search evaluates in order.
 
-    imitations      of the optimal policy, for a frontier
+    imitations      of the optimal policy, for a frontier and in small models
     threshold fits  to the actions within thresholds on local losses, for the worst state
     mixtures        fits to visits x action loss; the visits of the rules of one round are mixed
                     into the weights of the next
@@ -52,12 +52,12 @@ def generate_imitations(class_search: ClassSearch) -> Iterator[Candidate]:
     visits = evaluator.optimal.visits
     is_other_action = 1.0 - np.eye(evaluator.mdp.n_actions)[table]  # ties count too
     for weights in (np.ones(len(table)), visits, visits * evaluator.second_best_loss):
-        if weights.any():
+        if weights.any() and (class_search.search.wants_frontier or not class_search.is_finished()):
             least = class_search.search.effort.imitation_min_relative_weight
             relative_weights = np.maximum(weights / weights.mean(), least)
             costs = class_search.search.make_costs(relative_weights[:, None] * is_other_action)
             yield from class_search.choose_candidates(
-                class_search.rule_class.imitations(costs, class_search.max_size)
+                class_search.rule_class.imitations(costs, class_search.size_limit)
             )
 
 

@@ -34,6 +34,8 @@ def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
         class_search.select(generate_candidates(class_search))
     prove_size_lower_bound(class_search)
     if class_search.size_needed <= max_size and not search.wants_frontier:
+        if search.evaluator.is_small:
+            class_search.select(generate_imitations(class_search))
         class_search.select(generate_candidates(class_search))
     search.outcomes.append(_summarise(class_search, n_tried_before))
     if search.progress is not None:
@@ -123,9 +125,9 @@ def _summarise(class_search: ClassSearch, n_tried_before: int) -> ClassOutcome:
     search = class_search.search
     sizes = [point.size for point in class_search.frontier_points]
     if search.wants_frontier and sizes:
-        remarks = [f"rules of {min(sizes)} to {max(sizes)} numbers", _describe_stop(search)]
-        name = class_search.rule_class.name
-        return ClassOutcome(name, min(sizes), 0, "; ".join(filter(None, remarks)))
+        largest = f"up to {counted(max(sizes), 'number')}"
+        remark = "; ".join(filter(None, [largest, _describe_stop(search)]))
+        return ClassOutcome(class_search.rule_class.name, min(sizes), 0, remark)
     costs = _make_condition_costs(class_search, search.conditions[0])
     remarks = [class_search.rule_class.why_not_exact(costs)]
     best = class_search.best

@@ -341,56 +341,52 @@ def _make_candidate(
         part_of_value[order] = part  # from rising order to the order in which values are listed
         table = np.take(table, part_of_value, axis)
     root = build_lookup(costs.grid.axes, table.ravel())
-    text = _CornerText(costs, positions, signs, from_above)
     return Candidate(
         Leaf(root.actions[0]) if len(root.starts) == 1 else root,
         corners.size,
         costs.of_table(table),
-        text.describe(corners),
+        _describe_corners(costs, positions, signs, corners, from_above),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _CornerText:
-    """Corners in words."""
+def _describe_corners(
+    costs: Costs,
+    positions: list[NDArray],
+    signs: tuple[int, ...],
+    corners: SurfaceCorners,
+    from_above: bool,
+) -> str:
+    """Corners in words, a line for each action."""
+    action_names = [describe_action(costs.action_name, action) for action in costs.actions]
+    if from_above:
+        action_names = action_names[::-1]
+    lines = []
+    for action in sorted(np.unique(corners.actions).tolist(), reverse=True):
+        clauses = [
+            " and ".join(
+                _format_bound(costs, positions[axis], axis, part, signs[axis] > 0)
+                for axis, part in enumerate(corner)
+                if part
+            )
+            for corner in corners.positions[corners.actions == action].tolist()
+        ]
+        lines.append(f"{action_names[action]} where {'; or '.join(clauses)}.")
+    if not lines:
+        return ""
+    if len(lines) > 1 and len(action_names) > 2:
+        first = "lowest" if from_above else "highest"
+        lines.insert(0, f"Take the first line that applies ({first} {costs.action_name} first).")
+    return "\n".join([*lines, f"{action_names[corners.base_action]} elsewhere."])
 
-    costs: Costs
-    positions: list[NDArray[np.int64]]
-    signs: tuple[int, ...]
-    from_above: bool
 
-    def describe(self, corners: SurfaceCorners) -> str:
-        name = self.costs.action_name
-        action_names = [describe_action(name, action) for action in self.costs.actions]
-        if self.from_above:
-            action_names = action_names[::-1]
-        lines = []
-        for action in sorted(np.unique(corners.actions).tolist(), reverse=True):
-            level_corners = corners.positions[corners.actions == action]
-            clauses = [self._format_corner(corner) for corner in level_corners]
-            lines.append(f"{action_names[action]} where {'; or '.join(clauses)}.")
-        if not lines:
-            return ""
-        if len(lines) > 1 and len(action_names) > 2:
-            first = "lowest" if self.from_above else "highest"
-            lines.insert(0, f"Take the first line that applies ({first} {name} first).")
-        return "\n".join([*lines, f"{action_names[corners.base_action]} elsewhere."])
-
-    def _format_corner(self, corner: NDArray) -> str:
-        parts = enumerate(corner.tolist())
-        return " and ".join(self._format_bound(axis, part) for axis, part in parts if part)
-
-    def _format_bound(self, axis: int, part: int) -> str:
-        """``stock is at least 3``: the end of the part that is ``part`` parts from the start."""
-        grid = self.costs.grid
-        starts = self.positions[axis]
-        n = grid.shape[axis]
-        order = self.costs.rank_order[axis]
-        rising = self.signs[axis] > 0
-        rank = int(starts[part]) if rising else int([*starts, n][len(starts) - part]) - 1
-        value = grid.values[axis][order[rank]]
-        text = str(value) if is_text_axis(grid, axis) else format_value(float(value))
-        return f"{grid.axes[axis]} is {'at least' if rising else 'at most'} {text}"
+def _format_bound(costs: Costs, starts: NDArray, axis: int, part: int, rising: bool) -> str:
+    """``stock is at least 3``: the end of the part that is ``part`` parts from the start."""
+    grid = costs.grid
+    ends = [*starts, grid.shape[axis]]
+    rank = int(starts[part]) if rising else int(ends[len(starts) - part]) - 1
+    value = grid.values[axis][costs.rank_order[axis][rank]]
+    text = str(value) if is_text_axis(grid, axis) else format_value(float(value))
+    return f"{grid.axes[axis]} is {'at least' if rising else 'at most'} {text}"
 
 
 def _flip_axes(array: NDArray, signs: tuple[int, ...]) -> NDArray:
