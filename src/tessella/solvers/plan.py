@@ -240,7 +240,9 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         return arrays
     from tessella.solvers.prepared_model import PreparedModel
 
-    arrays["coarse nodes"] = count_correction_bytes(PreparedModel(plan).coarse_axes)
+    arrays["coarse nodes"] = count_correction_bytes(
+        PreparedModel(plan).coarse_axes, plan.mdp.criterion.has_gain
+    )
     return arrays if plan.backend == "numpy" else arrays | single
 
 

@@ -1,0 +1,101 @@
+"""The phases of a run: methods that take over from one another, by what the iterations achieve.
+
+The linear system of a poor policy is as hard as that of a good one, and often harder: a queue that
+admits everybody fills up, and hardly ever empties. Sweeps cost little, and after as many as the
+longest way through the states takes, the greedy policy is nearly the best. So large models are
+swept until the policy settles. If sweeps then approach the target slowly, linear systems with a
+coarse correction do the rest; where these achieve little, as in periodic chains, sweeps continue
+or, if they would be too many, inexact policy iteration in double precision takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, log
+from typing import TYPE_CHECKING, NamedTuple
+
+from tessella.solvers.method import Method
+from tessella.solvers.mixed_precision import MixedPrecision
+from tessella.solvers.policy_iteration import InexactPolicyIteration
+from tessella.solvers.value_iteration import ModifiedPolicyIteration
+
+if TYPE_CHECKING:
+    from tessella.solvers.prepared_model import PreparedModel
+
+# A phase of linear systems ends where the bound does not fall to SLOW_REDUCTION of itself within
+# SLOW_WINDOW_ITERATIONS.
+SLOW_REDUCTION = 0.5  # share of the earlier bound
+SLOW_WINDOW_ITERATIONS = 2
+WARM_UP_MAX_ITERATIONS = 100  # after these, a policy that still changes counts as settled
+WARM_UP_METHOD = ModifiedPolicyIteration(partial_sweeps=20)
+
+
+class PhaseLog(NamedTuple):
+    """What the iterations of one phase achieved."""
+
+    bounds: list[float]  # after each
+    changes: list[int]  # states whose greedy action changed in each
+    target: float  # the bound to be reached
+
+
+class Phase(NamedTuple):
+    """A method, and the rule by which the next phase takes over; the last phase has none."""
+
+    method: Method
+    has_ended: Callable[[PhaseLog], bool] | None = None
+    uses_coarse_correction: bool = False
+
+
+def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
+    """The phases of a run by ``method``: one alone, unless the model is large."""
+    plan = prepared.plan
+    evaluation = plan.thresholds.evaluation
+    uses_coarse_grid = prepared.needs_coarse_correction
+    max_changes = evaluation.policy_settled_fraction * prepared.mdp.n_states
+
+    def has_settled(progress: PhaseLog) -> bool:
+        return progress.changes[-1] <= max_changes or len(progress.changes) >= WARM_UP_MAX_ITERATIONS
+
+    def approaches_slowly(progress: PhaseLog) -> bool:
+        few = evaluation.few_mixed_iterations
+        return has_settled(progress) and count_iterations_left(progress) > few
+
+    def approaches_hardly(progress: PhaseLog) -> bool:
+        return count_iterations_left(progress) > evaluation.many_mixed_iterations
+
+    if method.solves_linear_systems and uses_coarse_grid and prepared.mdp.criterion.has_gain:
+        return [Phase(WARM_UP_METHOD, has_settled), Phase(method, None, True)]
+    if not isinstance(method, MixedPrecision):
+        return [Phase(method)]
+    in_double = InexactPolicyIteration(
+        method.tol,
+        forcing=plan.thresholds.large_forcing,
+        thresholds=evaluation,
+    )
+    if prepared.mdp.criterion.has_gain:
+        last_phases = [Phase(in_double, None, uses_coarse_grid)]
+    else:
+        last_phases = [Phase(method, approaches_hardly), Phase(in_double)]
+    if not uses_coarse_grid:
+        return last_phases
+    return [
+        Phase(method, approaches_slowly),
+        Phase(method, is_slow, True),
+        *last_phases,
+    ]
+
+
+def count_iterations_left(progress: PhaseLog) -> float:
+    """Iterations until the bound is at the target, at the pace of the last two; 0 if unknown."""
+    if len(progress.bounds) < 3 or not progress.target < progress.bounds[-1] < inf:
+        return 0.0
+    if not progress.bounds[-1] < progress.bounds[-3]:
+        return inf
+    return log(progress.bounds[-1] / progress.target) / (log(progress.bounds[-3] / progress.bounds[-1]) / 2)
+
+
+def is_slow(progress: PhaseLog) -> bool:
+    """Whether the last iterations hardly lowered the bound."""
+    if len(progress.bounds) <= SLOW_WINDOW_ITERATIONS:
+        return False
+    return not progress.bounds[-1] < SLOW_REDUCTION * progress.bounds[-1 - SLOW_WINDOW_ITERATIONS]
