@@ -46,15 +46,16 @@ from numpy.typing import NDArray
 from tessella.numerics import array_namespace
 
 # Limits in all, and for each state: the smaller one counts.
-COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 30  # numbers met in a solve
-COARSE_FACTOR_MAX_PRODUCTS = 10**10, 20_000  # products to factorise
+COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 10  # numbers met in a solve
+COARSE_FACTOR_MAX_PRODUCTS = 10**9, 100  # products to factorise
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
 # Probability that P_c ends in a period, so that its system has an inverse.
 LEAK_PROBABILITY = 1e-9
 # Solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK_PROBABILITY).
 COARSE_SOLUTION_MAX_SIZE = 1e8
-# Rows up to which blocks are inverted as one: each level of a reduction is code to compile.
-DIRECT_INVERSE_MAX_ROWS = 512
+# Rows up to which blocks are inverted as one: each level of a reduction is code to compile, and
+# beyond 100 rows LAPACK shares an inverse among threads, which wait for one another.
+DIRECT_INVERSE_MAX_ROWS = 96
 
 
 class BlockTridiagonal(NamedTuple):

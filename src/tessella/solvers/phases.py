@@ -86,12 +86,11 @@ def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
 
 
 def count_iterations_left(progress: PhaseLog) -> float:
-    """Iterations until the bound is at the target, at the pace of the last two; 0 if unknown."""
-    if len(progress.bounds) < 3 or not progress.target < progress.bounds[-1] < inf:
+    """Iterations until the bound is at the target, at the pace of the last one; 0 if unknown."""
+    if len(progress.bounds) < 2 or not progress.target < progress.bounds[-1] < inf:
         return 0.0
-    if not progress.bounds[-1] < progress.bounds[-3]:
-        return inf
-    return log(progress.bounds[-1] / progress.target) / (log(progress.bounds[-3] / progress.bounds[-1]) / 2)
+    before, now = progress.bounds[-2:]
+    return log(now / progress.target) / log(before / now) if now < before else inf
 
 
 def is_slow(progress: PhaseLog) -> bool:
