@@ -45,9 +45,7 @@ ACCELERATOR_RUNS = (
 
 def inventory(length: int, width: int, discount: float) -> ts.MDP:
     slope = 0.36 * 24 / width  # the same demand range at every size
-    return ts.inventory(
-        max_stock=length, max_regime=width, demand_slope=slope, discount=discount
-    )
+    return ts.inventory(max_stock=length, max_regime=width, demand_slope=slope, discount=discount)
 
 
 def queue_admission(length: int, width: int, discount: float) -> ts.MDP:
@@ -88,9 +86,7 @@ def periodic(length: int, width: int, discount: float) -> ts.MDP:
     )
 
 
-MODELS = {
-    build.__name__: build for build in (inventory, queue_admission, maintenance, periodic)
-}
+MODELS = {build.__name__: build for build in (inventory, queue_admission, maintenance, periodic)}
 
 
 def build_model(name: str, size: int, discount: float) -> tuple[ts.MDP, float]:

@@ -404,7 +404,8 @@ class _Choices:
     def _use_mixed_precision(self, representation: str) -> bool:
         mdp = self.mdp
         thresholds = self.thresholds
-        if not self._has_linear_systems:
+        in_double = self.requests.get("evaluation_precision") == "double"
+        if in_double or not self._has_linear_systems:
             return False
         if mdp.n_states >= thresholds.accelerator_min_states and is_on_accelerator():
             return True
@@ -435,6 +436,8 @@ class _Choices:
             return "none", f"{n}: linear systems are quick as they are"
         if n_devices > 1:
             return "none", "blocks of a grid have none"
+        if self.mdp.n_states > self.thresholds.coarse_max_states:
+            return "none", f"{n}: linear systems would take too much memory"
         if representation == "rows" and not self.mdp.criterion.has_gain:
             return "none", "rows of a table have no geometry"
         return "coarse", f"{n}: what mixes slowly is solved for on a coarse grid"

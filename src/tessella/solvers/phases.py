@@ -22,8 +22,8 @@ from tessella.solvers.value_iteration import ModifiedPolicyIteration
 if TYPE_CHECKING:
     from tessella.solvers.prepared_model import PreparedModel
 
-# A phase of linear systems ends where the bound does not fall to SLOW_REDUCTION of itself within
-# SLOW_WINDOW_ITERATIONS.
+# A phase of linear systems ends where the bound rises, or does not fall to SLOW_REDUCTION of itself
+# within SLOW_WINDOW_ITERATIONS.
 SLOW_REDUCTION = 0.5  # share of the earlier bound
 SLOW_WINDOW_ITERATIONS = 2
 WARM_UP_MAX_ITERATIONS = 100  # after these, a policy that still changes counts as settled
@@ -54,7 +54,9 @@ def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     max_changes = evaluation.policy_settled_fraction * prepared.mdp.n_states
 
     def has_settled(progress: PhaseLog) -> bool:
-        return progress.changes[-1] <= max_changes or len(progress.changes) >= WARM_UP_MAX_ITERATIONS
+        return (
+            progress.changes[-1] <= max_changes or len(progress.changes) >= WARM_UP_MAX_ITERATIONS
+        )
 
     def approaches_slowly(progress: PhaseLog) -> bool:
         few = evaluation.few_mixed_iterations
@@ -94,7 +96,9 @@ def count_iterations_left(progress: PhaseLog) -> float:
 
 
 def is_slow(progress: PhaseLog) -> bool:
-    """Whether the last iterations hardly lowered the bound."""
-    if len(progress.bounds) <= SLOW_WINDOW_ITERATIONS:
-        return False
-    return not progress.bounds[-1] < SLOW_REDUCTION * progress.bounds[-1 - SLOW_WINDOW_ITERATIONS]
+    """Whether the last iteration raised the bound, or the last ones hardly lowered it."""
+    bounds = progress.bounds
+    if len(bounds) > 1 and not bounds[-1] <= bounds[-2]:
+        return True
+    window = SLOW_WINDOW_ITERATIONS
+    return len(bounds) > window and not bounds[-1] < SLOW_REDUCTION * bounds[-1 - window]
