@@ -308,6 +308,7 @@ def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(shape, fa
         assert spent <= min(in_all, each * states)
     assert np.prod([c.n_colours for c in axes]) <= multigrid.SETUP_MAX_PRODUCTS
     assert far <= (node_blocks.axis is None)  # blocks are for chains that move to the next only
+    assert max(nodes) <= multigrid.AXIS_MAX_CUT_POINTS
     if not far:  # no axis was cut while another that could be cut had longer cells
         cells = [n / max(m - 1, 0.5) for n, m in zip(shape, nodes, strict=True)]
         could = [cell for cell, n, m in zip(cells, shape, nodes, strict=True) if m < n]

@@ -75,9 +75,9 @@ def iterate(
 ) -> Result:
     """Iterate ``method`` until the tolerance or its limit is reached, or the callback stops it.
 
-    Large models go through several phases, whose iterations count together. With a ``policy`` it evaluates that; without, it looks for the optimum. A
-    ``checkpoint_writer`` saves the best point now and then, and a run that was interrupted
-    continues from it.
+    Large models go through several phases, whose iterations count together. With a ``policy`` it
+    evaluates that; without, it looks for the optimum. A ``checkpoint_writer`` saves the best point
+    now and then, and a run that was interrupted continues from it.
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     guess, previous = resumed or (guess, None)

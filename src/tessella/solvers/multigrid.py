@@ -48,6 +48,8 @@ from tessella.numerics import array_namespace
 # Limits in all, and for each state: the smaller one counts.
 COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 10  # numbers met in a solve
 COARSE_FACTOR_MAX_PRODUCTS = 10**9, 100  # products to factorise
+# Cut points of an axis: with more, chains on a long line forget more slowly than they leak.
+AXIS_MAX_CUT_POINTS = 600
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
 # Probability that P_c ends in a period, so that its system has an inverse.
 LEAK_PROBABILITY = 1e-9
@@ -236,12 +238,15 @@ class CoarseAxis(NamedTuple):
 
     def find_owners(self) -> NDArray[np.int64]:
         """(colours, m) at each cut point: the one of the colour whose function may be met there."""
-        first, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
-        i = np.arange(len(first))[:, None]
-        k = np.arange(len(first))
-        is_met = (first <= i) & (i <= last)  # at one of each colour, at most
-        by_colour = [k[c :: self.n_colours] for c in range(self.n_colours)]
-        return np.stack([o[is_met[:, o].argmax(1)] for o in by_colour])
+        _, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
+        k = np.arange(len(last))
+        owners = []
+        for colour in range(self.n_colours):
+            of_colour = k[colour :: self.n_colours]
+            # Ranges of one colour do not overlap: the first that has not ended.
+            index = np.searchsorted(last[of_colour], k)
+            owners.append(of_colour[np.minimum(index, len(of_colour) - 1)])
+        return np.stack(owners)
 
 
 def _find_cut_range(
@@ -303,19 +308,9 @@ def choose_coarse_axes(
     """
     typical_steps = np.sqrt([max(*displacement, 1) for displacement in displacements])
     result = ()
-    states = prod(shape)
     for spacings in _halve_spacings(shape, typical_steps):
         axes = tuple(map(CoarseAxis.with_spacing, shape, spacings, displacements))
-        node_blocks = NodeBlocks.choose(axes)
-        products = prod(coarse_axis.n_colours for coarse_axis in axes)
-        solve_too_costly = node_blocks.solve_cost > _limit_for_states(
-            COARSE_SOLVE_MAX_NUMBERS, states
-        )
-        factor_too_costly = node_blocks.factor_cost > _limit_for_states(
-            COARSE_FACTOR_MAX_PRODUCTS, states
-        )
-        too_costly = solve_too_costly or factor_too_costly
-        if result and (too_costly or products > SETUP_MAX_PRODUCTS):
+        if result and not _is_affordable(axes):
             break
         result = axes
     return result
@@ -328,6 +323,19 @@ def count_correction_bytes(axes: Sequence[CoarseAxis], has_gain: bool) -> int:
     nodes = node_blocks.n_blocks * node_blocks.block_size
     cells = sum(coarse_axis.cell_weights.size for coarse_axis in axes)
     return 8 * (cells + blocks + (3 + has_gain) * nodes)
+
+
+def _is_affordable(axes: Sequence[CoarseAxis]) -> bool:
+    """Whether a correction with these cut points costs little next to products with P_pi."""
+    node_blocks = NodeBlocks.choose(axes)
+    states = prod(coarse_axis.length for coarse_axis in axes)
+    max_cut_points = max(len(coarse_axis.cut_points) for coarse_axis in axes)
+    return (
+        node_blocks.solve_cost <= _limit_for_states(COARSE_SOLVE_MAX_NUMBERS, states)
+        and node_blocks.factor_cost <= _limit_for_states(COARSE_FACTOR_MAX_PRODUCTS, states)
+        and prod(coarse_axis.n_colours for coarse_axis in axes) <= SETUP_MAX_PRODUCTS
+        and max_cut_points <= AXIS_MAX_CUT_POINTS
+    )
 
 
 def _limit_for_states(limits: tuple[int, int], states: int) -> int:

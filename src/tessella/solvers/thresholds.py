@@ -94,8 +94,8 @@ class Thresholds:
     all_actions_max_pairs: int = 1 << 20  # pairs whose action values are held at once
     # Precision and method (benchmarks/methods.py).
     large_min_states: int = 10_000  # states from which on single precision and coarse grids pay
-    # states up to which a linear solver has room for its eight arrays (benchmarks/billion.py)
-    coarse_max_states: int = 1 << 30
+    # states up to which a linear solver has room for its ten arrays on an accelerator of 140 GB
+    coarse_max_states: int = 1 << 29
     # MixedPrecision, where a sweep over all actions costs so many of one policy.
     mixed_max_sweep_ratio: int = 8
     small_forcing: float = 1e-2  # share of the residual that an evaluation may leave ...
