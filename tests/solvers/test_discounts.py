@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
@@ -124,7 +126,7 @@ def test_phases_follow_one_another_where_linear_systems_achieve_little():
         ("MixedPrecision", False),
         ("InexactPolicyIteration", False),
     ]
-    first, second, third, last = phases
+    first, second, third, last = (cast(Any, phase) for phase in phases)
     assert last.has_ended is None
     slow, quick = [1e6, 9e5, 8e5], [1e6, 1e3, 1e0]
     unsettled = [mdp.n_states // 2] * 3

@@ -380,16 +380,16 @@ class _Choices:
 
             return BackwardInduction(tol), "a horizon is solved period by period, from the last"
         n = f"{mdp.n_states:,} states"
-        if not self._is_large:
-            settings = {"forcing": thresholds.small_forcing}
-            reason = f"{n}: few iterations, each with an accurate evaluation"
-        elif backend == "jax" and self._use_mixed_precision(representation):
+        if self._is_large and backend == "jax" and self._use_mixed_precision(representation):
             reason = f"{n}, {mdp.criterion}: sweeps and corrections in single precision"
             return MixedPrecision(tol, thresholds=thresholds.evaluation), reason
-        else:
-            settings = {"forcing": thresholds.large_forcing}
+        forcing = thresholds.small_forcing
+        reason = f"{n}: few iterations, each with an accurate evaluation"
+        if self._is_large:
+            forcing = thresholds.large_forcing
             reason = f"{n}: rough evaluations by linear solvers pay"
-        return InexactPolicyIteration(tol, thresholds=thresholds.evaluation, **settings), reason
+        evaluation = thresholds.evaluation
+        return InexactPolicyIteration(tol, forcing=forcing, thresholds=evaluation), reason
 
     @property
     def _is_large(self) -> bool:

@@ -131,17 +131,15 @@ class _Run:
         """
         solves_systems = self.method.solves_linear_systems
         by_numpy = solves_systems and self.prepared.is_numpy and not self.evaluates_policy
-        if self.phase.uses_coarse_correction or by_numpy or was_resumed:
-            self._enclose_first_point()
-        if self.phase.uses_coarse_correction:
-            self._build_correction()
-
-    def _enclose_first_point(self) -> None:
+        if not (self.phase.uses_coarse_correction or by_numpy or was_resumed):
+            return
         self.state = iteration.enclose_first_point(
             self.prepared.backend, self.evaluates_policy, self.data, self.state
         )
         target = compute_target(self.data, np.float64(self.state.floor))
         self.log.add([self.state.bound], [self.state.changed], target)
+        if self.phase.uses_coarse_correction:
+            self._build_correction()
 
     def _build_correction(self) -> None:
         """Build the coarse correction of the present policy, or find an average without it."""

@@ -201,9 +201,8 @@ class CoarseAxis(NamedTuple):
             cut_points = np.append(cut_points, length - 1)
         first, last = _find_cut_range(cut_points, max_displacement)
         n_colours = next(c for c in itertools.count(1) if (last[:-c] < first[c:]).all())
-        spacing = min(spacing, length)
         points = tuple(cut_points.tolist())
-        return CoarseAxis(points, length, spacing, max_displacement, n_colours)
+        return CoarseAxis(points, length, min(spacing, length), max_displacement, n_colours)
 
     @property
     def cell_weights(self) -> NDArray[np.float64]:
@@ -240,13 +239,9 @@ class CoarseAxis(NamedTuple):
         """(colours, m) at each cut point: the one of the colour whose function may be met there."""
         _, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
         k = np.arange(len(last))
-        owners = []
-        for colour in range(self.n_colours):
-            of_colour = k[colour :: self.n_colours]
-            # Ranges of one colour do not overlap: the first that has not ended.
-            index = np.searchsorted(last[of_colour], k)
-            owners.append(of_colour[np.minimum(index, len(of_colour) - 1)])
-        return np.stack(owners)
+        by_colour = [k[colour :: self.n_colours] for colour in range(self.n_colours)]
+        # Ranges of one colour do not overlap: the first that has not ended, or else the last.
+        return np.stack([o[np.searchsorted(last[o][:-1], k)] for o in by_colour])
 
 
 def _find_cut_range(

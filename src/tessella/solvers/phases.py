@@ -48,43 +48,31 @@ class Phase(NamedTuple):
 
 def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     """The phases of a run by ``method``: one alone, unless the model is large."""
-    plan = prepared.plan
-    evaluation = plan.thresholds.evaluation
-    uses_coarse_grid = prepared.needs_coarse_correction
+    evaluation = prepared.plan.thresholds.evaluation
     max_changes = evaluation.policy_settled_fraction * prepared.mdp.n_states
+    has_gain = prepared.mdp.criterion.has_gain
 
     def has_settled(progress: PhaseLog) -> bool:
-        return (
-            progress.changes[-1] <= max_changes or len(progress.changes) >= WARM_UP_MAX_ITERATIONS
-        )
+        is_late = len(progress.changes) >= WARM_UP_MAX_ITERATIONS
+        return is_late or progress.changes[-1] <= max_changes
 
-    def approaches_slowly(progress: PhaseLog) -> bool:
-        few = evaluation.few_mixed_iterations
-        return has_settled(progress) and count_iterations_left(progress) > few
+    def needs_more_than(limit: int) -> Callable[[PhaseLog], bool]:
+        return lambda log: has_settled(log) and count_iterations_left(log) > limit
 
-    def approaches_hardly(progress: PhaseLog) -> bool:
-        return count_iterations_left(progress) > evaluation.many_mixed_iterations
-
-    if method.solves_linear_systems and uses_coarse_grid and prepared.mdp.criterion.has_gain:
+    if method.solves_linear_systems and prepared.needs_coarse_correction and has_gain:
         return [Phase(WARM_UP_METHOD, has_settled), Phase(method, None, True)]
     if not isinstance(method, MixedPrecision):
         return [Phase(method)]
-    in_double = InexactPolicyIteration(
-        method.tol,
-        forcing=plan.thresholds.large_forcing,
-        thresholds=evaluation,
-    )
-    if prepared.mdp.criterion.has_gain:
-        last_phases = [Phase(in_double, None, uses_coarse_grid)]
-    else:
-        last_phases = [Phase(method, approaches_hardly), Phase(in_double)]
-    if not uses_coarse_grid:
-        return last_phases
-    return [
-        Phase(method, approaches_slowly),
-        Phase(method, is_slow, True),
-        *last_phases,
-    ]
+    forcing = prepared.plan.thresholds.large_forcing
+    in_double = InexactPolicyIteration(method.tol, forcing=forcing, thresholds=evaluation)
+    sweeps = Phase(method, needs_more_than(evaluation.many_mixed_iterations))
+    if not prepared.needs_coarse_correction:
+        return [sweeps, Phase(in_double)]
+    first_sweeps = Phase(method, needs_more_than(evaluation.few_mixed_iterations))
+    systems = Phase(method, is_slow, True)
+    if has_gain:
+        return [first_sweeps, systems, Phase(in_double, None, True)]
+    return [first_sweeps, systems, sweeps, Phase(in_double)]
 
 
 def count_iterations_left(progress: PhaseLog) -> float:
