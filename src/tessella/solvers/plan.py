@@ -235,8 +235,10 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     uses_coarse_grid = plan.preconditioner == "coarse" and (
         plan.method.solves_linear_systems or plan.method.uses_single_precision
     )
-    if plan.method.solves_linear_systems or uses_coarse_grid:
-        arrays["linear systems"] = 32 * n
+    if plan.method.solves_linear_systems:
+        arrays["linear systems"] = 24 * n
+    elif uses_coarse_grid:
+        arrays["linear systems"] = 40 * n  # ten arrays in single precision
     if uses_coarse_grid:
         from tessella.solvers.prepared_model import PreparedModel
 
