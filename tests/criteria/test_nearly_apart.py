@@ -169,7 +169,7 @@ def test_a_policy_on_a_long_line_earns_the_mean_of_its_rewards():
 
 def test_a_large_model_of_two_closed_sets_is_rejected_as_soon_as_their_averages_differ():
     """Two lines, each connected, with rewards that vary along them."""
-    n = ts.Thresholds().coarse_min_states // 2 + 1
+    n = ts.Thresholds().large_min_states // 2 + 1
     both = csr_array(block_array([[line(n), None], [None, line(n)]]))
     assert connected_components(both)[0] == 2
     reward = (np.arange(2 * n) >= n) + 0.1 * np.sin(np.arange(2 * n))

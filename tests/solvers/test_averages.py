@@ -10,9 +10,10 @@ from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
-from tessella.solvers import average_reward, hitting_times, loop, multigrid
+from tessella.solvers import hitting_times, multigrid
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.multigrid import DIRECT_INVERSE_MAX_ROWS
+from tessella.solvers.phases import WARM_UP_MAX_ITERATIONS, make_phases
 from tessella.solvers.prepared_model import PreparedModel
 
 REGIMES = 300  # mixing takes about 100,000 periods
@@ -128,34 +129,27 @@ def test_a_callback_sees_sweeps_counted_through_and_may_stop_in_either_part(slow
 
 
 @pytest.mark.xdist_group("slow averages")
-@pytest.mark.parametrize("single", [True, False], ids=["single helps", "single brings little"])
+@pytest.mark.parametrize("helps", [True, False], ids=["single helps", "single brings little"])
 def test_through_stages_single_precision_comes_first_and_double_where_it_brings_little(
-    found, monkeypatch, single
+    found, monkeypatch, helps
 ):
-    parts: list[str] = []
-
-    def watched(prepared, method, **asked):
-        parts.append(type(method).__name__)
-        return loop.iterate(prepared, method, **asked)
-
-    monkeypatch.setattr(average_reward, "iterate", watched)
-    if not single:
+    if not helps:
         monkeypatch.setattr(
-            average_reward._SinglePrecisionCorrections,
-            "step",
-            lambda self, operators, state: state.backup,
+            ts.MixedPrecision, "_solve_system", lambda self, single, policy, d, _: d
         )
     # Another limit of products than elsewhere, so that nothing compiled before is met.
-    method = ts.InexactPolicyIteration(max_products=41 if single else 42)
+    method = ts.MixedPrecision(max_products=101 if helps else 102)
     mdp = slowly_wandering()
-    again = ts.solve(mdp, plan=plan_as_large(mdp, method, representation="stages"))
-    assert (
-        parts
-        == ["_SinglePrecisionSweeps", "_SinglePrecisionCorrections", "InexactPolicyIteration"][
-            : 2 if single else 3
-        ]
-    )
-    assert again.method == "InexactPolicyIteration"
+    prepared = PreparedModel(plan_as_large(mdp, method, representation="stages"))
+    phases = make_phases(prepared, method)
+    assert [type(phase.method).__name__ for phase in phases] == [
+        "MixedPrecision",
+        "MixedPrecision",
+        "InexactPolicyIteration",
+    ]
+    assert [phase.uses_coarse_correction for phase in phases] == [False, True, True]
+    again = ts.solve(mdp, plan=prepared.plan)
+    assert again.method == "MixedPrecision"
     assert again.converged
     assert again.sweeps == len(again.history.bound)
     assert again.error_bound < 1e-8
@@ -166,7 +160,7 @@ def test_through_stages_single_precision_comes_first_and_double_where_it_brings_
 def test_rewards_beyond_single_precision_are_averaged_all_the_same():
     scale = 1e40  # single precision ends at 3e38
     found, plain = (
-        ts.solve(mdp, plan=plan_as_large(mdp, representation="stages"))
+        ts.solve(mdp, plan=plan_as_large(mdp, ts.MixedPrecision(), representation="stages"))
         for mdp in (machine(scale), machine(1.0))
     )
     assert found.converged
@@ -189,19 +183,34 @@ def machine(reward: float) -> ts.MDP:
 
 
 @pytest.mark.xdist_group("slow averages")
-@pytest.mark.parametrize("most", [2])
-def test_a_limit_of_rounds_is_one_for_both_precisions(most):
+@pytest.mark.parametrize("most", [1, 4])
+def test_a_limit_of_sweeps_is_one_for_all_phases(most):
     mdp = slowly_wandering()
-    method = ts.InexactPolicyIteration(max_sweeps=most, max_products=40)
-    plan = plan_as_large(mdp, method, representation="stages")
-    before = average_reward.iterate(
-        PreparedModel(plan), average_reward.SINGLE_PRECISION_WARM_UP, partial=True
-    )
+    plan = plan_as_large(mdp, ts.MixedPrecision(max_sweeps=most), representation="stages")
     part = ts.solve(mdp, plan=plan, partial=True)
-    with pytest.raises(ts.NotConverged, match=f"limit of {most} sweeps"):
+    with pytest.raises(ts.NotConverged, match=f"limit of {most} sweep"):
         ts.solve(mdp, plan=plan)
     assert not part.converged
-    assert part.sweeps <= before.sweeps + most + 1  # a first look at the point of the sweeps
+    assert part.sweeps == most
+
+
+@pytest.mark.xdist_group("slow averages")
+def test_an_average_with_phases_continues_from_its_checkpoint(tmp_path, slow, found):
+    """Interrupted after a few sweeps, as a callback that raises does it."""
+    method = ts.MixedPrecision()
+    plan = plan_as_large(slow, method, representation="stages")
+    checkpoint = ts.Checkpoint(tmp_path / "run.npz", every=0)
+
+    def interrupt(progress):
+        if progress.sweep == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ts.solve(slow, plan=plan, callback=interrupt, checkpoint=checkpoint)
+    again = ts.solve(slow, plan=plan, checkpoint=checkpoint)
+    assert again.converged
+    assert again.sweeps > 3
+    assert abs(again.gain - found.gain) <= again.error_bound + found.error_bound
 
 
 def test_sweeps_that_converge_are_the_answer():
@@ -209,7 +218,13 @@ def test_sweeps_that_converge_are_the_answer():
     mdp = ts.MDP.from_arrays(rows, np.arange(12.0).reshape(6, 2), ts.Average())
     found = ts.solve(mdp, plan=plan_as_large(mdp, tol=1e-6))
     assert found.converged
-    assert found.sweeps <= average_reward.WARM_UP_METHOD.max_sweeps
+    assert found.sweeps <= WARM_UP_MAX_ITERATIONS
+
+
+def make_hats(axis: multigrid.CoarseAxis) -> np.ndarray:
+    """(m, length) the functions of an axis, from their definition."""
+    positions, rows = np.arange(axis.length), np.eye(len(axis.cut_points))
+    return np.stack([np.interp(positions, axis.cut_points, row) for row in rows])
 
 
 def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
@@ -224,8 +239,52 @@ def test_hat_functions_sum_to_one_and_are_one_at_their_own_cut_point():
         axis = multigrid.CoarseAxis.with_spacing(length, spacing, (1, 1))
         assert len(axis.cut_points) == count
         assert max(np.diff(axis.cut_points), default=0) <= spacing
-        assert axis.hat_functions.sum(axis=0) == pytest.approx(np.ones(length))
-        assert (axis.hat_functions[:, axis.cut_points] == np.eye(count)).all()
+        hats = multigrid.interpolate(
+            np.eye(count), [axis.cell_weights, np.zeros((count, 1))], [length, count]
+        ).T
+        assert hats.sum(axis=0) == pytest.approx(np.ones(length))
+        assert (hats[:, axis.cut_points] == np.eye(count)).all()
+        assert hats == pytest.approx(make_hats(axis), abs=1e-12)
+        colours = [hats[c :: axis.n_colours].sum(0) for c in range(axis.n_colours)]
+        assert axis.sum_by_colour() == pytest.approx(np.stack(colours), abs=1e-12)
+
+
+GRIDS = [
+    ((7,), (3,)),
+    ((1, 9), (1, 2)),
+    ((12, 5), (4, 20)),
+    ((33, 8), (1, 8)),
+    ((6, 10, 7), (6, 3, 2)),
+    ((4, 4, 3, 5), (2, 1, 9, 3)),
+]
+
+
+@in_float64
+@pytest.mark.parametrize(("shape", "spacings"), GRIDS, ids=str)
+def test_interpolation_is_that_of_dense_functions_and_restriction_its_transpose(shape, spacings):
+    axes = [
+        multigrid.CoarseAxis.with_spacing(*each, (1, 1))
+        for each in zip(shape, spacings, strict=True)
+    ]
+    weights = [axis.cell_weights for axis in axes]
+    nodes = [len(axis.cut_points) for axis in axes]
+    rng = np.random.default_rng(0)
+    c, x = rng.normal(size=nodes), rng.normal(size=shape)
+    dense = np.ones((1, 1))
+    for axis in axes:
+        dense = np.kron(dense, make_hats(axis))
+    wide, sums = multigrid.interpolate(c, weights, shape), multigrid.restrict(x, weights, nodes)
+    assert wide.ravel() == pytest.approx(c.ravel() @ dense, abs=1e-12)
+    assert sums.ravel() == pytest.approx(dense @ x.ravel(), abs=1e-12)
+    assert (wide * x).sum() == pytest.approx((c * sums).sum(), abs=1e-11)
+    compiled = jax.jit(
+        lambda c, x: (
+            multigrid.interpolate(c, weights, shape),
+            multigrid.restrict(x, weights, nodes),
+        )
+    )
+    for ours, expected in zip(compiled(c, x), (wide, sums), strict=True):
+        assert np.asarray(ours) == pytest.approx(expected, abs=1e-12)
 
 
 SHAPES = [(1,), (12, 300), (33, 25), (1001, 501), (8,) * 6, (100_000,), (15_000, 2), (9, 9, 400)]
@@ -248,8 +307,8 @@ def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(shape, fa
     ):
         assert spent <= min(in_all, each * states)
     assert np.prod([c.n_colours for c in axes]) <= multigrid.SETUP_MAX_PRODUCTS
-    assert sum(c.hat_functions.size for c in axes) <= multigrid.INTERPOLATION_MAX_NUMBERS
     assert far <= (node_blocks.axis is None)  # blocks are for chains that move to the next only
+    assert max(nodes) <= multigrid.AXIS_MAX_CUT_POINTS
     if not far:  # no axis was cut while another that could be cut had longer cells
         cells = [n / max(m - 1, 0.5) for n, m in zip(shape, nodes, strict=True)]
         could = [cell for cell, n, m in zip(cells, shape, nodes, strict=True) if m < n]
@@ -271,10 +330,9 @@ def test_a_long_line_is_helped_by_few_nodes(length):
 
     axes = multigrid.choose_coarse_axes((length,), [(1, 1)])
     seen = np.asarray(multigrid.probe_coarse_system(expect, axes, jnp.zeros(length)))
-    found = multigrid.build_correction(seen, axes)
-    assert (
-        sum(each.size for each in jax.tree.leaves(found)) <= 3 * multigrid.INTERPOLATION_MAX_NUMBERS
-    )
+    found = multigrid.build_correction(seen, axes, has_gain=True)
+    assert found is not None
+    assert sum(each.size for each in jax.tree.leaves(found)) <= 100 * length
     x = np.cos(np.pi * np.arange(length) / length)  # the slowest of all
     right = x - np.asarray(expect(jnp.asarray(x)))
     smooth = np.asarray(multigrid.apply_correction(found, right)) - right
@@ -300,7 +358,9 @@ def system_of(
     like = jnp.zeros([len(walk) for walk in walks])
     seen = np.asarray(multigrid.probe_coarse_system(expect, axes, like))
     dense = np.eye(like.size) - np.kron(*walks) + 1 / like.size
-    return dense, multigrid.build_correction(seen, axes, direct_max_rows)
+    found = multigrid.build_correction(seen, axes, True, direct_max_rows)
+    assert found is not None
+    return dense, found
 
 
 REACHES = [
@@ -322,7 +382,7 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, spac
     ]
     axes = tuple(map(multigrid.CoarseAxis.with_spacing, lengths, spacings, reaches))
     dense, found = system_of(walks, axes, 50)
-    functions = np.kron(*(c.hat_functions for c in axes)).T
+    functions = np.kron(*map(make_hats, axes)).T
     nodes = np.ravel_multi_index(np.ix_(*(c.cut_points for c in axes)), lengths).ravel()
     c = np.random.default_rng(0).normal(size=len(nodes))
     right = (dense @ functions)[nodes] @ c
@@ -359,11 +419,6 @@ def test_a_matrix_of_blocks_is_solved_whatever_their_number(count, together):
     )
     assert factors.solve((whole @ x.ravel()).reshape(x.shape)) == pytest.approx(x)
     assert factors.transposed.solve((x.ravel() @ whole).reshape(x.shape)) == pytest.approx(x)
-    none = multigrid.make_zero_inverse(count, n, together)
-    assert [each.shape for each in jax.tree.leaves(none)] == [
-        each.shape for each in jax.tree.leaves(factors)
-    ]
-    assert not none.solve(x).any()
 
 
 def test_colours_and_blocks_are_used_where_a_period_leads_not_far():
@@ -421,10 +476,8 @@ def test_the_correction_inverts_a_system_whose_states_are_all_nodes_and_has_an_a
 
 @pytest.mark.parametrize("seen", [np.full((3, 3), np.nan), np.eye(3), np.full((3, 3), 1e300)])
 def test_a_chain_that_falls_apart_or_is_no_number_corrects_nothing(seen):
-    found = multigrid.build_correction(seen, (multigrid.CoarseAxis.with_spacing(3, 1, (2, 2)),))
-    x = np.array([1.0, -2.0, 5.0])
-    assert (multigrid.apply_correction(found, x) == x).all()
-    assert (multigrid.apply_adjoint_correction(found, x) == x).all()
+    axes = (multigrid.CoarseAxis.with_spacing(3, 1, (2, 2)),)
+    assert multigrid.build_correction(seen, axes, has_gain=True) is None
 
 
 def test_the_way_back_is_bounded_where_a_linear_solver_breaks_down():

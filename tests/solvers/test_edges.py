@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from support.models import random_model
 
 import tessella as ts
-from tessella.solvers.mixed_precision import SinglePrecision
 
 METHODS = [
     ts.ValueIteration,
@@ -89,7 +88,7 @@ def test_what_is_no_method_is_refused(method):
     [
         (ts.ValueIteration, {"max_sweeps": 0}, "max_sweeps must be a whole number, at least 1"),
         (ts.ValueIteration, {"max_sweeps": True}, "max_sweeps must be a whole number"),
-        (SinglePrecision, {"forcing": -3}, "forcing must lie in"),
+        (ts.MixedPrecision, {"forcing": -3}, "forcing must lie in"),
         (ts.ValueIteration, {"tol": "x"}, "tol must be a positive number"),
         (ts.ModifiedPolicyIteration, {"partial_sweeps": -3}, "partial_sweeps must be a whole"),
         (ts.PolicyIteration, {"max_products": 0}, "max_products must be a whole number"),

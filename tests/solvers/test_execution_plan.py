@@ -13,8 +13,8 @@ import tessella as ts
 from tessella.mdp import compilation
 from tessella.mdp.dynamics import TileSizes
 from tessella.solvers import execution_plan
-from tessella.solvers.average_reward import _make_phases
 from tessella.solvers.execution_plan import CHOICES, Thresholds, choose_row_layout, make_plan
+from tessella.solvers.phases import make_phases
 from tessella.solvers.prepared_model import PreparedModel
 
 TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
@@ -86,6 +86,7 @@ ROUTES = {
     "single": {"evaluation_precision": "single"},
     "coarse rows": {"preconditioner": "coarse"},
     "coarse stages": {"preconditioner": "coarse", "representation": "stages"},
+    "as large": {"representation": "stages", "thresholds": Thresholds(large_min_states=1)},
     "period by period": {
         "representation": "stages",
         "thresholds": Thresholds(vectorised_max_states=0),
@@ -93,10 +94,27 @@ ROUTES = {
     "another method": {"method": ts.ValueIteration(1e-8)},
 }
 ACCEPTED = {
-    "stages": ["rows", "sparse rows", "rows by JAX", "stages", "single", "another method"],
+    "stages": [
+        "rows",
+        "sparse rows",
+        "rows by JAX",
+        "stages",
+        "single",
+        "coarse stages",
+        "as large",
+        "another method",
+    ],
     "table": ["rows", "sparse rows", "rows by JAX", "single", "another method"],
     "horizon": ["rows", "sparse rows", "rows by JAX", "stages", "single", "period by period"],
-    "average": ["rows", "rows by JAX", "stages", "single", "coarse rows", "coarse stages"],
+    "average": [
+        "rows",
+        "rows by JAX",
+        "stages",
+        "single",
+        "coarse rows",
+        "coarse stages",
+        "as large",
+    ],
     "total": ["rows", "sparse rows", "rows by JAX", "stages", "single", "another method"],
 }
 CASES = [(name, route) for name, routes in ACCEPTED.items() for route in routes]
@@ -322,7 +340,7 @@ def test_policies_are_evaluated_on_one_device_by_a_method_of_their_own():
             {"method": ts.InPlace(1e-3), "representation": "rows"},
             "InPlace follows stages; got representation='rows'",
         ),
-        (shop, {"preconditioner": "coarse"}, "serves averages; got discount 0.9"),
+        (walk, {"preconditioner": "coarse"}, "discounted rewards and averages; got total"),
         (
             walk,
             {"certificate_route": "blocks"},
@@ -362,14 +380,12 @@ def at_the_limit(name: str) -> tuple[ts.MDP, dict, int]:
     dynamics = mdp.dynamics
     numbers = {
         "rows_max_entries": dynamics.max_row_entries,
-        "single_min_states": mdp.n_states - 1,
-        "mixed_min_states": mdp.n_states - 1,
-        "small_max_states": mdp.n_states,
+        "large_min_states": mdp.n_states - 1,
         "dense_rules_max_states": mdp.n_states,
         "dense_rules_max_entries": mdp.n_states**2 * mdp.n_actions,
     }
     by_stages = {"representation": "stages"}
-    requests = {"single_min_states": by_stages, "mixed_min_states": by_stages}
+    requests = {"large_min_states": by_stages}
     return mdp, requests.get(name, {}), numbers[name]
 
 
@@ -377,9 +393,14 @@ def at_the_limit(name: str) -> tuple[ts.MDP, dict, int]:
     ("name", "choice", "values", "step"),
     [
         ("rows_max_entries", "representation", ("rows", "stages"), -1),
-        ("single_min_states", "evaluation_precision", ("single", "double"), 1),
-        ("mixed_min_states", "method", (ts.MixedPrecision(), None), 1),
-        ("small_max_states", "method", (ts.InexactPolicyIteration(forcing=1e-2), None), -1),
+        ("large_min_states", "evaluation_precision", ("single", "double"), 1),
+        ("large_min_states", "preconditioner", ("coarse", "none"), 1),
+        (
+            "large_min_states",
+            "method",
+            (ts.MixedPrecision(), ts.InexactPolicyIteration(forcing=1e-2)),
+            1,
+        ),
         ("dense_rules_max_states", "rule_evaluation", ("dense", "iterative"), -1),
         ("dense_rules_max_entries", "rule_evaluation", ("dense", "iterative"), -1),
     ],
@@ -397,31 +418,28 @@ def test_a_threshold_decides_at_its_value(name, choice, values, step):
         assert getattr(past, choice) == other
 
 
-def test_discounts_and_sweeps_are_thresholds_as_well():
+def test_what_a_sweep_over_all_actions_costs_is_a_threshold_as_well():
     mdp = shop()
     dynamics = mdp.dynamics
 
     def planned(**limits) -> ts.ExecutionPlan:
-        given = {"mixed_min_states": 1, "single_min_states": 1} | limits
+        given = {"large_min_states": 1} | limits
         return make_plan(mdp, representation="stages", thresholds=Thresholds(**given))
 
-    assert planned(mixed_max_discount=0.9).method == ts.MixedPrecision()
-    assert planned(mixed_max_discount=0.899).method != ts.MixedPrecision()
-    assert planned(single_max_discount=0.9).evaluation_precision == "single"
-    assert planned(single_max_discount=0.899).evaluation_precision == "double"
     ratio = -(-dynamics.sweep_products // dynamics.policy_sweep_products)
     assert planned(mixed_max_sweep_ratio=ratio).method == ts.MixedPrecision()
     assert planned(mixed_max_sweep_ratio=ratio - 1).method != ts.MixedPrecision()
+    assert planned(coarse_max_states=mdp.n_states).preconditioner == "coarse"
+    assert planned(coarse_max_states=mdp.n_states - 1).preconditioner == "none"
 
 
 def test_thresholds_of_averages_and_horizons():
     average = shop(ts.Average())
     n = average.n_states
-    assert make_plan(average, thresholds=Thresholds(coarse_min_states=n)).preconditioner == "none"
-    coarse = make_plan(average, thresholds=Thresholds(coarse_min_states=n - 1))
-    assert coarse.preconditioner == "coarse"
-    large = make_plan(average, thresholds=Thresholds(small_max_states=n - 1)).method
-    assert large == ts.InexactPolicyIteration(forcing=3e-2, max_products=500)
+    assert make_plan(average, thresholds=Thresholds(large_min_states=n)).preconditioner == "none"
+    large = make_plan(average, thresholds=Thresholds(large_min_states=n - 1))
+    assert large.preconditioner == "coarse"
+    assert large.method == ts.InexactPolicyIteration(forcing=1e-1)
     horizon = shop(ts.FiniteHorizon(4, 0.9))
     (period,) = horizon.dynamics.distinct_periods
     states = period.space.grid.size
@@ -516,14 +534,13 @@ def test_a_plan_given_as_the_method_is_answered_with_the_keyword():
         ts.solve(mdp, make_plan(mdp))  # type: ignore[arg-type]
 
 
-def test_double_precision_is_kept_to_where_an_average_is_asked_for_it():
-    mdp = ts.inventory(max_stock=9, max_regime=4).with_criterion(ts.Average())
-    asked = {"preconditioner": "coarse", "representation": "stages"}
-    prepared = PreparedModel(make_plan(mdp, **asked, evaluation_precision="double"))
-    phases = _make_phases(prepared, prepared.plan.method)
-    assert [type(phase.method).__name__ for phase in phases] == [
-        "ModifiedPolicyIteration",
-        "InexactPolicyIteration",
-    ]
+@pytest.mark.parametrize("criterion", [ts.Discounted(0.99), ts.Average()], ids=str)
+def test_double_precision_is_kept_to_where_it_is_asked_for(criterion):
+    mdp = ts.inventory(max_stock=9, max_regime=4).with_criterion(criterion)
+    asked = {"representation": "stages", "thresholds": Thresholds(large_min_states=1)}
     usual = PreparedModel(make_plan(mdp, **asked))
-    assert len(_make_phases(usual, usual.plan.method)) == 3
+    assert isinstance(make_phases(usual, usual.plan.method)[0].method, ts.MixedPrecision)
+    prepared = PreparedModel(make_plan(mdp, **asked, evaluation_precision="double"))
+    phases = make_phases(prepared, prepared.plan.method)
+    assert not any(phase.method.uses_single_precision for phase in phases)
+    assert isinstance(phases[-1].method, ts.InexactPolicyIteration)

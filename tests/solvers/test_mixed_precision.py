@@ -51,19 +51,19 @@ def test_a_correction_adds_the_rest_where_the_process_stays_near():
 
 def test_solve_takes_it_for_many_states_whose_actions_are_compared_at_little_cost():
     mdp = ts.inventory(**SETTINGS)
-    limits = Thresholds(mixed_min_states=mdp.n_states - 1)
+    limits = Thresholds(large_min_states=mdp.n_states - 1)
 
     def takes_it(mdp: ts.MDP, thresholds: Thresholds = limits) -> bool:
         plan = plan_by(mdp, "stages", thresholds=thresholds)
         return isinstance(plan.method, MixedPrecision)
 
     assert not takes_it(mdp, Thresholds()), "of few states"
-    assert not takes_it(mdp, Thresholds(mixed_min_states=mdp.n_states)), "of just too few"
+    assert not takes_it(mdp, Thresholds(large_min_states=mdp.n_states)), "of just too few"
     assert takes_it(mdp)
     plan = plan_by(mdp, "stages", thresholds=limits, tol=1e-3)
     assert (plan.method, plan.method.tol) == (MixedPrecision(1e-3), 1e-3)
-    assert not takes_it(mdp.with_discount(0.999))
-    assert not takes_it(mdp.with_criterion(ts.Average()))
+    assert takes_it(mdp.with_discount(0.999999))
+    assert takes_it(mdp.with_criterion(ts.Average()))
     assert not takes_it(wholly_decided(20))
     table = make_plan(mdp, thresholds=limits)
     assert not isinstance(table.method, MixedPrecision), "of a small table"
@@ -85,13 +85,13 @@ def wholly_decided(n_actions: int) -> ts.MDP:
 
 def test_solve_takes_it_for_large_models_of_any_kind_on_an_accelerator(monkeypatch):
     mdp = ts.MDP.from_arrays(np.eye(40)[None], np.arange(40.0)[:, None], 0.9)
-    limits = Thresholds(mixed_min_states=30, accelerator_min_states=40, accelerator_min_entries=30)
+    limits = Thresholds(large_min_states=30, accelerator_min_states=40, accelerator_min_entries=30)
     on_processor = make_plan(mdp, thresholds=limits)
     assert not isinstance(on_processor.method, MixedPrecision)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert make_plan(mdp, tol=1e-3, thresholds=limits).method == MixedPrecision(1e-3)
     near_one = make_plan(mdp.with_discount(0.999), thresholds=limits)
-    assert not isinstance(near_one.method, MixedPrecision)
+    assert isinstance(near_one.method, MixedPrecision)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tessella.mdp.stages.partition import partition_by_size
 from tessella.solvers import plan as plans
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.in_place import InPlaceSweeper
-from tessella.solvers.mixed_precision import SinglePrecision, to_single_precision
+from tessella.solvers.mixed_precision import MixedPrecision, to_single_precision
 from tessella.solvers.operators import Operators
 from tessella.solvers.prepared_model import PreparedModel
 
@@ -123,7 +123,7 @@ def test_what_solve_refuses_is_not_planned():
 
 
 def test_a_small_model_for_a_compiled_method_is_timed_compiled():
-    made = timed(ts.inventory(max_stock=9, max_regime=2), SinglePrecision(1e-3))
+    made = timed(ts.inventory(max_stock=9, max_regime=2), MixedPrecision(1e-3))
     assert "its rows" not in made.arrays
     assert made.compiled
 

@@ -23,7 +23,7 @@ from tessella.solvers.backward_induction import evaluate_by_periods
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
-from tessella.solvers.mixed_precision import SinglePrecision
+from tessella.solvers.mixed_precision import MixedPrecision
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, format_average
@@ -139,4 +139,4 @@ def _choose_method(plan: ExecutionPlan) -> Method:
     thresholds = plan.thresholds.evaluation
     if plan.evaluation_precision == "double":
         return InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
-    return SinglePrecision(thresholds=thresholds)
+    return MixedPrecision(thresholds=thresholds)

@@ -57,8 +57,7 @@ class ExecutionPlan:
         method: of solving, with its settings.
         evaluation_precision: corrections of a policy's value and occupancy in ``double`` or
             ``single`` precision; residuals and bounds are always in double.
-        preconditioner: ``coarse`` where linear systems of averages get a coarse grid, else
-            ``none``.
+        preconditioner: ``coarse`` where linear systems may get a coarse grid, else ``none``.
         tiles: how kernels of an accelerator cut the grid; None for plain forms.
         devices: that share the model; none where one does all of it.
         certificate_route: the ``whole`` model at once, or in ``blocks`` one after the other.
@@ -251,7 +250,9 @@ class _Choices:
             "evaluation_precision": self._choose(
                 "evaluation_precision", self._choose_evaluation_precision, backend[0]
             ),
-            "preconditioner": self._choose("preconditioner", self._choose_preconditioner),
+            "preconditioner": self._choose(
+                "preconditioner", self._choose_preconditioner, representation[0], n_sharing
+            ),
             "tiles": self._choose_tiles(representation[0], n_sharing),
             "devices": devices,
             "certificate_route": self._choose("certificate_route", self._choose_certificate_route),
@@ -278,8 +279,9 @@ class _Choices:
 
     def _check_criterion(self) -> None:
         mdp = self.mdp
-        if self.requests.get("preconditioner") == "coarse" and not mdp.criterion.has_gain:
-            raise ArgumentError("a coarse correction serves averages", value=f"got {mdp.criterion}")
+        if self.requests.get("preconditioner") == "coarse" and not self._has_linear_systems:
+            requirement = "a coarse correction serves discounted rewards and averages"
+            raise ArgumentError(requirement, value=f"got {mdp.criterion}")
         if self.requests.get("certificate_route") == "blocks" and not _supports_sharding(mdp):
             kind = str(mdp.criterion)
             if mdp.criterion.is_discounted:
@@ -378,28 +380,32 @@ class _Choices:
 
             return BackwardInduction(tol), "a horizon is solved period by period, from the last"
         n = f"{mdp.n_states:,} states"
-        if backend == "jax" and self._use_mixed_precision(representation):
-            reason = f"{n}, discount {mdp.discount}: sweeps in single precision pay"
-            return MixedPrecision(tol), reason
-        settings: dict[str, Any] = {"forcing": thresholds.large_forcing}
-        reason = f"{n}: rough evaluations by linear solvers pay"
-        if mdp.n_states <= thresholds.small_max_states:
-            settings = {"forcing": thresholds.small_forcing}
-            reason = f"{n}: few iterations, each with an accurate evaluation"
-        elif mdp.criterion.has_gain:
-            settings = {
-                "forcing": thresholds.average_forcing,
-                "max_products": thresholds.average_max_products,
-            }
-            reason = f"{n}, average: accurate evaluations once the policy has settled"
-        return InexactPolicyIteration(tol, thresholds=thresholds.evaluation, **settings), reason
+        if self._is_large and backend == "jax" and self._use_mixed_precision(representation):
+            reason = f"{n}, {mdp.criterion}: sweeps and corrections in single precision"
+            return MixedPrecision(tol, thresholds=thresholds.evaluation), reason
+        forcing = thresholds.small_forcing
+        reason = f"{n}: few iterations, each with an accurate evaluation"
+        if self._is_large:
+            forcing = thresholds.large_forcing
+            reason = f"{n}: rough evaluations by linear solvers pay"
+        evaluation = thresholds.evaluation
+        return InexactPolicyIteration(tol, forcing=forcing, thresholds=evaluation), reason
+
+    @property
+    def _is_large(self) -> bool:
+        return self.mdp.n_states > self.thresholds.large_min_states
+
+    @property
+    def _has_linear_systems(self) -> bool:
+        """Whether policies are evaluated by linear systems, without a horizon or an end."""
+        criterion = self.mdp.criterion
+        return criterion.has_gain or (criterion.is_discounted and not criterion.has_horizon)
 
     def _use_mixed_precision(self, representation: str) -> bool:
         mdp = self.mdp
         thresholds = self.thresholds
-        if mdp.n_states <= thresholds.mixed_min_states or not mdp.criterion.is_discounted:
-            return False
-        if mdp.discount > thresholds.mixed_max_discount:
+        in_double = self.requests.get("evaluation_precision") == "double"
+        if in_double or not self._has_linear_systems:
             return False
         if mdp.n_states >= thresholds.accelerator_min_states and is_on_accelerator():
             return True
@@ -407,28 +413,34 @@ class _Choices:
             return False
         dynamics = cast(Staged, mdp.dynamics)
         return (
-            dynamics.sweep_products
+            mdp.criterion.has_gain
+            or dynamics.sweep_products
             <= thresholds.mixed_max_sweep_ratio * dynamics.policy_sweep_products
         )
 
     def _choose_evaluation_precision(self, backend: str) -> ReasonedChoice:
         mdp = self.mdp
-        thresholds = self.thresholds
         if backend == "numpy":
             return "double", "NumPy gains little by single precision"
-        if mdp.n_states <= thresholds.single_min_states:
+        if not self._is_large:
             return "double", f"{mdp.n_states:,} states: double precision costs nothing"
-        if mdp.discount > thresholds.single_max_discount:
+        if not self._has_linear_systems:
             return "double", f"{mdp.criterion}: single precision has too few digits"
         return "single", f"{mdp.n_states:,} states: corrections take half the time"
 
-    def _choose_preconditioner(self) -> ReasonedChoice:
-        if not self.mdp.criterion.has_gain:
-            return "none", "only averages use one"
-        n = self.mdp.n_states
-        if n <= self.thresholds.coarse_min_states:
-            return "none", f"{n:,} states: linear systems are quick as they are"
-        return "coarse", f"{n:,} states: averages mix slowly"
+    def _choose_preconditioner(self, representation: str, n_devices: int) -> ReasonedChoice:
+        n = f"{self.mdp.n_states:,} states"
+        if not self._has_linear_systems:
+            return "none", "only discounted rewards and averages use one"
+        if not self._is_large:
+            return "none", f"{n}: linear systems are quick as they are"
+        if n_devices > 1:
+            return "none", "blocks of a grid have none"
+        if self.mdp.n_states > self.thresholds.coarse_max_states:
+            return "none", f"{n}: linear systems would take too much memory"
+        if representation == "rows" and not self.mdp.criterion.has_gain:
+            return "none", "rows of a table have no geometry"
+        return "coarse", f"{n}: what mixes slowly is solved for on a coarse grid"
 
     def _choose_tiles(self, representation: str, n_devices: int) -> tuple[TileSizes | None, str]:
         if "tiles" in self.requests:

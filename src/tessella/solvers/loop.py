@@ -1,7 +1,8 @@
 """The loop around ``iteration``: it measures progress, reports it and decides when a run ends.
 
-A run consists of batches of iterations. Where the bound hardly falls, a direct solve or a new
-coarse correction helps between two batches; where a gain is known poorly, elimination of states.
+A run consists of ``phases``, each with a method, and a phase of batches of iterations. Where the
+bound hardly falls, a direct solve or a new coarse correction helps between two batches; where a
+gain is known poorly, elimination of states.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tessella.solvers.operators import (
     compute_rounding_floor,
     compute_target,
 )
+from tessella.solvers.phases import Phase, PhaseLog, make_phases
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import (
@@ -73,15 +75,18 @@ def iterate(
 ) -> Result:
     """Iterate ``method`` until the tolerance or its limit is reached, or the callback stops it.
 
-    With a ``policy`` it evaluates that; without, it looks for the optimum. A
-    ``checkpoint_writer`` saves the best point now and then, and a run that was interrupted
-    continues from it.
+    Large models go through several phases, whose iterations count together. With a ``policy`` it
+    evaluates that; without, it looks for the optimum. A ``checkpoint_writer`` saves the best point
+    now and then, and a run that was interrupted continues from it.
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     guess, previous = resumed or (guess, None)
     log = RunLog(callback, previous)
     state = iteration.make_initial_state(prepared, guess, policy)
-    run = _Run(prepared, method, policy is not None, prepared.data, state, log, checkpoint_writer)
+    phases = make_phases(prepared, method)
+    run = _Run(
+        prepared, method, phases, policy is not None, prepared.data, state, log, checkpoint_writer
+    )
     run.start(was_resumed=resumed is not None)
     while not run.is_over:
         run.advance()
@@ -93,7 +98,8 @@ class _Run:
     """One run of a method: its state, its history, and the help that it gets."""
 
     prepared: PreparedModel
-    method: Method
+    requested: Method
+    phases: list[Phase]  # the present one and those to come
     evaluates_policy: bool  # whether a policy is evaluated, and no optimum is sought
     data: ModelData
     state: iteration.IterationState
@@ -106,12 +112,17 @@ class _Run:
     uses_direct_solve: bool = False
 
     @property
-    def uses_coarse_correction(self) -> bool:
-        return self.method.solves_linear_systems and self.prepared.needs_coarse_correction
+    def phase(self) -> Phase:
+        return self.phases[0]
+
+    @property
+    def method(self) -> Method:
+        """The method of the present phase."""
+        return self.phase.method
 
     @property
     def must_stop(self) -> bool:
-        return self.log.is_stopped or len(self.log) >= self.method.max_sweeps
+        return self.log.is_stopped or len(self.log) >= self.requested.max_sweeps
 
     def start(self, was_resumed: bool) -> None:
         """Back up the first point, where its greedy policy is needed before the first iteration.
@@ -120,15 +131,18 @@ class _Run:
         """
         solves_systems = self.method.solves_linear_systems
         by_numpy = solves_systems and self.prepared.is_numpy and not self.evaluates_policy
-        if not (self.uses_coarse_correction or by_numpy or was_resumed):
+        if not (self.phase.uses_coarse_correction or by_numpy or was_resumed):
             return
         self.state = iteration.enclose_first_point(
             self.prepared.backend, self.evaluates_policy, self.data, self.state
         )
         target = compute_target(self.data, np.float64(self.state.floor))
         self.log.add([self.state.bound], [self.state.changed], target)
-        if not self.uses_coarse_correction:
-            return
+        if self.phase.uses_coarse_correction:
+            self._build_correction()
+
+    def _build_correction(self) -> None:
+        """Build the coarse correction of the present policy, or find an average without it."""
         if self.prepared.is_numpy:
             self.elimination_result = eliminate_states(
                 self.prepared, self.state, self.evaluates_policy, before_iterations=True
@@ -148,12 +162,26 @@ class _Run:
             self.is_over = True
             return
         self._write_checkpoint()
-        if self.is_over:
+        if self.is_over or self._has_changed_phase():
             return
         self._try_direct_solve_or_correction()
         if self.log.is_stuck:
             actions = self.prepared.to_numpy(self.state.policy)
             check_recurrent_classes(self.prepared.mdp, actions, self.evaluates_policy)
+
+    def _has_changed_phase(self) -> bool:
+        """Whether the next phase has taken over, from the point that was reached."""
+        if self.phase.has_ended is None:
+            return False
+        target = float(compute_target(self.data, np.float64(self.state.floor)))
+        if not self.phase.has_ended(self.log.report_phase(target)):
+            return False
+        del self.phases[0]
+        self.log.start_phase()
+        self.data = self.prepared.data
+        if self.phase.uses_coarse_correction:
+            self._build_correction()
+        return True
 
     def _run_batch(self) -> bool:
         """Run a batch of iterations; return whether they reached the target."""
@@ -179,8 +207,9 @@ class _Run:
         """The iterations of the next batch: a number, so that changing it compiles nothing."""
         if self.log.is_stopped:
             return 0
-        single_step = self.uses_direct_solve or self.log.callback is not None
-        limit = min(1 if single_step else batch_size, self.method.max_sweeps - len(self.log))
+        is_watched = self.log.callback is not None or self.phase.has_ended is not None
+        single_step = self.uses_direct_solve or is_watched
+        limit = min(1 if single_step else batch_size, self.requested.max_sweeps - len(self.log))
         if self.checkpoint_writer is None:
             return limit
         return max(min(limit, self.checkpoint_writer.iterations_per_check), 0)
@@ -262,7 +291,7 @@ class _Run:
             return
         if not self.method.solves_linear_systems:
             return
-        if self.log.is_stalled and self.prepared.needs_coarse_correction:
+        if self.log.is_stalled and self.phase.uses_coarse_correction:
             self.data = self.prepared.build_policy_data(self.state.policy)
         elif not self.prepared.is_numpy and (self.uses_direct_solve or self.log.is_stalled):
             self.uses_direct_solve = self._solve_directly()
@@ -306,7 +335,7 @@ class _Run:
             may_raise=not (partial or self.log.is_stopped),
             gain=gain,
             table=table,
-            limit=self.method.limit,
+            limit=self.requested.limit,
         )
 
     def _find_status(self, bound: float, target: float, gain: float | None) -> Status:
@@ -334,6 +363,15 @@ class RunLog:
         self.changes: list[int] = [] if previous is None else previous.changed.tolist()
         self.seconds: list[float] = [] if previous is None else previous.seconds.tolist()
         self.started_at = time.perf_counter() - (self.seconds[-1] if self.seconds else 0.0)
+        self.start_phase()
+
+    def start_phase(self) -> None:
+        """From here on, progress is that of a new phase, which begins with the last point."""
+        self.phase_start = max(len(self) - 1, 0)
+
+    def report_phase(self, target: float) -> PhaseLog:
+        phase = slice(self.phase_start, None)
+        return PhaseLog(self.bounds[phase], self.changes[phase], target)
 
     def __len__(self) -> int:
         return len(self.bounds)
@@ -349,7 +387,8 @@ class RunLog:
         return self._has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ITERATIONS)
 
     def _has_slowed(self, reduction: float, window: int) -> bool:
-        return len(self) > window and not self.bounds[-1] < reduction * self.bounds[-1 - window]
+        bounds = self.bounds[self.phase_start :]
+        return len(bounds) > window and not bounds[-1] < reduction * bounds[-1 - window]
 
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last iterations."""

@@ -1,24 +1,21 @@
-"""Large models: products in single precision, residuals and bounds in double.
+"""Large models: sweeps and corrections in single precision, residuals and bounds in double.
 
 Rounding costs a little time and no accuracy: each iteration takes its residual T v - v in double
 precision, which also gives the error bound, and corrects v in single precision, with the size of
-the residual taken out.
+the residual taken out. The first iteration sweeps, v <- T v. Every other one solves roughly for the
+correction e of the greedy policy's value,
 
-``SinglePrecision`` evaluates the greedy policy by BiCGSTAB, which needs only products with P_pi:
+    (I - discount P_pi) e = d = T v - v,        for averages (I - P_pi) e + mean(e) = d.
 
-    (I - discount P_pi) e = T_pi v - v.
-
-A correction that is good to a few digits cuts the residual by as many.
-
-``MixedPrecision``, for discounted models, sweeps in its first iteration, v <- T v. Every other one
-adds up
-
-    e = t_1 + t_2 + ...,    t_1 = T v - v,    t_(j+1) = discount P_pi t_j.
-
-Where t_m is nearly constant over the states that a process reaches while they count, the rest of
-the sum is nearly t_m / (1 - discount), state by state. What that leaves,
+*Sweeps* add up e = t_1 + t_2 + ..., t_1 = d, t_(j+1) = discount P_pi t_j, until what they leave is
+small enough. Where t_m is nearly constant over the states that a process reaches while they count,
+the rest of the sum is nearly t_m / (1 - discount), state by state. What that leaves,
 (t_(m+1) - discount t_m) / (1 - discount), is known before the choice: where it is not smaller than
 t_(m+1), as in periodic chains, the plain sum is taken.
+
+*Linear systems* with a coarse correction (``multigrid``) take the place of sweeps where a settled
+policy would need many of them: the time of a solve then hardly depends on the discount. ``phases``
+decides which of the two, by what the iterations achieve.
 """
 
 from __future__ import annotations
@@ -29,9 +26,10 @@ from typing import TYPE_CHECKING
 
 from tessella.errors import require_whole
 from tessella.numerics import JAX
-from tessella.solvers.method import Method
+from tessella.solvers.method import Method, require_between
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.policy_iteration import InexactPolicyIteration
+from tessella.solvers.policy_iteration import choose_relative_tolerance
+from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
     from tessella.solvers.iteration import IterationState
@@ -39,28 +37,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MixedPrecision(Method):
-    """Sweeps in single precision, with bounds and residuals in double; for discounted models.
+    """Sweeps, then linear systems, in single precision, with bounds and residuals in double.
 
     Args:
         first_sweeps: of the first iteration.
         correction_terms: of the sum that corrects a value; two more are computed.
+        forcing: share of the residual that a linear system may leave.
+        max_products: products with P_pi for one linear system.
     """
 
     first_sweeps: int = 48
     correction_terms: int = 32
+    forcing: float = 1e-2
+    max_products: int = 100
+    thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
     uses_single_precision = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_whole("first_sweeps", self.first_sweeps, 1)
-        require_whole("correction_terms", self.correction_terms, 1)
+        for name in ("first_sweeps", "correction_terms", "max_products"):
+            require_whole(name, getattr(self, name), 1)
+        require_between(self, "forcing", 0, 1)
 
     def step(self, operators: Operators, state: IterationState):
         single = to_single_precision(operators)
 
         def run_first_sweeps():
-            point = single.iterate_bellman(state.backup.astype(JAX.float32), self.first_sweeps)
+            point = single.iterate_greedy(
+                state.policy, state.backup.astype(JAX.float32), self.first_sweeps
+            )
             return point.astype(state.value.dtype)
 
         point = JAX.branch(
@@ -71,16 +77,24 @@ class MixedPrecision(Method):
         return JAX.where(JAX.isfinite(point).all(), point, state.backup)
 
     def _correct_value(self, operators: Operators, single: Operators, state: IterationState):
-        criterion = single.criterion
         residual = state.backup - state.value
         # Known without solving: a constant residual r changes the value by r / (1 - discount).
         common = operators.criterion.common_part(residual)
-        first, scale = scale_residual(residual - common)
+        d, scale = scale_residual(residual - common)
         fits_int8 = operators.backend.n_actions <= JAX.iinfo(JAX.int8).max
         # A quarter of the bytes.
         policy = state.policy.astype(JAX.int8) if fits_int8 else state.policy
+        if operators.data.coarse_correction is None:
+            e = self._sum_series(single, policy, d)
+        else:
+            tol = choose_relative_tolerance(operators, state, self.forcing, self.thresholds)
+            e = self._solve_system(single, policy, d, tol.astype(d.dtype))
+        return state.value + operators.criterion.value_of_constant_reward(common) + scale * e
+
+    def _sum_series(self, single: Operators, policy, d):
+        criterion = single.criterion
         partial_sum, next_sum, last_sum = single.sum_neumann_series(
-            policy, first, self.correction_terms
+            policy, d, self.correction_terms
         )
         t = next_sum - partial_sum
         next_term = last_sum - next_sum
@@ -88,30 +102,22 @@ class MixedPrecision(Method):
             criterion.value_of_constant_reward(next_term - criterion.discount * t)
         )
         use_limit = residual_span < criterion.span(next_term)
-        e = JAX.where(use_limit, partial_sum + criterion.value_of_constant_reward(t), last_sum)
-        return state.value + operators.criterion.value_of_constant_reward(common) + scale * e
+        return JAX.where(use_limit, partial_sum + criterion.value_of_constant_reward(t), last_sum)
 
+    def _solve_system(self, single: Operators, policy, d, tol):
+        e = JAX.bicgstab(
+            partial(single.policy_system, policy),
+            d,
+            tol=tol,
+            maxiter=max(self.max_products // 2, 1),
+            preconditioner=single.precondition,
+        )
 
-@dataclass(frozen=True)
-class SinglePrecision(InexactPolicyIteration):
-    """Inexact policy iteration with corrections in single precision."""
+        def sweep(e):  # of v + e, where T_pi (v + e) - v = d + discount P_pi e
+            return single.criterion.next_iterate(e, d + single.policy_expectation(policy, e))
 
-    max_sweeps: int = field(default=100_000, compare=False)
-    forcing: float = 1e-4
-    max_products: int = 100
-
-    requires_jax = True
-
-    def step(self, operators: Operators, state: IterationState):
-        residual = state.backup - state.value
-        # Known without solving: a constant residual r changes the value by r / (1 - discount).
-        common = operators.criterion.common_part(residual)
-        scaled, scale = scale_residual(residual - common)
-        single = to_single_precision(operators)
-        system = partial(single.policy_system, state.policy)
-        e = JAX.bicgstab(system, scaled, tol=self.forcing, maxiter=self.max_products)
-        point = state.value + operators.criterion.value_of_constant_reward(common) + scale * e
-        return JAX.where(JAX.isfinite(point).all(), point, state.backup)
+        # A small norm may hide large entries; sweeps smooth them.
+        return JAX.iterate(self.thresholds.trial_sweeps + 1, sweep, e)
 
 
 def scale_residual(residual):
@@ -132,4 +138,4 @@ def to_single_precision(operators: Operators) -> Operators:
     data: ModelData = jax.tree.map(cast, operators.data._replace(coarse_correction=None))._replace(
         coarse_correction=correction
     )
-    return Operators(operators.backend, data)
+    return Operators(operators.backend, data, evaluates_policy=operators.evaluates_policy)

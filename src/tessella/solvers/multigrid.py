@@ -1,10 +1,11 @@
 """A coarse correction: what wanders slowly over the grid is solved for at once, on a few nodes.
 
-Let A be the linear system of a policy's average, I - P_pi and the mean of the unknown. Where the
-chain wanders slowly, A nearly vanishes on smooth functions, and Krylov methods stagnate. Choose
-cut points along each axis; their crossings are the *nodes*. Let the columns of Z be the functions
-that are 1 at one node, 0 at the others and linear along each axis in between, W the averages
-against the same functions, and A_c the system that A makes of functions Z c, read at the nodes:
+Let A be the linear system of a policy: I - discount P_pi, or for an average I - P_pi and the mean
+of the unknown. Where the chain wanders slowly, A nearly vanishes on smooth functions, and Krylov
+methods stagnate. Choose cut points along each axis; their crossings are the *nodes*. Let the
+columns of Z be the functions that are 1 at one node, 0 at the others and linear along each axis in
+between, W the averages against the same functions, and A_c the system that A makes of functions
+Z c, read at the nodes:
 
     A_c[i, j] = (A Z_j)(node i).
 
@@ -14,6 +15,10 @@ It is the system of a chain P_c that lives on the nodes, since Z has rows that s
 
 is near I where A is well conditioned, and near the inverse of A where it is not. It is only a
 preconditioner: the policy that it was built for affects how long a solve takes, not its result.
+
+Cut points are evenly spaced, but for the last. So an axis consists of *cells* of one length, with
+two functions that are not 0 in each: Z takes two products for each state and axis, and Z' two sums
+over each cell.
 
 A period moves a state by no more than its reach along an axis. So functions of nodes far enough
 apart do not overlap, and one product serves all nodes of a *colour*. And where it moves no further
@@ -28,7 +33,9 @@ eliminated at once, so that few steps wait for one another.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from itertools import product
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -39,18 +46,18 @@ from numpy.typing import NDArray
 from tessella.numerics import array_namespace
 
 # Limits in all, and for each state: the smaller one counts.
-COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 30  # numbers met in a solve
-COARSE_FACTOR_MAX_PRODUCTS = 10**10, 20_000  # products to factorise
-INTERPOLATION_MAX_NUMBERS = 20_000_000  # numbers of the functions along all axes, at most
-# Products for each state, at most, to go from states to nodes.
-RESTRICTION_MAX_PRODUCTS_PER_STATE = 300
+COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 10  # numbers met in a solve
+COARSE_FACTOR_MAX_PRODUCTS = 10**9, 100  # products to factorise
+# Cut points of an axis: with more, chains on a long line forget more slowly than they leak.
+AXIS_MAX_CUT_POINTS = 600
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
 # Probability that P_c ends in a period, so that its system has an inverse.
 LEAK_PROBABILITY = 1e-9
 # Solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK_PROBABILITY).
 COARSE_SOLUTION_MAX_SIZE = 1e8
-# Rows up to which blocks are inverted as one: each level of a reduction is code to compile.
-DIRECT_INVERSE_MAX_ROWS = 512
+# Rows up to which blocks are inverted as one: each level of a reduction is code to compile, and
+# beyond 100 rows LAPACK shares an inverse among threads, which wait for one another.
+DIRECT_INVERSE_MAX_ROWS = 96
 
 
 class BlockTridiagonal(NamedTuple):
@@ -98,13 +105,13 @@ class BlockFactors(NamedTuple):
             odd = x[1::2]
             x = x[0::2]
             odd_parts.append(odd)
-            x = x - _pad_rows(_multiply_blocks(level.to_left, odd), 0, len(x) - len(odd))
-            x = x - _pad_rows(_multiply_blocks(level.to_right, odd), 1, 0)
+            x = x - _pad_axis(_multiply_blocks(level.to_left, odd), 0, 0, len(x) - len(odd))
+            x = x - _pad_axis(_multiply_blocks(level.to_right, odd), 0, 1, 0)
         x = (self.final_inverse @ x.ravel()).reshape(x.shape)
         for level, odd in zip(reversed(self.levels), reversed(odd_parts), strict=True):
             odd_solution = _multiply_blocks(level.inverse, odd) - _multiply_blocks(level.of_left, x)
-            odd_solution = odd_solution - _pad_rows(
-                _multiply_blocks(level.of_right, x[1:]), 0, len(odd_solution) - len(x) + 1
+            odd_solution = odd_solution - _pad_axis(
+                _multiply_blocks(level.of_right, x[1:]), 0, 0, len(odd_solution) - len(x) + 1
             )
             merged = xp.zeros((len(x) + len(odd_solution), x.shape[1]), x.dtype)
             x = xp.put(xp.put(merged, np.s_[0::2], x), np.s_[1::2], odd_solution)
@@ -114,11 +121,6 @@ class BlockFactors(NamedTuple):
 def _multiply_blocks(matrices: Any, x: Any) -> Any:
     """(m, n) each matrix times its own row of ``x``; there may be more rows than matrices."""
     return (matrices @ x[: len(matrices), :, None])[:, :, 0]
-
-
-def _pad_rows(x: Any, before: int, after: int) -> Any:
-    """The rows of ``x`` with rows of zeros around them."""
-    return array_namespace(x).pad(x, ((before, after), (0, 0)))
 
 
 def factorise_blocks(
@@ -162,42 +164,24 @@ def _should_reduce(n_blocks: int, n: int, direct_max_rows: int) -> bool:
     return n_blocks > 1 and n_blocks * n > direct_max_rows
 
 
-def make_zero_inverse(
-    n_blocks: int, n: int, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
-) -> BlockFactors:
-    """Zeros of the shape of the factors of so many blocks: a correction that does nothing."""
-    levels, n_remaining = _count_blocks(n_blocks, n, direct_max_rows)
-    zero_levels = (ReductionLevel(*(np.zeros((k, n, n)) for k in level)) for level in levels)
-    return BlockFactors(tuple(zero_levels), np.zeros((n_remaining * n, n_remaining * n)))
-
-
 def count_factor_numbers(count: int, n: int) -> int:
     """How many numbers the factors of so many blocks are."""
-    levels, n_remaining = _count_blocks(count, n, DIRECT_INVERSE_MAX_ROWS)
-    return sum(map(sum, levels)) * n**2 + (n_remaining * n) ** 2
-
-
-def _count_blocks(count: int, n: int, direct_max_rows: int) -> tuple[list[tuple[int, ...]], int]:
-    """How many matrices each part of each level has, and how many blocks are left."""
-    levels = []
-    while _should_reduce(count, n, direct_max_rows):
-        m = count // 2
-        n_right = (count - 1) // 2
-        levels.append((m, m, n_right, m, n_right))
-        count -= m
-    return levels, count
+    n_matrices = 0
+    while _should_reduce(count, n, DIRECT_INVERSE_MAX_ROWS):
+        n_matrices += 3 * (count // 2) + 2 * ((count - 1) // 2)
+        count -= count // 2
+    return n_matrices * n**2 + (count * n) ** 2
 
 
 class CoarseCorrection(NamedTuple):
     """The arrays of the correction, as compiled functions take them."""
 
-    interpolation: tuple  # (m, n) for each axis: hat functions over its cut points
-    restriction: tuple  # (m, n) the same, with rows that sum to 1
-    factors: BlockFactors  # of (1 + LEAK_PROBABILITY) I - P_c
+    cell_weights: tuple  # for each axis, (cells, spacing): ``CoarseAxis.cell_weights``
+    node_sizes: Any  # (cut points of each axis) sums of the functions
+    factors: BlockFactors  # of (1 + LEAK_PROBABILITY) I - discount P_c
     block_order: Any  # (nodes,) block by block: which node
     block_position: Any  # (nodes,) each node's place in that order
-    shares: Any  # (nodes,) of the time that P_c spends there
-    node_means: Any  # (nodes,) of the functions
+    shares: Any  # (nodes,) of the time that P_c spends there; None with a discount
 
 
 class CoarseAxis(NamedTuple):
@@ -205,25 +189,31 @@ class CoarseAxis(NamedTuple):
 
     cut_points: tuple[int, ...]
     length: int  # of the axis
+    spacing: int  # positions of a cell; the last may have fewer
     max_displacement: tuple[int, int]  # how far a period may move a state down and up
     n_colours: int
 
     @staticmethod
     def with_spacing(length: int, spacing: int, max_displacement: tuple[int, int]) -> CoarseAxis:
-        """Cut points at most ``spacing`` apart, evenly; one alone if that is twice the axis."""
-        count = 1 if spacing >= 2 * length else -(-(length - 1) // spacing) + 1
-        cut_points = np.linspace(0, length - 1, count).round().astype(int)
+        """Cut points every ``spacing`` and at the end; one alone if that is twice the axis."""
+        cut_points = np.arange(0, length, spacing)
+        if spacing < 2 * length and cut_points[-1] < length - 1:
+            cut_points = np.append(cut_points, length - 1)
         first, last = _find_cut_range(cut_points, max_displacement)
-        n_colours = next(c for c in range(1, count + 1) if (last[:-c] < first[c:]).all())
-        return CoarseAxis(tuple(cut_points.tolist()), length, max_displacement, n_colours)
+        n_colours = next(c for c in itertools.count(1) if (last[:-c] < first[c:]).all())
+        points = tuple(cut_points.tolist())
+        return CoarseAxis(points, length, min(spacing, length), max_displacement, n_colours)
 
     @property
-    def hat_functions(self) -> NDArray[np.float64]:
-        """(m, length) functions that are 1 at one cut point and 0 at the others; they sum to 1."""
-        positions = np.arange(self.length)
-        return np.stack(
-            [np.interp(positions, self.cut_points, row) for row in np.eye(len(self.cut_points))]
-        )
+    def cell_weights(self) -> NDArray[np.float64]:
+        """(cells, spacing) at each position: the function of the next cut point.
+
+        That of the cell's own is 1 minus it.
+        """
+        n_cells = -(-self.length // self.spacing)
+        positions = np.arange(n_cells * self.spacing)
+        index = np.interp(positions, self.cut_points, np.arange(len(self.cut_points)))
+        return index.reshape(n_cells, -1) - np.arange(n_cells)[:, None]
 
     @property
     def is_narrow(self) -> bool:
@@ -234,17 +224,24 @@ class CoarseAxis(NamedTuple):
 
     def sum_by_colour(self) -> NDArray[np.float64]:
         """(colours, length) sums of the functions of one colour."""
-        hats = self.hat_functions
-        return np.stack([hats[c :: self.n_colours].sum(0) for c in range(self.n_colours)])
+        weights = self.cell_weights
+        sums = np.zeros((self.n_colours, *weights.shape))
+        cells = np.arange(len(weights))
+        sums[cells % self.n_colours, cells] += 1 - weights
+        sums[(cells + 1) % self.n_colours, cells] += weights
+        return sums.reshape(self.n_colours, -1)[:, : self.length]
+
+    def sum_functions(self) -> NDArray[np.float64]:
+        """(m,) the sum of each function."""
+        return restrict(np.ones(self.length), [self.cell_weights], [len(self.cut_points)])
 
     def find_owners(self) -> NDArray[np.int64]:
         """(colours, m) at each cut point: the one of the colour whose function may be met there."""
-        first, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
-        i = np.arange(len(first))[:, None]
-        k = np.arange(len(first))
-        is_met = (first <= i) & (i <= last)  # at one of each colour, at most
-        by_colour = [k[c :: self.n_colours] for c in range(self.n_colours)]
-        return np.stack([o[is_met[:, o].argmax(1)] for o in by_colour])
+        _, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
+        k = np.arange(len(last))
+        by_colour = [k[colour :: self.n_colours] for colour in range(self.n_colours)]
+        # Ranges of one colour do not overlap: the first that has not ended, or else the last.
+        return np.stack([o[np.searchsorted(last[o][:-1], k)] for o in by_colour])
 
 
 def _find_cut_range(
@@ -306,49 +303,34 @@ def choose_coarse_axes(
     """
     typical_steps = np.sqrt([max(*displacement, 1) for displacement in displacements])
     result = ()
-    states = prod(shape)
     for spacings in _halve_spacings(shape, typical_steps):
         axes = tuple(map(CoarseAxis.with_spacing, shape, spacings, displacements))
-        node_blocks = NodeBlocks.choose(axes)
-        products = prod(coarse_axis.n_colours for coarse_axis in axes)
-        solve_too_costly = node_blocks.solve_cost > _limit_for_states(
-            COARSE_SOLVE_MAX_NUMBERS, states
-        )
-        factor_too_costly = node_blocks.factor_cost > _limit_for_states(
-            COARSE_FACTOR_MAX_PRODUCTS, states
-        )
-        too_costly = solve_too_costly or factor_too_costly
-        too_wide = (
-            _count_interpolation_numbers(axes) > INTERPOLATION_MAX_NUMBERS
-            or _count_restriction_products(axes) > RESTRICTION_MAX_PRODUCTS_PER_STATE * states
-        )
-        if result and (too_costly or too_wide or products > SETUP_MAX_PRODUCTS):
+        if result and not _is_affordable(axes):
             break
         result = axes
     return result
 
 
-def count_correction_bytes(axes: Sequence[CoarseAxis]) -> int:
-    """Bytes of the arrays of ``CoarseCorrection``.
-
-    They are functions and averages, blocks, and four arrays over the nodes.
-    """
+def count_correction_bytes(axes: Sequence[CoarseAxis], has_gain: bool) -> int:
+    """Bytes of the arrays of ``CoarseCorrection``: cells, blocks, and arrays over the nodes."""
     node_blocks = NodeBlocks.choose(axes)
     blocks = count_factor_numbers(node_blocks.n_blocks, node_blocks.block_size)
     nodes = node_blocks.n_blocks * node_blocks.block_size
-    return 8 * (2 * _count_interpolation_numbers(axes) + blocks + 4 * nodes)
+    cells = sum(coarse_axis.cell_weights.size for coarse_axis in axes)
+    return 8 * (cells + blocks + (3 + has_gain) * nodes)
 
 
-def _count_interpolation_numbers(axes: Sequence[CoarseAxis]) -> int:
-    """Numbers of the functions along all axes."""
-    return sum(len(coarse_axis.cut_points) * coarse_axis.length for coarse_axis in axes)
-
-
-def _count_restriction_products(axes: Sequence[CoarseAxis]) -> int:
-    """Products to go from states to nodes, one axis after the other."""
-    nodes = [len(coarse_axis.cut_points) for coarse_axis in axes]
-    shape = [coarse_axis.length for coarse_axis in axes]
-    return sum(prod(nodes[: k + 1]) * prod(shape[k:]) for k in range(len(axes)))
+def _is_affordable(axes: Sequence[CoarseAxis]) -> bool:
+    """Whether a correction with these cut points costs little next to products with P_pi."""
+    node_blocks = NodeBlocks.choose(axes)
+    states = prod(coarse_axis.length for coarse_axis in axes)
+    max_cut_points = max(len(coarse_axis.cut_points) for coarse_axis in axes)
+    return (
+        node_blocks.solve_cost <= _limit_for_states(COARSE_SOLVE_MAX_NUMBERS, states)
+        and node_blocks.factor_cost <= _limit_for_states(COARSE_FACTOR_MAX_PRODUCTS, states)
+        and prod(coarse_axis.n_colours for coarse_axis in axes) <= SETUP_MAX_PRODUCTS
+        and max_cut_points <= AXIS_MAX_CUT_POINTS
+    )
 
 
 def _limit_for_states(limits: tuple[int, int], states: int) -> int:
@@ -368,19 +350,49 @@ def _halve_spacings(
         yield spacings
 
 
-def interpolate(c: Any, interpolation: Sequence[Any]) -> Any:
-    """(grid) Z c, for coefficients c of the nodes."""
-    c = c.reshape([len(basis) for basis in interpolation])
-    for basis in interpolation:  # each takes the first axis and puts its own last
-        c = array_namespace(c).tensordot(c, basis, (0, 0))
+def interpolate(c: Any, cell_weights: Sequence[Any], shape: Sequence[int]) -> Any:
+    """(grid) Z c, for coefficients c (cut points of each axis)."""
+    for axis, (weights, length) in enumerate(zip(cell_weights, shape, strict=True)):
+        n_cells, spacing = weights.shape
+        before = c.shape[:axis]
+        after = c.shape[axis + 1 :]
+        slope = _pad_axis(_take(c, axis, 1, None) - _take(c, axis, 0, -1), axis, 0, 1)
+        by_cell = *before, n_cells, 1, *after
+        own = _take(c, axis, 0, n_cells).reshape(by_cell)
+        slope = _take(slope, axis, 0, n_cells).reshape(by_cell)
+        c = own + weights.reshape(n_cells, spacing, *[1] * len(after)) * slope
+        c = _take(c.reshape(*before, n_cells * spacing, *after), axis, 0, length)
     return c
 
 
-def restrict(x: Any, interpolation: Sequence[Any]) -> Any:
-    """Z' x over the nodes: sums against each of the functions."""
-    for basis in interpolation:
-        x = array_namespace(x).tensordot(x, basis, (0, 1))
+def restrict(x: Any, cell_weights: Sequence[Any], node_shape: Sequence[int]) -> Any:
+    """(cut points of each axis) Z' x: sums against the functions, which transposes Z."""
+    xp = array_namespace(x)
+    for axis, (weights, n_cut_points) in enumerate(zip(cell_weights, node_shape, strict=True)):
+        n_cells, spacing = weights.shape
+        if spacing == 1:
+            continue
+        x = _pad_axis(x, axis, 0, n_cells * spacing - x.shape[axis])
+        x = x.reshape(*x.shape[:axis], n_cells, spacing, *x.shape[axis + 1 :])
+        indices = list(range(x.ndim))
+        summed = indices[: axis + 1] + indices[axis + 2 :]
+        of_own = xp.einsum(1 - weights, [axis, axis + 1], x, indices, summed)
+        of_next = xp.einsum(weights, [axis, axis + 1], x, indices, summed)
+        x = _pad_axis(of_own, axis, 0, n_cut_points - n_cells)
+        x = x + _pad_axis(_take(of_next, axis, 0, n_cut_points - 1), axis, 1, 0)
     return x
+
+
+def _take(x: Any, axis: int, start: int, stop: int | None) -> Any:
+    """A range of positions along one axis."""
+    return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def _pad_axis(x: Any, axis: int, before: int, after: int) -> Any:
+    """``x`` with zeros around it along one axis."""
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (before, after)
+    return array_namespace(x).pad(x, widths)
 
 
 def probe_coarse_system(
@@ -404,44 +416,36 @@ def probe_coarse_system(
 def build_correction(
     probes: NDArray[np.float64],
     axes: Sequence[CoarseAxis],
+    has_gain: bool,
     direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS,
-) -> CoarseCorrection:
+) -> CoarseCorrection | None:
     """The correction, from the probes of ``probe_coarse_system``.
 
-    It corrects nothing where a chain decomposes, or mixes extremely slowly.
+    There is none where a chain decomposes, or mixes extremely slowly.
     """
     node_blocks = NodeBlocks.choose(axes)
     order = node_blocks.order_nodes([len(coarse_axis.cut_points) for coarse_axis in axes])
-    interpolation = tuple(coarse_axis.hat_functions for coarse_axis in axes)
-    node_means = np.ones(())
-    for basis in interpolation:
-        node_means = np.multiply.outer(node_means, basis.mean(1))
-    restriction = tuple(basis / basis.sum(1, keepdims=True) for basis in interpolation)
-    orders = (order, np.argsort(order))
-    weights = (0 * node_means.ravel(), node_means.ravel())
-    no_correction = CoarseCorrection(
-        interpolation,
-        restriction,
-        make_zero_inverse(node_blocks.n_blocks, node_blocks.block_size, direct_max_rows),
-        *orders,
-        *weights,
-    )
+    position = np.argsort(order)
+    sizes = reduce(np.multiply.outer, (coarse_axis.sum_functions() for coarse_axis in axes))
     with np.errstate(all="ignore"):  # NaN is detected at the end
         try:
-            system = _assemble_system(probes, axes, node_blocks, no_correction.block_position)
+            system = _assemble_system(probes, axes, node_blocks, position)
             factors = factorise_blocks(system, direct_max_rows)
         except np.linalg.LinAlgError:
-            return no_correction
-        stationary = _solve_blocks(factors.transposed, no_correction, no_correction.node_means)
-        result = no_correction._replace(factors=factors, shares=stationary / stationary.sum())
+            return None
+        weights = tuple(coarse_axis.cell_weights for coarse_axis in axes)
+        result = CoarseCorrection(weights, sizes, factors, order, position, None)
+        if has_gain:
+            stationary = _solve_blocks(factors.transposed, result, sizes.ravel())
+            result = result._replace(shares=stationary / stationary.sum())
         trial = _solve_coarse(result, np.sin(np.arange(len(order)) ** 2.0))
-    return result if abs(trial).max() <= COARSE_SOLUTION_MAX_SIZE else no_correction
+    return result if abs(trial).max() <= COARSE_SOLUTION_MAX_SIZE else None
 
 
 def _assemble_system(
     probes: NDArray, axes: Sequence[CoarseAxis], node_blocks: NodeBlocks, block_position: NDArray
 ) -> BlockTridiagonal:
-    """(1 + LEAK_PROBABILITY) I - P_c by blocks."""
+    """(1 + LEAK_PROBABILITY) I - discount P_c by blocks."""
     sizes = [len(coarse_axis.cut_points) for coarse_axis in axes]
     n = node_blocks.block_size
     diagonal = np.tile((1 + LEAK_PROBABILITY) * np.eye(n), (node_blocks.n_blocks, 1, 1))
@@ -462,36 +466,50 @@ def _assemble_system(
 
 def apply_correction(correction: CoarseCorrection, residual: Any) -> Any:
     """M residual, in the precision of the residual; on the nodes, always in double."""
-    return _correct(
-        correction, residual, correction.restriction, correction.interpolation, _solve_coarse
-    )
+    sums = _restrict_residual(correction, residual)
+    c = _solve_coarse(correction, (sums / correction.node_sizes).ravel())
+    return residual + _interpolate_nodes(correction, c, residual)
 
 
 def apply_adjoint_correction(correction: CoarseCorrection, residual: Any) -> Any:
     """M' residual."""
-    to_nodes = correction.interpolation
-    return _correct(correction, residual, to_nodes, correction.restriction, _solve_coarse_adjoint)
+    sums = _restrict_residual(correction, residual)
+    c = _solve_coarse_adjoint(correction, sums.ravel()).reshape(sums.shape)
+    return residual + _interpolate_nodes(correction, c / correction.node_sizes, residual)
 
 
-def _correct(correction: CoarseCorrection, residual, to_nodes, from_nodes, solve) -> Any:
-    dtype = residual.dtype
-    c = solve(correction, restrict(residual, [basis.astype(dtype) for basis in to_nodes]).ravel())
-    return residual + interpolate(c.astype(dtype), [basis.astype(dtype) for basis in from_nodes])
+def _restrict_residual(correction: CoarseCorrection, residual: Any) -> Any:
+    weights = [w.astype(residual.dtype) for w in correction.cell_weights]
+    return restrict(residual, weights, correction.node_sizes.shape)
+
+
+def _interpolate_nodes(correction: CoarseCorrection, c: Any, template: Any) -> Any:
+    weights = [w.astype(template.dtype) for w in correction.cell_weights]
+    c = c.astype(template.dtype).reshape(correction.node_sizes.shape)
+    return interpolate(c, weights, template.shape)
 
 
 def _solve_coarse(correction: CoarseCorrection, rhs: Any) -> Any:
-    """About A_c^-1 rhs: (I - P_c) c + mean(c) = rhs; the mean is the gain, shares' rhs."""
+    """About A_c^-1 rhs; for an average (I - P_c) c + mean(c) = rhs, whose mean is shares' rhs."""
+    if correction.shares is None:
+        return _solve_blocks(correction.factors, correction, rhs)
     gain = correction.shares @ rhs
     c = _solve_blocks(correction.factors, correction, rhs - gain)
-    return c - correction.node_means @ c + gain
+    return c - _node_means(correction) @ c + gain
 
 
 def _solve_coarse_adjoint(correction: CoarseCorrection, rhs: Any) -> Any:
+    factors = correction.factors.transposed
+    if correction.shares is None:
+        return _solve_blocks(factors, correction, rhs)
     total = rhs.sum()
-    c = _solve_blocks(
-        correction.factors.transposed, correction, rhs - correction.node_means * total
-    )
+    c = _solve_blocks(factors, correction, rhs - _node_means(correction) * total)
     return c + correction.shares * (total - c.sum())
+
+
+def _node_means(correction: CoarseCorrection) -> Any:
+    """(nodes,) means of the functions over the grid."""
+    return correction.node_sizes.ravel() / correction.node_sizes.sum()
 
 
 def _solve_blocks(factors: BlockFactors, correction: CoarseCorrection, rhs: Any) -> Any:

@@ -38,6 +38,8 @@ SINGLE_CORRECTION_TOLERANCE = 1e-3  # share of the residual that single precisio
 SINGLE_CORRECTION_MAX_STEPS = 150  # steps of BiCGSTAB in single precision
 DOUBLE_CORRECTION_TOLERANCE = 1e-8  # share of the residual that double precision may leave
 DOUBLE_CORRECTION_MAX_STEPS = 200  # steps of BiCGSTAB in double precision
+# Periods that a discount weighs: from these on, a coarse correction saves more than it costs.
+COARSE_MIN_PERIODS = 1000.0
 PLAIN_STEPS = 800  # steps of the process where a correction did not help
 
 
@@ -129,7 +131,10 @@ def compute_prepared_occupancy(
     floor = prepared.adjoint_rounding_floor * prepared.contraction_gap * factor
     target = max(tol, 2 * floor)
     policy, rhs = to_backend(prepared.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
-    system = prepared.backend, prepared.build_policy_data(policy), policy, rhs
+    data = prepared.data
+    if mdp.criterion.has_gain or 1 / prepared.contraction_gap > COARSE_MIN_PERIODS:
+        data = prepared.build_policy_data(policy)
+    system = prepared.backend, data, policy, rhs
     d = rhs
     if guess is not None:
         d = to_backend(prepared.backend, guess.reshape(mu.shape).astype(float))
@@ -185,23 +190,18 @@ def _correct(backend, single: bool, data: ModelData, policy, source, d):
     """(d after one Krylov correction, sum of the remaining residual)."""
     operators = Operators(backend, data)
     xp = array_namespace(source)
-    exact = operators.policy_system_adjoint(policy, source)
-    residual = source - exact(d)
+    system = exact = operators.policy_system_adjoint(policy, source)
+    rhs = source - exact(d)
+    scale = 1.0
+    tol = DOUBLE_CORRECTION_TOLERANCE
+    max_steps = DOUBLE_CORRECTION_MAX_STEPS
     if single:
-        rhs, scale = scale_residual(residual)
+        rhs, scale = scale_residual(rhs)
         system = to_single_precision(operators).policy_system_adjoint(policy, rhs)
-        e = xp.bicgstab(
-            system, rhs, tol=SINGLE_CORRECTION_TOLERANCE, maxiter=SINGLE_CORRECTION_MAX_STEPS
-        )
-    else:
-        scale = 1.0
-        e = xp.bicgstab(
-            exact,
-            residual,
-            tol=DOUBLE_CORRECTION_TOLERANCE,
-            maxiter=DOUBLE_CORRECTION_MAX_STEPS,
-            preconditioner=operators.precondition_adjoint,
-        )
+        tol = SINGLE_CORRECTION_TOLERANCE
+        max_steps = SINGLE_CORRECTION_MAX_STEPS
+    preconditioner = operators.precondition_adjoint
+    e = xp.bicgstab(system, rhs, tol=tol, maxiter=max_steps, preconditioner=preconditioner)
     trial = xp.maximum(d + scale * e, 0.0)
     return trial, abs(source - exact(trial)).sum()
 

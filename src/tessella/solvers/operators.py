@@ -102,26 +102,41 @@ class Operators:
         return q_A if feasible is None else np.where(feasible, q_A, -np.inf)
 
     def iterate_bellman(self, value: Any, count: Any) -> Any:
-        """T^count v; the discounting is fused with the sweeps."""
-        discount = self.criterion.discount
-        w = discount * value
-        w = array_namespace(value).iterate(
-            count - 1, lambda w: discount * self._maximise_value(w), w
+        """The point after ``count`` sweeps of T."""
+        return self._sweep(self._maximise_value, value, count)
+
+    def iterate_greedy(self, policy: Any, value: Any, count: Any) -> Any:
+        """The point after ``count`` sweeps: of T, or of T_pi where a policy is evaluated."""
+        if not self.evaluates_policy:
+            return self.iterate_bellman(value, count)
+        return self._sweep(
+            lambda w: self._back_up_policy(policy, w, True) - self.gain, value, count
         )
-        return self._maximise_value(w)
 
     def sum_neumann_series(self, policy: Any, first: Any, count: int) -> tuple[Any, Any, Any]:
-        """Sums of ``count`` terms of first + discount P_pi first + ..., of one more, and of two."""
-        discount = self.criterion.discount
+        """Sums of ``count`` terms of first + discount P_pi first + ..., of one more, and of two.
+
+        Where the criterion damps sweeps, these are the points that damped sweeps lead to.
+        """
 
         def add_term(w):
-            return first + self.backend.policy_backup(self.data.arrays, w, policy, False)
+            return first + self._back_up_policy(policy, w, False)
 
-        w = array_namespace(first).iterate(
-            count - 1, lambda w: discount * add_term(w), discount * first
+        partial_sum = self._sweep(add_term, first, count - 1)
+        next_sum = self._sweep(add_term, partial_sum, 1)
+        return partial_sum, next_sum, self._sweep(add_term, next_sum, 1)
+
+    def _sweep(self, back_up: Callable[[Any], Any], value: Any, count: Any) -> Any:
+        """The point after ``count`` sweeps, where ``back_up`` takes the discounted point.
+
+        The discounting is fused with the sweeps; a criterion that damps has no discount.
+        """
+        discount = self.criterion.discount
+        next_iterate = self.criterion.next_iterate
+        w = array_namespace(value).iterate(
+            count - 1, lambda w: next_iterate(w, discount * back_up(w)), discount * value
         )
-        next_sum = add_term(w)
-        return w / discount, next_sum, add_term(discount * next_sum)
+        return next_iterate(w, back_up(w))
 
     def _maximise_value(self, discounted: Any) -> Any:
         q_A = self._compute_all_q(discounted)
@@ -173,8 +188,10 @@ class Operators:
         return self._apply_policy(policy, value, False)
 
     def _apply_policy(self, policy, value, with_reward: bool):
-        w = self.criterion.discount * value
-        return self.backend.policy_backup(self.data.arrays, w, policy, with_reward)
+        return self._back_up_policy(policy, self.criterion.discount * value, with_reward)
+
+    def _back_up_policy(self, policy, discounted, with_reward: bool):
+        return self.backend.policy_backup(self.data.arrays, discounted, policy, with_reward)
 
     def policy_system(self, policy: Any, unknown: Any) -> Any:
         """h + g - discount P_pi h: the left side of the linear system of a policy.

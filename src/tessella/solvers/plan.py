@@ -232,18 +232,22 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         "their policies": 8 * n,
         "in between": 16 * widest_array,
     }
-    single = {"in single precision": 4 * n * 3 + model_array_bytes // 2}
     if plan.method.uses_single_precision:
-        return arrays | single
-    if not plan.method.solves_linear_systems:
-        return arrays
-    arrays["linear systems"] = 24 * n
-    if plan.preconditioner == "none":
-        return arrays
-    from tessella.solvers.prepared_model import PreparedModel
+        arrays["in single precision"] = 4 * n * 3 + model_array_bytes // 2
+    uses_coarse_grid = plan.preconditioner == "coarse" and (
+        plan.method.solves_linear_systems or plan.method.uses_single_precision
+    )
+    if plan.method.solves_linear_systems:
+        arrays["linear systems"] = 24 * n
+    elif uses_coarse_grid:
+        arrays["linear systems"] = 40 * n  # ten arrays in single precision
+    if uses_coarse_grid:
+        from tessella.solvers.prepared_model import PreparedModel
 
-    arrays["coarse nodes"] = count_correction_bytes(PreparedModel(plan).coarse_axes)
-    return arrays if plan.backend == "numpy" else arrays | single
+        coarse_axes = PreparedModel(plan).coarse_axes
+        has_gain = plan.mdp.criterion.has_gain
+        arrays["coarse nodes"] = count_correction_bytes(coarse_axes, has_gain)
+    return arrays
 
 
 def _find_device_partition(plan: ExecutionPlan) -> Partition | None:

@@ -173,9 +173,8 @@ class PreparedModel:
             return self.data
         axes = self.coarse_axes
         probes = np.asarray(_compute_coarse_system(self.backend, axes, self.data, policy))
-        return self.data._replace(
-            coarse_correction=to_backend(self.backend, build_correction(probes, axes))
-        )
+        correction = build_correction(probes, axes, self.mdp.criterion.has_gain)
+        return self.data._replace(coarse_correction=to_backend(self.backend, correction))
 
     @cached_property
     def coarse_axes(self) -> tuple[CoarseAxis, ...]:

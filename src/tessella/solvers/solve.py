@@ -13,7 +13,6 @@ from typing import Literal
 from tessella.errors import ArgumentError, require_type
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
-from tessella.solvers.average_reward import solve_average_reward
 from tessella.solvers.bounds import Decision
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.loop import Callback, iterate
@@ -40,9 +39,9 @@ def solve(
 
     Args:
         method: by default inexact policy iteration, which finds out as it goes whether sweeps or
-            a linear solver evaluate a policy more quickly; for many discounted models of over
-            10,000 states sweeps in single precision, with residuals and bounds in double
-            (``MixedPrecision``); for a finite horizon backward induction.
+            a linear solver evaluate a policy more quickly; for most models of stages with over
+            10,000 states sweeps and linear systems in single precision, with residuals and bounds
+            in double (``MixedPrecision``); for a finite horizon backward induction.
         tol: bound on max|V - V*| for the default method; a method object carries its own.
         callback: called with a ``Progress`` after each sweep; a true answer stops the run.
         partial: return the current result when a limit is reached, instead of raising NotConverged.
@@ -87,8 +86,6 @@ def solve(
         return _make_solution(prepared, result, decision)
     if mdp.criterion.requires_absorption:
         prepared, result = solve_total_reward(prepared, method, callback=callback, partial=partial)
-    elif method.solves_linear_systems and prepared.needs_coarse_correction:
-        result = solve_average_reward(prepared, method, callback=callback, partial=partial)
     else:
         options = {"callback": callback, "partial": partial, "checkpoint_writer": checkpoint_writer}
         result = iterate(prepared, method, guess=method.init(mdp), **options)
@@ -140,13 +137,9 @@ def _make_checkpoint_writer(
     if source is None:
         return None
     checkpoint = source if isinstance(source, Checkpoint) else Checkpoint(source)
-    has_phases = prepared.mdp.criterion.requires_absorption or (
-        method.solves_linear_systems and prepared.needs_coarse_correction
-    )
-    if has_phases or method.has_own_loop:
+    if mdp.criterion.requires_absorption or method.has_own_loop:
         raise ArgumentError(
-            "checkpoints are supported for discounted models and for averages of at most "
-            f"{prepared.plan.thresholds.coarse_min_states:,} states, "
+            "checkpoints are supported for discounted models and averages, "
             "but not by BackwardInduction and InPlace",
             value=f"this is {method.name}, {mdp.criterion}, {mdp.n_states:,} states",
         )

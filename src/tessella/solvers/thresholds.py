@@ -37,6 +37,10 @@ class EvaluationThresholds:
     early_max_sweeps: int = 8  # sweeps through stages for a policy that still changes in more ...
     policy_settled_fraction: float = 1e-3  # ... than this share of all states
     settled_max_sweeps: int = 250  # sweeps through stages, once the policy has settled
+    # Iterations of MixedPrecision: where fewer are left, linear systems would take longer ...
+    few_mixed_iterations: int = 6
+    # ... and where more are left than these, so would sweeps (benchmarks/discounts.py).
+    many_mixed_iterations: int = 80
     # A linear solve that leaves more of the residual's span than this has failed.
     solve_max_span_ratio: float = 0.5
     exact_relative_tolerance: float = 1e-13  # of the residual: what policy iteration leaves of it
@@ -106,22 +110,16 @@ class Thresholds:
     short_row_entries: int = 4  # entries for each pair: policies of such models settle late
     all_actions_max_pairs: int = 1 << 20  # pairs whose action values are held at once
     # Precision and method (benchmarks/methods.py).
-    mixed_min_states: int = 10_000  # states from which on MixedPrecision is the method ...
-    # ... up to this discount: beyond, linear solvers are quicker ...
-    mixed_max_discount: float = 0.99
-    mixed_max_sweep_ratio: int = 8  # ... where a sweep over all actions costs so many of one policy
-    # states from which on evaluations correct in single precision ...
-    single_min_states: int = 10_000
-    single_max_discount: float = 0.999  # ... which loses 1 / (1 - discount) of its seven digits
-    small_max_states: int = 10_000  # states of a small model, where accurate evaluations pay
-    small_forcing: float = 1e-2  # share of the residual that an evaluation may leave there ...
-    large_forcing: float = 1e-1  # ... and in larger models
-    average_forcing: float = 3e-2  # ... and in large averages, whose policy has settled
-    average_max_products: int = 500  # products with P_pi for an evaluation of these
+    large_min_states: int = 10_000  # states from which on single precision and coarse grids pay
+    # states up to which a linear solver has room for its ten arrays on an accelerator of 140 GB
+    coarse_max_states: int = 1 << 29
+    # MixedPrecision, where a sweep over all actions costs so many of one policy.
+    mixed_max_sweep_ratio: int = 8
+    small_forcing: float = 1e-2  # share of the residual that an evaluation may leave ...
+    large_forcing: float = 1e-1  # ... and in large models
     # Sweeps for a proof of the policy; if it takes more, values are solved for
     # (benchmarks/slices.py).
     proof_max_sweeps: int = 400
-    coarse_min_states: int = 10_000  # states from which on averages get a coarse correction
     evaluation: EvaluationThresholds = DEFAULT_EVALUATION
     # Accelerators (benchmarks/billion.py).
     accelerator_min_states: int = 1 << 22  # states from which on an accelerator is used in full
