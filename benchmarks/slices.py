@@ -132,7 +132,9 @@ def prove_large(size: int) -> str:
     from billion import build  # beside this file
 
     mdp = build(size)
+    proven = None
     for _ in range(2):
+        del proven  # a billion states leave no memory for two solutions
         began = time.perf_counter()
         proven = ts.solve(mdp, until="policy")
         jax.block_until_ready(proven.get_raw("value"))
@@ -155,14 +157,15 @@ def prove_platelets(life: int, passes: int = 40) -> str:
     import jax
     import jax.numpy as jnp
     from platelets import DISCOUNT, FIXED, HOLD, LEFT, LOGITS, SHORT, UNMET, WASTE, N, parts
-    from tessella.problems.platelets import _demand_probabilities
+
+    from tessella.problems.perishables import _platelet_demand
 
     base, slopes = LOGITS.get((life, 1)) or LOGITS[5, 1]
     base = (base + base[-1:] * life)[: life - 1]
     LOGITS[life, 1] = base, slopes[:1] * (life - 1)
     delivered = [jnp.asarray(matrix.toarray()) for matrix in parts(life, 1, N - 1)]
     left, unmet = jnp.asarray(LEFT), jnp.asarray(UNMET)
-    laws = jnp.asarray(_demand_probabilities(N - 1))
+    laws = jnp.asarray(_platelet_demand(N - 1))
 
     def on_pair(w, axis: int, matrix):
         moved = jnp.moveaxis(w, (axis, -1), (0, 1))

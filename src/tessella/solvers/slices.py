@@ -37,7 +37,7 @@ from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.exogenous import Exogenous
 from tessella.rounding import EPS, OUTWARD_FACTOR
 from tessella.solvers.bounds import Decision, center_values, decide, find_best_two
-from tessella.solvers.iteration import make_initial_state, run_iterations
+from tessella.solvers.iteration import IterationState, make_initial_state, run_iterations
 from tessella.solvers.loop import Callback, RunLog
 from tessella.solvers.operators import ModelData
 from tessella.solvers.prepared_model import PreparedModel
@@ -205,8 +205,7 @@ def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyPr
         state = batch.state
         count = int(batch.n_iterations)
         log.add(batch.bounds[:count], batch.changes[:count], batch.target)
-        value, _ = data.criterion.report_values(state.backup, state.center, state.shift)
-        measured = measure_slices(backend, slices.axes, data, value)
+        measured = measure_slices(backend, slices.axes, data, _report_value(data, state))
         error = slices.bound_point(measured)
         shortfall = _compute_shortfall(slices, measured, error)
         if shortfall <= 1 or float(state.bound) <= float(batch.target) or log.is_stopped:
@@ -222,11 +221,16 @@ def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyPr
     if shortfall > 1 and not has_values:
         status = Status.STOPPED
     bound = float(state.bound)
-    value = prepared.to_result(value)
+    value = prepared.to_result(_report_value(data, state))
     history = log.history()
     result = make_run_result(status, value, bound, float(batch.target), history, may_raise=False)
     decision = decide(prepared, value, bound, error)
     return PolicyProof(result, decision, has_values, method.name)
+
+
+def _report_value(data: ModelData, state: IterationState) -> Any:
+    """Computed where it is needed: a model that fills a device has no memory to keep it."""
+    return data.criterion.report_values(state.backup, state.center, state.shift)[0]
 
 
 def _compute_shortfall(slices: Slices, point: SlicedPoint, error: NDArray) -> float:
