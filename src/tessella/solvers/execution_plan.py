@@ -436,9 +436,10 @@ class _Choices:
             return "none", f"{n}: linear systems are quick as they are"
         if n_devices > 1:
             return "none", "blocks of a grid have none"
-        if self.mdp.n_states > self.thresholds.coarse_max_states:
-            return "none", f"{n}: linear systems would take too much memory"
-        if representation == "rows" and not self.mdp.criterion.has_gain:
+        is_discounted = not self.mdp.criterion.has_gain
+        if is_discounted and self.mdp.n_states > self.thresholds.coarse_max_states:
+            return "none", f"{n}: the nodes of a coarse grid would be too far apart"
+        if is_discounted and representation == "rows":
             return "none", "rows of a table have no geometry"
         return "coarse", f"{n}: what mixes slowly is solved for on a coarse grid"
 

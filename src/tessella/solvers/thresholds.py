@@ -111,8 +111,9 @@ class Thresholds:
     all_actions_max_pairs: int = 1 << 20  # pairs whose action values are held at once
     # Precision and method (benchmarks/methods.py).
     large_min_states: int = 10_000  # states from which on single precision and coarse grids pay
-    # states up to which a linear solver has room for its ten arrays on an accelerator of 140 GB
-    coarse_max_states: int = 1 << 29
+    # states up to which a discounted model gets a coarse grid: beyond, the nodes that can be
+    # afforded are too far apart (benchmarks/discounts.py --accelerator)
+    coarse_max_states: int = 1 << 22
     # MixedPrecision, where a sweep over all actions costs so many of one policy.
     mixed_max_sweep_ratio: int = 8
     small_forcing: float = 1e-2  # share of the residual that an evaluation may leave ...
