@@ -12,6 +12,7 @@ from tessella.certificates.certify import certify
 from tessella.problems.registry import benchmark
 from tessella.solvers.execution_plan import Thresholds
 from tessella.solvers.occupancy import occupancy
+from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.solve import solve
 
 
@@ -20,7 +21,7 @@ def inventory():
     """A model that counts as large, and goes through stages as large ones do."""
     mdp = benchmark("INV-Mix")
     limits = Thresholds(large_min_states=100, fine_occupancy_max_states=100)
-    return solve(mdp, plan=plan_by(mdp, "stages", thresholds=limits))
+    return solve(mdp, plan=plan_by(mdp, "stages", InexactPolicyIteration(), thresholds=limits))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tessella.solvers.operators import (
     compute_rounding_floor,
     compute_target,
 )
-from tessella.solvers.phases import Phase, PhaseLog, make_phases
+from tessella.solvers.phases import PHASE_CHECK_ITERATIONS, Phase, PhaseLog, make_phases
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import (
@@ -207,9 +207,11 @@ class _Run:
         """The iterations of the next batch: a number, so that changing it compiles nothing."""
         if self.log.is_stopped:
             return 0
-        is_watched = self.log.callback is not None or self.phase.has_ended is not None
-        single_step = self.uses_direct_solve or is_watched
-        limit = min(1 if single_step else batch_size, self.requested.max_sweeps - len(self.log))
+        if self.uses_direct_solve or self.log.callback is not None:
+            batch_size = 1
+        elif self.phase.has_ended is not None:
+            batch_size = PHASE_CHECK_ITERATIONS
+        limit = min(batch_size, self.requested.max_sweeps - len(self.log))
         if self.checkpoint_writer is None:
             return limit
         return max(min(limit, self.checkpoint_writer.iterations_per_check), 0)

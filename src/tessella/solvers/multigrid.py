@@ -46,8 +46,8 @@ from numpy.typing import NDArray
 from tessella.numerics import array_namespace
 
 # Limits in all, and for each state: the smaller one counts.
-COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 10  # numbers met in a solve
-COARSE_FACTOR_MAX_PRODUCTS = 10**9, 100  # products to factorise
+COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 12  # numbers met in a solve
+COARSE_FACTOR_MAX_PRODUCTS = 10**9, 1000  # products to factorise
 # Cut points of an axis: with more, chains on a long line forget more slowly than they leak.
 AXIS_MAX_CUT_POINTS = 600
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes

@@ -22,10 +22,9 @@ from tessella.solvers.value_iteration import ModifiedPolicyIteration
 if TYPE_CHECKING:
     from tessella.solvers.prepared_model import PreparedModel
 
-# A phase of linear systems ends where the bound rises, or does not fall to SLOW_REDUCTION of itself
-# within SLOW_WINDOW_ITERATIONS.
-SLOW_REDUCTION = 0.5  # share of the earlier bound
-SLOW_WINDOW_ITERATIONS = 2
+PHASE_CHECK_ITERATIONS = 2  # iterations after which a phase is checked
+# A phase of linear systems ends where these leave more than this share of the bound.
+SLOW_REDUCTION = 0.5
 WARM_UP_MAX_ITERATIONS = 100  # after these, a policy that still changes counts as settled
 WARM_UP_METHOD = ModifiedPolicyIteration(partial_sweeps=20)
 
@@ -84,9 +83,7 @@ def count_iterations_left(progress: PhaseLog) -> float:
 
 
 def is_slow(progress: PhaseLog) -> bool:
-    """Whether the last iteration raised the bound, or the last ones hardly lowered it."""
+    """Whether the last iterations hardly lowered the bound."""
+    window = PHASE_CHECK_ITERATIONS
     bounds = progress.bounds
-    if len(bounds) > 1 and not bounds[-1] <= bounds[-2]:
-        return True
-    window = SLOW_WINDOW_ITERATIONS
     return len(bounds) > window and not bounds[-1] < SLOW_REDUCTION * bounds[-1 - window]
