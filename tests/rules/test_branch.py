@@ -96,7 +96,7 @@ def test_a_node_holds_every_rule_that_keeps_the_promise(case):
         kept = tables[lost @ evaluator.start <= loss_target.limit]
         everyone = np.arange(STATES)
         assert first.allowed[everyone, kept].all()
-        assert (first.costs[everyone, kept].sum(axis=1) <= first.target).all()
+        assert (first.costs[everyone, kept].sum(axis=1) <= first.cost_limit).all()
 
 
 def test_no_nodes_and_no_time_prove_nothing_more(case):
