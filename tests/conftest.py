@@ -29,6 +29,8 @@ KEEP_ALL = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
 }
+# A third less time to compile; the programs are the same. Soak and benchmarks optimise in full.
+QUICK_COMPILATION = "--xla_backend_optimization_level=1"
 HERE = Path(__file__).parent
 LONGEST = (
     "runner/test_kill.py",
@@ -58,7 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     config.add_cleanup(lambda: [os.environ.pop(name) for name in (FOLDER, REMEMBERED)])
     kept = {REMEMBERED: os.path.join(folder.name, "kept")}  # not what the user's commands keep
-    os.environ.update({FOLDER: folder.name, **KEEP_ALL, **kept})
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_COMPILATION}".strip()
+    os.environ.update({FOLDER: folder.name, "XLA_FLAGS": flags, **KEEP_ALL, **kept})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
