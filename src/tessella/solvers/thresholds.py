@@ -38,7 +38,7 @@ class EvaluationThresholds:
     policy_settled_fraction: float = 1e-3  # ... than this share of all states
     settled_max_sweeps: int = 250  # sweeps through stages, once the policy has settled
     # Iterations of MixedPrecision: where fewer are left, linear systems would take longer ...
-    few_mixed_iterations: int = 6
+    few_mixed_iterations: int = 10
     # ... and where more are left than these, so would sweeps (benchmarks/discounts.py).
     many_mixed_iterations: int = 80
     # A linear solve that leaves more of the residual's span than this has failed.
