@@ -204,11 +204,14 @@ class Certificate:
         if stated != expected:
             needed, got = (", ".join(sorted(names)) or "none" for names in (expected, stated))
             raise ValueError(f"{self.kind} has the parts {needed}; got {got}")
-        example = None if self.bounds is None else self.bounds.localisation.example
-        worst = None if self.figures is None else self.figures.worst_state
-        for name, state in (("localisation.example", example), ("worst_state", worst)):
-            if state is not None and state >= self.grid.size:
-                raise ValueError(f"{name} must be one of {self.grid.size:,} states")
+        if self.bounds is not None:
+            self._require_state("localisation.example", self.bounds.localisation.example)
+        if self.figures is not None:
+            self._require_state("worst_state", self.figures.worst_state)
+
+    def _require_state(self, name: str, state: int | None) -> None:
+        if state is not None and state >= self.grid.size:
+            raise ValueError(f"{name} must be one of {self.grid.size:,} states")
 
     def _find_expected_parts(self) -> set[str]:
         if self.criterion.has_gain:

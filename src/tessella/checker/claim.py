@@ -442,9 +442,9 @@ def read_record(record: type[R], content: object, model: Model, prefix: str = ""
     """A record of what ``content`` holds, or Rejected where a field is not what it has to be."""
     stated = content if isinstance(content, dict) else {}
     typed_fields = get_typed_fields(record)
-    for name in stated:  # fields of which nothing is known would pass unchecked
-        if name not in typed_fields:
-            raise Rejected(f"{prefix + name!r} is not a field of a certificate")
+    unknown = [name for name in stated if name not in typed_fields]
+    if unknown:  # they would pass unchecked
+        raise Rejected(f"{prefix + unknown[0]!r} is not a field of a certificate")
     parts = {}
     for name, (hint, is_optional) in typed_fields.items():
         path = prefix + name

@@ -145,13 +145,16 @@ def paper_command(
     given = {name: value for name, value in chosen.items() if value is not None}
     finished = _run(given, out, ClusterOptions(workers, scheduler), retry=retry, report=report)
     if finished.failed:
-        retry_command = _format_command() if retry else f"{_format_command()} --retry"
-        n_failed = len(finished.failed)
-        pronoun = "it" if n_failed == 1 else "them"
-        runs = counted(n_failed, "run")
-        _exit_with(f"{runs} failed; to run {pronoun} again: {retry_command}", 1)
+        _report_failures(len(finished.failed), retry)
     where = finished.folder / "report.html" if report else finished.folder
     return Answer(str(where), {"folder": finished.folder, "report": where if report else None})
+
+
+def _report_failures(n_failed: int, was_retry: bool) -> None:
+    """End the command, with the line that runs what failed again."""
+    retry_command = _format_command() if was_retry else f"{_format_command()} --retry"
+    pronoun = "it" if n_failed == 1 else "them"
+    _exit_with(f"{counted(n_failed, 'run')} failed; to run {pronoun} again: {retry_command}", 1)
 
 
 def _run(

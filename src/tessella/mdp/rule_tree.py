@@ -24,7 +24,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -305,11 +304,8 @@ class _NodeChecker:
                 are_distinct = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
                 yield are_distinct, "is over some of the axes", axes
                 places = math.prod(self.grid.shape[self.grid.axis(name)] for name in axes)
-                are_positions = _is_tuple_of(starts, lambda s: is_whole(s, 0, places - 1))
-                begins_at_0 = are_positions and starts[:1] == (0,)
-                is_ascending = begins_at_0 and all(low < high for low, high in pairwise(starts))
                 requirement = f"has runs that begin in ascending order from 0 to {places - 1}"
-                yield is_ascending, requirement, starts
+                yield _are_run_starts(starts, places), requirement, starts
                 yield self._require_actions(actions, len(starts))
 
     def _require_actions(self, actions: Any, count: int) -> tuple[bool, str, Any]:
@@ -335,6 +331,12 @@ def _is_tuple_of(value: Any, is_valid: Callable[[Any], bool]) -> bool:
 
 def _is_node(value: object) -> bool:
     return isinstance(value, Node)
+
+
+def _are_run_starts(starts: Any, places: int) -> bool:
+    """Whether runs begin at 0, and then at ascending places."""
+    are_places = _is_tuple_of(starts, lambda start: is_whole(start, 0, places - 1))
+    return are_places and starts[:1] == (0,) and [*starts] == sorted(set(starts))
 
 
 def _are_states(places: Any, grid: StateGrid) -> bool:

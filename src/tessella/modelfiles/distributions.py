@@ -224,9 +224,8 @@ class RandomSections:
                 # A mistake in a table is reported once, not wherever it is looked up.
                 self.symbols.tables[name] = table or InvalidTable(len(entry.get("by") or ()))
 
-    def _read_table(
-        self, key_path: KeyPath, entry: dict, values_by_name: Mapping[str, list | None]
-    ) -> LookupTable | None:
+    def _read_lookup_names(self, key_path: KeyPath, entry: dict) -> list[str] | None:
+        """The names by which a table is looked up; None for one that has a mistake."""
         by = entry.get("by")
         if not isinstance(by, list) or not by or not all(isinstance(name, str) for name in by):
             return None
@@ -234,8 +233,15 @@ class RandomSections:
             self.document.note_mistake((*key_path, "by"), "a table is looked up by different names")
             return None
         if set(entry) & {"values", "csv", "column"} not in ({"values"}, {"csv", "column"}):
-            requirement = "a table has 'values', or 'csv' and 'column'"
-            self.document.note_mistake(key_path, requirement)
+            self.document.note_mistake(key_path, "a table has 'values', or 'csv' and 'column'")
+            return None
+        return by
+
+    def _read_table(
+        self, key_path: KeyPath, entry: dict, values_by_name: Mapping[str, list | None]
+    ) -> LookupTable | None:
+        by = self._read_lookup_names(key_path, entry)
+        if by is None:
             return None
         with self.document.noting_errors(key_path):
             if "csv" in entry:

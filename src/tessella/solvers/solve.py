@@ -8,7 +8,7 @@ what ``slices`` proves.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tessella.errors import ArgumentError, require_type
 from tessella.mdp.model import MDP
@@ -59,17 +59,7 @@ def solve(
     if until != "values":
         _check_proof(mdp, until, method=method, tol=tol, checkpoint=checkpoint)
         devices = 1 if devices is None and plan is None else devices
-    if plan is None:
-        plan = make_plan(mdp, method, tol=tol, devices=devices)
-    else:
-        plan = require_plan(mdp, plan)
-        arguments = {"method": method, "tol": tol, "devices": devices}
-        given = [name for name, value in arguments.items() if value is not None]
-        if given:
-            raise ArgumentError(
-                "a plan has the method, tol and devices: change it with plan.using(...)",
-                value=f"got plan and {' and '.join(given)}",
-            )
+    plan = _complete_plan(mdp, plan, method=method, tol=tol, devices=devices)
     method = plan.method
     prepared = PreparedModel(plan, method.tolerance(mdp))
     proof = None
@@ -92,6 +82,19 @@ def solve(
     return _make_solution(
         prepared, result, decide_by_slices(prepared, result.get_raw("value"), result.error_bound)
     )
+
+
+def _complete_plan(mdp: MDP, plan: ExecutionPlan | None, **options: Any) -> ExecutionPlan:
+    """The plan, or one for these options; both at once are an error."""
+    if plan is None:
+        return make_plan(mdp, **options)
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise ArgumentError(
+            "a plan has the method, tol and devices: change it with plan.using(...)",
+            value=f"got plan and {' and '.join(given)}",
+        )
+    return require_plan(mdp, plan)
 
 
 def _check_proof(mdp: MDP, until: object, **options: object) -> None:

@@ -82,19 +82,7 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
             be normalised. They weigh shares directly, and each face by its two states.
     """
     solution = a
-    if not isinstance(a, Tessellation):
-        if not hasattr(a, "mdp"):
-            requirement = "compare takes two tessellations, or a solution and a policy"
-            raise ArgumentError(requirement, location="a", value=f"is a {type(a).__name__}")
-        a = tessellate(a)
-    if not isinstance(b, Tessellation):
-        if solution is a:
-            second = "a second one, which tessellate(...) returns"
-            requirement = f"compare takes a tessellation and {second}"
-            raise ArgumentError(requirement, location="b", value=f"is a {type(b).__name__}")
-        b = tessellate(solution, b)
-    if a.grid != b.grid or a.actions != b.actions:
-        raise ArgumentError("only policies on one grid with the same actions can be compared")
+    a, b = _as_tessellations(a, b)
     weight = _normalise_weights(a, occupancy)
     n = len(a.actions)
     pair = a.table.ravel().astype(np.int64) * n + b.table.ravel()
@@ -123,6 +111,24 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
         displacement_b=distances[1],
         worse=where if solution is a else where & ~solution.ties(b.table),
     )
+
+
+def _as_tessellations(a: Any, b: Any) -> tuple[Tessellation, Tessellation]:
+    """Both policies as tessellations of one grid."""
+    solution = a
+    if not isinstance(a, Tessellation):
+        if not hasattr(a, "mdp"):
+            requirement = "compare takes two tessellations, or a solution and a policy"
+            raise ArgumentError(requirement, location="a", value=f"is a {type(a).__name__}")
+        a = tessellate(a)
+    if not isinstance(b, Tessellation):
+        if solution is a:
+            requirement = "compare takes a tessellation and a second one, from tessellate(...)"
+            raise ArgumentError(requirement, location="b", value=f"is a {type(b).__name__}")
+        b = tessellate(solution, b)
+    if a.grid != b.grid or a.actions != b.actions:
+        raise ArgumentError("only policies on one grid with the same actions can be compared")
+    return a, b
 
 
 def _normalise_weights(

@@ -262,6 +262,13 @@ def _read_matrix(matrix: Any, subject: str) -> sp.csr_array:
     return csr
 
 
+def _read_sparse_rewards(reward: Any, n: int, n_actions: int) -> list[NDArray | sp.csr_array]:
+    by_action: list[NDArray | sp.csr_array] = [_read_matrix(m, "reward") for m in reward]
+    if [m.shape for m in by_action] != [(n, n)] * n_actions:
+        raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
+    return by_action
+
+
 def _read_rewards(
     space: StateActionSpace, reward: Any, layout: ArrayLayout
 ) -> NDArray[np.float64] | list[NDArray | sp.csr_array]:
@@ -269,10 +276,7 @@ def _read_rewards(
     n = space.grid.size
     n_actions = len(space.actions)
     if _has_sparse(reward):
-        by_action: list[NDArray | sp.csr_array] = [_read_matrix(m, "reward") for m in reward]
-        if [m.shape for m in by_action] != [(n, n)] * n_actions:
-            raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
-        return by_action
+        return _read_sparse_rewards(reward, n, n_actions)
 
     def describe(index: tuple, shape: tuple) -> str:
         return space.describe_pair(
