@@ -123,7 +123,9 @@ def _as_tessellations(a: Any, b: Any) -> tuple[Tessellation, Tessellation]:
         a = tessellate(a)
     if not isinstance(b, Tessellation):
         if solution is a:
-            requirement = "compare takes a tessellation and a second one, from tessellate(...)"
+            requirement = (
+                "compare takes a tessellation and a second one, which tessellate(...) returns"
+            )
             raise ArgumentError(requirement, location="b", value=f"is a {type(b).__name__}")
         b = tessellate(solution, b)
     if a.grid != b.grid or a.actions != b.actions:
