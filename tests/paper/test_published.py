@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -61,14 +63,17 @@ QUICK = Study(
 OPTIMA = Study(tuple(BENCHMARKS), ("exact_table", "value_iteration_2", "value_iteration_4"))
 
 
-def test_running_it_again_gives_the_same_policies_and_counts_bit_for_bit(results):
-    """Every number of the table but the times: sweeps that stop earlier make it stale, too."""
+def test_running_it_again_gives_the_same_policies_and_counts_bit_for_bit(results, monkeypatch):
+    """Every number of the table but the times: sweeps that stop earlier make it stale, too.
+
+    Last digits of trained weights depend on how code is optimised: here in full, as in a study.
+    """
     published = {record.spec.key: record for record in results.records}
-    again = [
-        record
-        for batch in make_batches([*OPTIMA.specs, *QUICK.specs])
-        for record in run_batch(batch.specs).records
-    ]
+    batches = [batch.specs for batch in make_batches([*OPTIMA.specs, *QUICK.specs])]
+    for name in ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        again = [record for done in process.map(run_batch, batches) for record in done.records]
     differ = [str(r.spec) for r in again if _numbers(r) != _numbers(published[r.spec.key])]
     assert differ == []
     assert len(again) > 60

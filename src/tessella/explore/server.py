@@ -217,6 +217,8 @@ class RequestGuard:
 
         why = self._refusal_reason(scope["path"], headers)
         answer = self.app if not why else JSONResponse({"error": why}, 403)
+        if why:  # a connection that closes on an unread body may lose the answer
+            await receive_and_track()
         await answer(scope, receive_and_track, send_with_headers)
 
     def _refusal_reason(self, path: str, headers: Headers) -> str:
