@@ -10,7 +10,7 @@ from support.small_rules import tree_leaves
 
 import tessella as ts
 from tessella.mdp.start import start_distribution
-from tessella.rules.branch_and_bound import BranchAndBound
+from tessella.rules.branch_and_bound import BranchAndBound, bound_action_losses_below
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.loss_target import make_loss_target
 
@@ -134,3 +134,14 @@ def test_a_class_that_is_exact_for_some_costs_only_proves_nothing_by_others():
     evaluator = PolicyEvaluator(ts.solve(mdp), np.full(3, 1 / 3))
     loss_target = make_loss_target(evaluator.solution, evaluator, 0.4, False, False, "optimal")
     assert rule_out(BranchAndBound(evaluator, loss_target, {}), ts.RunLength(), 6) <= 2
+
+
+@pytest.mark.parametrize("tol", [5.0, 0.1])
+def test_no_action_loses_less_than_its_bound_where_slices_know_more_than_values(tol):
+    mdp = ts.benchmark("INV-Mix")
+    exact = ts.solve(mdp).q
+    loose = ts.solve(mdp, ts.ValueIteration(tol=tol))
+    assert loose.tie_tolerance < 1e-3 * loose.error_bound
+    evaluator = PolicyEvaluator(loose, start_distribution(mdp, None))
+    lost = (exact.max(axis=-1, keepdims=True) - exact).reshape(mdp.n_states, -1)
+    assert (bound_action_losses_below(evaluator) <= lost + 1e-9).all()

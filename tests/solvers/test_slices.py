@@ -243,7 +243,32 @@ def test_a_wrong_solution_of_the_linear_system_still_bounds(monkeypatch):
     mdp = ts.benchmark("INV-Mix")
     value = np.zeros(mdp.grid.shape)
     right = bound_slices(mdp, value)
-    solve = Slices._solve
-    monkeypatch.setattr(Slices, "_solve", lambda self, rhs: 0.9 * solve(self, rhs))
+    factorise = Slices._solve.func
+
+    def solve_wrongly(slices):
+        solve = factorise(slices)
+        return lambda rhs: 0.9 * solve(rhs)
+
+    monkeypatch.setattr(Slices, "_solve", property(solve_wrongly))
     assert (bound_slices(mdp, value) >= right).all()
     assert Fraction(float(bound_slices(mdp, value).max())) < 3 * Fraction(float(right.max()))
+
+
+def test_the_tolerance_of_a_plan_does_not_end_a_proof():
+    mdp = ts.benchmark("INV-Mix")
+    proven = ts.solve(mdp, until="policy", plan=ts.plan(mdp, tol=100.0, calibrate=False))
+    assert proven.decided.all()
+
+
+def test_actions_tie_by_the_tolerance_of_their_slice():
+    mdp = ts.benchmark("INV-Mix")
+    loose = ts.solve(mdp, ts.ValueIteration(tol=10.0))
+    low, high = loose.slice_tolerance.min(), loose.slice_tolerance.max()
+    lost = loose.q.max(axis=-1, keepdims=True) - loose.q
+    for action in range(mdp.n_actions):
+        table = np.where(np.isfinite(lost[..., action]), action, loose.policy.table)
+        taken = np.take_along_axis(lost, table[..., None], axis=-1)[..., 0]
+        is_tied = (taken <= loose.slice_tolerance) | (table == loose.policy.table)
+        assert np.array_equal(loose.ties(table), is_tied)
+    assert ((lost > loose.slice_tolerance[..., None]) & (lost <= high)).any()
+    assert low < high

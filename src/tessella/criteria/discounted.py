@@ -61,7 +61,7 @@ class Discounted(Criterion):
         return (1 - self.discount) - self.discount * row_sums.excess
 
     def explain_unbounded(self, row_sums: RowSumBounds) -> str:
-        return f"{self} is too near 1 for rows that sum to 1 + {row_sums.excess}"
+        return f"discount {self.discount} is too near 1 for rows that sum to 1 + {row_sums.excess}"
 
     def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> DiscountedKernel:
         constants = (

@@ -2,28 +2,28 @@
 
     loss L = A_pi^-1 l_pi,   visits d = mu A_pi^-1,   A_pi = I - discount P_pi,
 
-with the action loss l(s, a) = V*(s) - Q*(s, a), 0 where it is a tie. In a small model M = A_*^-1 of
-the optimal policy is computed once; a rule that differs from it in k states, with rows that differ
-by D = discount (P_pi - P_*), costs one system of order k (Woodbury):
+with the action loss l(s, a) = max_b Q*(s, b) - Q*(s, a), 0 where it is a tie. In a small model
+M = A_*^-1 of the optimal policy is computed once; a rule that differs from it in k states, with
+rows that differ by D = discount (P_pi - P_*), costs one system of order k (Woodbury):
 
     L = M_k (I - D M_k)^-1 l_k,   d = mu M + z D M,   z = mu M_k (I - D M_k)^-1,
 
 and the rows of D M, one for each state and action, are computed when a rule first needs them.
 
-For an average, l(s, a) = max_b Q*(s, b) - Q*(s, a), A_pi = I - P_pi + 1 mu with mu the same for
-all states, and d the long-run shares: d l_pi = g* - g_pi, the same from every start. A rule must
-have one recurrent class then; with a total reward it must end, and where the process has ended the
-rows of P are 0. A large model goes through the package's own loops, only as far as losses must be
-distinguished: its mean loss is d l_pi, so that the visits are all that is computed, beginning
-with those of the optimal policy. Before that, d >= mu makes mu l_pi a bound from below.
+For an average, A_pi = I - P_pi + 1 mu with mu the same for all states, and d the long-run shares:
+d l_pi = g* - g_pi, the same from every start. A rule must have one recurrent class then; with a
+total reward it must end, and where the process has ended the rows of P are 0. A large model goes
+through the package's own loops, only as far as losses must be distinguished: its mean loss is
+d l_pi, so that the visits are all that is computed, beginning with those of the optimal policy.
+Before that, d >= mu makes mu l_pi a bound from below.
 
-Every loss has a bound on its error. With v within e of V*, l~ = v - r_pi - discount P_pi v and a
-computed L, of residual r = l + discount P_pi L - L,
+Every loss has a bound on its error. With l* the exact action losses, V* - V_pi = A_pi^-1 l*_pi. So
+a computed L, of residual r = l + discount P_pi L - L, has
 
-    V* - V_pi = (V* - v) + A_pi^-1 l~,   |V* - V_pi - L| <= e + max(A_pi^-1 1) (|l~ - l| + |r|),
+    |V* - V_pi - L| <= max(A_pi^-1 1) (|l* - l| + |r|),
 
-|l~ - l| being what ties and rounding hide. For an average min r <= g* - g_pi <= max r, but for
-|l~ - l| and the errors of both ends of g*. The loss that is stated in the end rests on a
+|l* - l| being what ties and rounding hide. For an average min r <= g* - g_pi <= max r, but for
+|l* - l| and the errors of both ends of g*. The loss that is stated in the end rests on a
 certificate.
 """
 
@@ -111,14 +111,14 @@ class PolicyEvaluator:
 
     @cached_property
     def action_loss(self) -> NDArray[np.float64]:
-        """(S, A) V* - Q*, 0 where that is a tie, inf where infeasible."""
+        """(S, A) max Q* - Q*, 0 where that is a tie, inf where infeasible."""
         if self.is_average and self.tie_tolerance > self._average_loss_tolerance:
             extended = self._compute_extended_action_loss()
             if extended is not None:
                 return extended
+        # Not V - q: differences of action values may be known much better than V (``slices``).
         q = self.solution.q.reshape(self.mdp.n_states, -1)
-        best = q.max(axis=1) if self.is_average else self.solution.value.ravel()
-        action_loss = best[:, None] - q
+        action_loss = q.max(axis=1, keepdims=True) - q
         return np.where(action_loss <= self.tie_tolerance, 0.0, action_loss)
 
     def _compute_extended_action_loss(self) -> NDArray[np.float64] | None:
@@ -174,9 +174,8 @@ class PolicyEvaluator:
 
     @property
     def _tie_error(self) -> float:
-        """By how much a loss may be off if only action losses and the optimal values are."""
-        horizon = self.mdp.criterion.value_of_constant_reward(1.0)
-        return self.solution.error_bound + horizon * self._action_loss_error
+        """By how much a loss may be off if only action losses are."""
+        return self.mdp.criterion.value_of_constant_reward(self._action_loss_error)
 
     @cached_property
     def feasible(self) -> NDArray[np.bool_]:
@@ -371,7 +370,7 @@ class PolicyEvaluator:
             missing += bound_expectation_error(terms, longest)
             horizon = longest / (1 - missing) if missing < 0.5 else np.inf
         residual = float(np.abs(residuals).max()) + rounding + self._action_loss_error
-        return self.solution.error_bound + horizon * residual
+        return horizon * residual
 
     def compute_policy_gains(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""

@@ -10,7 +10,7 @@ Then for all actions a, b of a state in slice z
     | [Q*(a) - Q*(b)] - [Q_v(a) - Q_v(b)] |  <=  discount (K w)(z) + s.
 
 Proof. With v_0 = v, v_(j+1) = T v_j and d_j = v_(j+1) - v_j, d_(j+1)(x, z) lies between the least
-and the largest discount P_a d_j, and so, whatever x and a, between discount sum_z' K(z, z') [min,
+and the largest discount P_a d_j, and so, for any x and a, between discount sum_z' K(z, z') [min,
 max] of d_j over slice z', off by discount error max|d_j|, where max|d_j| <= c^j max|d|. Summed
 over j, the spans of V* - v within slices are at most W <= osc + s + discount K W. I - discount K
 is an M-matrix, so W <= w. Two actions of one state lead to the same law of z': one more K.
@@ -27,7 +27,9 @@ rounding leaves: by plain sweeps, or by the plan's method where that works in si
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -117,15 +119,16 @@ class Slices:
         low, high = np.asarray(point.low), np.asarray(point.high)
         return self.bound_comparisons(low, high, float(point.backup_error))
 
-    def _solve(self, rhs: NDArray) -> NDArray[np.float64]:
-        """About the solution of (I - discount K) w = rhs."""
-        from scipy import sparse
+    @cached_property
+    def _solve(self) -> Callable[[NDArray], NDArray[np.float64]]:
+        """rhs -> about the solution of (I - discount K) w = rhs, factorised once."""
+        from scipy import linalg, sparse
         from scipy.sparse.linalg import splu
 
-        n = len(rhs)
+        n = len(self.matrix.indptr) - 1
         if self.matrix.nnz > DENSE_SHARE * n * n:
-            return np.linalg.solve(np.eye(n) - self.matrix.toarray(), rhs)
-        return splu(sparse.csc_array(sparse.eye_array(n) - self.matrix)).solve(rhs)
+            return partial(linalg.lu_solve, linalg.lu_factor(np.eye(n) - self.matrix.toarray()))
+        return splu(sparse.csc_array(sparse.eye_array(n) - self.matrix)).solve
 
 
 class SlicedPoint(NamedTuple):

@@ -170,7 +170,7 @@ class Solution(Result):
     has_values: bool = field(default=True, kw_only=True)
 
     def require_values(self, caller: str) -> None:
-        """Refuse a solution that was solved until its policy was proven."""
+        """Raise an ArgumentError if only the policy was solved for."""
         if not self.has_values:
             bound = round_up(self.error_bound, 2)
             raise ArgumentError(
@@ -224,7 +224,7 @@ class Solution(Result):
     def ties(self, table: NDArray[np.integer]) -> NDArray[np.bool_]:
         """(grid) whether the actions of a (grid) table tie with the best ones."""
         lost = self.q.max(axis=-1) - np.take_along_axis(self.q, table[..., None], axis=-1)[..., 0]
-        known = self.tie_tolerance if np.isfinite(self.tie_tolerance) else 0.0
+        known = np.where(np.isfinite(self.slice_tolerance), self.slice_tolerance, 0.0)
         return (lost <= known) | (table == self.policy.table)
 
     @property
@@ -241,7 +241,7 @@ class Solution(Result):
     def q(self) -> NDArray[np.float64]:
         """(grid, A) action values at ``value``, -inf where infeasible; computed when first asked.
 
-        They lie within half of ``tie_tolerance`` of the optimal ones.
+        Differences between those of one state lie within ``slice_tolerance`` of the optimal ones.
         """
         from tessella.solvers.bounds import compute_q_values
         from tessella.solvers.prepared_model import PreparedModel

@@ -67,7 +67,7 @@ def solve(
         if prepared.layout is not None:
             requirement = "until='policy' runs on one device"
             raise ArgumentError(requirement, value=f"got {len(plan.devices)}")
-        proof = prove_policy(prepared, callback)
+        proof = prove_policy(PreparedModel(plan), callback)  # no tolerance ends it
     if proof is not None:
         return _make_solution(prepared, *proof)
     checkpoint_writer = _make_checkpoint_writer(prepared, method, checkpoint)
@@ -98,7 +98,7 @@ def _complete_plan(mdp: MDP, plan: ExecutionPlan | None, **options: Any) -> Exec
 
 
 def _check_proof(mdp: MDP, until: object, **options: object) -> None:
-    """Refuse models whose policies are not proven by slices, and options of other methods."""
+    """Raise an ArgumentError for models and options that ``until="policy"`` does not support."""
     if until != "policy":
         raise ArgumentError("until must be 'values' or 'policy'", value=f"got {until!r:.60}")
     given = [name for name, value in options.items() if value is not None]
