@@ -113,8 +113,9 @@ def back_up_safeguarded(
 
     The value of a policy may well have a wider bound than the point it was greedy at, while values
     propagate through the states. With a discount and a bound e at that point it is within 2 e of
-    V*, so its own bound is at most 4 e / (1 - discount), which a direct solve may reach. But if the rounding of a total alone exceeds the known bound, the
-    policy does not end and its linear system is singular.
+    V*, so its own bound is at most 4 e / (1 - discount), which a direct solve may reach. But if the
+    rounding of a total alone exceeds the known bound, the policy does not end and its linear system
+    is singular.
 
     A loop of one or two passes, so that the backup is compiled once.
     """
