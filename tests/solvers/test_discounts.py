@@ -146,3 +146,17 @@ def test_the_pace_of_the_last_iteration_says_how_many_are_left():
     assert count_iterations_left(PhaseLog([1e6, 0.5], [0, 0], 1.0)) == 0
     assert not is_slow(PhaseLog([1.0, 1.0], [0, 0], 1.0))
     assert is_slow(PhaseLog([1.0, 1.0, 0.9], [0, 0, 0], 1.0))
+
+
+@pytest.mark.parametrize("discount", [0.9999, 0.999999, 1 - 1e-8])
+def test_tables_of_several_closed_sets_take_few_iterations_at_any_discount(discount):
+    # A policy that leads to the wrong set has a bound wider by 1 / (1 - discount).
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        targets = [rng.permutation(60), np.arange(60), rng.integers(0, 60, 60)]
+        transition = np.eye(60)[np.array(targets)]
+        mdp = ts.MDP.from_arrays(transition, rng.normal(size=(60, 3)), discount)
+        found = ts.solve(mdp)
+        assert found.sweeps <= 10
+        slack = 1e-12 / (1 - discount) ** 2
+        assert np.abs(found.value - solve_exactly(mdp)).max() <= found.error_bound + slack

@@ -197,6 +197,7 @@ def test_a_callback_stops_a_proof():
     solution = ts.solve(mdp, until="policy", callback=lambda progress: progress.sweep >= 8)
     assert not solution.converged
     assert "stopped" in solution.reason
+    assert "proven" not in repr(solution)
     exact = ts.solve(mdp)
     decided = solution.decided
     assert np.array_equal(solution.policy.table[decided], exact.policy.table[decided])

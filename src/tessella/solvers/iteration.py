@@ -112,16 +112,21 @@ def back_up_safeguarded(
     """Back up ``point``; where that widens the bound by far, take a plain step instead.
 
     The value of a policy may well have a wider bound than the point it was greedy at, while values
-    propagate through the states. But if the rounding of a total alone exceeds the known bound, the
-    policy does not end and its linear system is singular.
+    propagate through the states. With a discount and a bound e at that point it is within 2 e of
+    V*, so its own bound is at most 4 e / (1 - discount), which a direct solve may reach. But if the
+    rounding of a total alone exceeds the known bound, the policy does not end and its linear system
+    is singular.
 
     A loop of one or two passes, so that the backup is compiled once.
     """
     plain_step = operators.criterion.next_iterate(state.value, state.backup)
+    max_growth = SAFEGUARD_GROWTH_FACTOR
+    if operators.has_direct_solve:
+        max_growth += operators.criterion.value_of_constant_reward(4.0)
 
     def should_retry(carry):
         n_tries, _, new = carry
-        is_worse = ~(new.bound < SAFEGUARD_GROWTH_FACTOR * state.bound)
+        is_worse = ~(new.bound < max_growth * state.bound)
         if operators.criterion.requires_absorption:
             is_worse = is_worse | (new.floor > TARGET_FLOOR_MULTIPLE * state.bound)
         return (n_tries == 0) | ((n_tries == 1) & is_worse)

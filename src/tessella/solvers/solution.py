@@ -358,7 +358,7 @@ class Solution(Result):
     @property
     def _accuracy_text(self) -> str:
         if self.gain is None:
-            proven = "" if self.has_values else "policy proven, "
+            proven = "policy proven, " if self.converged and not self.has_values else ""
             return f"{proven}|V - V*| <= {round_up(self.error_bound, 2)}"
         average = format_average(self.mdp, self)
         return f"cost of {average}" if self.mdp.sense.is_cost else average
