@@ -119,17 +119,20 @@ def _find_closed_sets(
     largest = set(inputs)
     while any(not inputs[axis] <= largest for axis in largest):
         largest = {axis for axis in largest if inputs[axis] <= largest}
-    needed = []
-    for axis in largest:
-        closed = {axis}
-        while not (grown := set().union(*(inputs[one] for one in closed))) <= closed:
-            closed |= grown
-        needed.append(closed)
+    needed = [_close_over_inputs(inputs, axis) for axis in largest]
     needed.sort(key=lambda axes: -math.prod(shape[axis] for axis in axes))
     for axes in [largest, *needed]:
         states = math.prod(shape[axis] for axis in axes)
         if axes and 1 < states <= MATRIX_MAX_ENTRIES:
             yield tuple(sorted(axes))
+
+
+def _close_over_inputs(inputs: dict[int, set[int]], axis: int) -> set[int]:
+    """The axis with all that it depends on, directly or through others."""
+    closed = {axis}
+    while not (grown := set().union(*(inputs[one] for one in closed))) <= closed:
+        closed |= grown
+    return closed
 
 
 def _multiply_marginals(operations: list[Operation], axes: tuple[int, ...]):

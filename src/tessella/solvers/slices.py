@@ -220,15 +220,19 @@ def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyPr
             return None
         shortfall_before = shortfall
     has_values = bool(state.bound <= batch.target)
-    status = Status.CONVERGED if has_values else Status.POLICY_PROVEN
-    if shortfall > 1 and not has_values:
-        status = Status.STOPPED
+    status = _find_proof_status(has_values, is_proven=shortfall <= 1)
     bound = float(state.bound)
     value = prepared.to_result(_report_value(data, state))
     history = log.history()
     result = make_run_result(status, value, bound, float(batch.target), history, may_raise=False)
     decision = decide(prepared, value, bound, error)
     return PolicyProof(result, decision, has_values, method.name)
+
+
+def _find_proof_status(has_values: bool, is_proven: bool) -> Status:
+    if has_values:
+        return Status.CONVERGED
+    return Status.POLICY_PROVEN if is_proven else Status.STOPPED
 
 
 def _report_value(data: ModelData, state: IterationState) -> Any:
