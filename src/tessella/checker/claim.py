@@ -367,7 +367,10 @@ def read_certificate(path: str) -> dict:
     with open(path, "rb") as file:
         text = file.read(size)
     if text.startswith(NETCDF_SIGNATURES):
-        raise WrongFile("is a netCDF file, as saved models are, and a certificate is a JSON file")
+        raise WrongFile(
+            "is a netCDF file, as saved models are, and a certificate is a JSON file; "
+            "the model comes first"
+        )
     if text.strip()[:1] not in (b"", b"{"):
         raise WrongFile("is not a certificate, which is a JSON file that begins with '{'")
     return json.loads(text.decode("utf-8"), object_pairs_hook=reject_duplicates)

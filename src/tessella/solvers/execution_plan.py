@@ -186,7 +186,7 @@ def require_plan(mdp: MDP, plan: object) -> ExecutionPlan:
     has_same_form = plan.mdp.source == mdp.source  # a loaded model consists of tables
     if not has_same_form or plan.mdp.fingerprint != mdp.fingerprint:
         raise ArgumentError(
-            "a plan serves the model that it was made for",
+            "a plan serves the model that it was made for: make another with tessella.plan(mdp)",
             value=f"got one for {plan.mdp.name or 'another model'} of {plan.mdp.n_states:,} states",
         )
     return replace(plan, mdp=mdp)  # which may have another name
