@@ -174,7 +174,8 @@ class Solution(Result):
         if not self.has_values:
             bound = round_up(self.error_bound, 2)
             raise ArgumentError(
-                f"{caller} needs accurate values: solve(mdp), without until='policy' (--until policy)",
+                f"{caller} needs accurate values: solve(mdp), without until='policy' "
+                "(--until policy)",
                 value=f"these are off by up to {bound}",
             )
 
