@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from support.models import random_model
 
 import tessella as ts
+from tessella.mdp.tabular.rows import PolicyRows
 
 METHODS = [
     ts.ValueIteration,
@@ -287,3 +288,25 @@ def test_a_model_without_a_future_is_evaluated_in_a_few_sweeps(reward, policy):
     # The optimum may be known better than rounding lets this policy be: that must not go on.
     found = ts.evaluate(mdp, policy, tol=best.error_bound, guess=best.value, partial=True)
     assert found.sweeps <= 3
+
+
+def test_the_long_rows_of_a_large_random_table_are_never_factorised(monkeypatch):
+    """Their factors fill up: those of these 20,000 states would take hours."""
+    rng = np.random.default_rng(0)
+    states, actions, successors = 20_000, 5, 20
+    n = states * actions
+    to = rng.integers(0, states, (n, successors))
+    p = rng.dirichlet(np.ones(successors), n)
+    rows = sp.csr_array(
+        (p.ravel(), to.ravel(), np.arange(0, n * successors + 1, successors)), shape=(n, states)
+    )
+    state, action = np.divmod(np.arange(n), actions)
+    mdp = ts.MDP.from_pairs(state, action, rows, rng.random(n), 0.999)
+
+    def factorise(*args, **kwargs):
+        raise AssertionError("a large table of long rows was factorised")
+
+    monkeypatch.setattr(PolicyRows, "_solve_directly", factorise)
+    solution = ts.solve(mdp)
+    assert solution.converged
+    assert solution.error_bound < 1e-8

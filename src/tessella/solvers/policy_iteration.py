@@ -322,7 +322,9 @@ def solve_by_bicgstab(
         operators, policy, operators.add_correction(value, e), thresholds.trial_sweeps
     )
     is_solved = span(residual_after) <= thresholds.solve_max_span_ratio * span(residual)
-    if operators.has_direct_solve and not is_solved:
+    # The factors of many long rows fill up: they would take hours.
+    is_sparse = not operators.solves_iteratively or value.size <= thresholds.direct_max_states
+    if operators.has_direct_solve and is_sparse and not is_solved:
         e = operators.solve_policy_system(policy, residual - common)
         corrected = operators.add_correction(value, e)
         return run_trial_sweeps(operators, policy, corrected, thresholds.trial_sweeps)[0], 0
