@@ -365,7 +365,9 @@ def test_a_plan_of_another_model_and_words_next_to_a_plan_are_refused():
         lambda: ts.evaluate(mdp, np.zeros(12, int), plan=plan),
         lambda: ts.occupancy(mdp, np.zeros(12, int), plan=plan),
     ):
-        with pytest.raises(ts.ArgumentError, match=r"tessella\.plan\(mdp\); got one for table of 12"):
+        with pytest.raises(
+            ts.ArgumentError, match=r"tessella\.plan\(mdp\); got one for table of 12"
+        ):
             work()
     with pytest.raises(ts.ArgumentError, match=r"what tessella\.plan returns; got 'rows'"):
         ts.solve(mdp, plan="rows")  # type: ignore[arg-type]
