@@ -45,7 +45,8 @@ def test_every_spec_holds_all_parameters_and_makes_its_problem_again():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"problems": ("INV-Max",)}, "no benchmark is called 'INV-Max'; there are INV-Mix"),
+        ({"problems": ("INV-Max",)}, r"no benchmark is called 'INV-Max'; did you mean 'INV-Mix'\?"),
+        ({"problems": ("cars",)}, "no benchmark is called 'cars'; there are INV-Mix"),
         ({"seeds": 0}, "at least one seed"),
         ({"sizes": (100, 0)}, "sample sizes must be positive"),
         ({"sizes": (100, 10**10)}, "sample sizes end at 1,000,000,000; got 10,000,000,000"),

@@ -159,11 +159,13 @@ def test_the_eleven_labels_carry_the_papers_parameters():
             assert benchmark(full_name).name == label
 
 
-def test_an_unknown_label_is_answered_with_the_known_ones():
-    with pytest.raises(
-        ArgumentError, match="no benchmark is called 'INV'; there are INV-Mix, INV-Lin"
-    ):
-        benchmark("INV")
+@pytest.mark.parametrize(
+    ("label", "hint"),
+    [("INV-mx", r"did you mean 'INV-Mix'\?"), ("INV", "there are INV-Mix, INV-Lin")],
+)
+def test_an_unknown_label_is_answered_with_a_similar_one_or_with_all(label, hint):
+    with pytest.raises(ArgumentError, match=f"no benchmark is called {label!r}; {hint}"):
+        benchmark(label)
 
 
 def test_an_unknown_nonlinearity_is_answered_with_the_known_ones():

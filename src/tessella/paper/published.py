@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tessella.errors import StudyError
+from tessella.problems.problem import suggest_name
 from tessella.problems.registry import BENCHMARKS
 from tessella.runner.study import Study
 
@@ -85,7 +86,6 @@ def paper_study(
     """
     unknown = [label for label in problems if label not in BENCHMARKS]
     if unknown:
-        raise StudyError(
-            f"no benchmark is called {unknown[0]!r}; there are {', '.join(BENCHMARKS)}"
-        )
+        hint = suggest_name(unknown[0], [*BENCHMARKS])
+        raise StudyError(f"no benchmark is called {unknown[0]!r}; {hint}")
     return Study(problems, methods, sizes, seeds)

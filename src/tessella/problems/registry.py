@@ -71,8 +71,9 @@ def benchmark(label: str) -> MDP:
     """One of the paper's problems: ``benchmark("INV-Mix")``, or by its full name."""
     known = find_registered(label)
     if known is None or known.name not in BENCHMARKS:
-        there = f"there are {', '.join(BENCHMARKS)}"
-        raise ArgumentError(f"no benchmark is called {label!r}", value=there)
+        raise ArgumentError(
+            f"no benchmark is called {label!r}; {suggest_name(label, [*BENCHMARKS])}"
+        )
     return known.build()
 
 
