@@ -187,3 +187,47 @@ def test_a_device_or_a_pipe_is_not_waited_for(load, tmp_path):
             load(path)
     with pytest.raises(ts.FileError, match="it is a folder"):
         load(tmp_path)
+
+
+OTHERS = {"notes.txt": b"to do\n", "empty.nc": b"", "photo.png": b"\x89PNG\0", "list.json": b"[]"}
+NOUNS = {
+    ts.Certificate.load: "a certificate",
+    ts.MDP.load: "a saved model",
+    ts.Solution.load: "a saved solution",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "reason"),
+    [
+        ("model.nc", ts.Certificate.load, "it must be a JSON file; it is a netCDF file"),
+        ("notes.txt", ts.Certificate.load, "it must be a JSON file; it is a text file"),
+        ("list.json", ts.Certificate.load, "it must hold a JSON object; got []"),
+        (
+            "rule.json",
+            ts.Certificate.load,
+            "it must have format 'tessella certificate', version 5; got 'tessella rule', version 1",
+        ),
+        (
+            "certificate.json",
+            ts.MDP.load,
+            "it must be a netCDF file; it is a JSON file of format 'tessella certificate'",
+        ),
+        ("list.json", ts.MDP.load, "it must be a netCDF file; it is a JSON file"),
+        ("photo.png", ts.MDP.load, "it must be a netCDF file; it is a binary file"),
+        (
+            "model.nc",
+            ts.Solution.load,
+            "it must have format 'tessella-solution-4'; got 'tessella model'",
+        ),
+        ("empty.nc", ts.Solution.load, "it must be a netCDF file; it is an empty file"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_with_the_kind_that_is_expected(
+    name, load, reason, tmp_path
+):
+    path = tmp_path / name
+    SAVES.get(name, lambda path: path.write_bytes(OTHERS[name]))(path)
+    with pytest.raises(ts.FileError) as error:
+        load(path)
+    assert str(error.value) == f"{path} cannot be read as {NOUNS[load]}; {reason}"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -29,6 +30,10 @@ JSON_MAX_INTEGER = 2**63 - 1
 FLOAT_MAX = sys.float_info.max
 NATURAL_NUMBER = "a whole number, at least 0"
 NOT_NEGATIVE = "a number, at least 0"
+KIND_MAX_BYTES = 200  # of a file, by which its kind is told
+JSON_FILE = "a JSON file"
+NETCDF_FILE = "a netCDF file"
+NETCDF_SIGNATURES = (b"\x89HDF\r\n\x1a\n", b"CDF")  # with which netCDF files begin
 OPEN_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 CONTENT_ERRORS = (  # what parsing and building raise of content that is not as it should be
     OSError,
@@ -142,11 +147,30 @@ def _cause(error: BaseException) -> str:
 def read_json(path: str | Path, subject: str) -> dict[str, Any]:
     """The fields of a JSON file."""
     with read_errors(path, subject):
-        text = read_whole(path, subject, TEXT_MAX_BYTES).decode("utf-8")
-        content = json.loads(text, parse_constant=_refuse_constant)
+        text = read_whole(path, subject, TEXT_MAX_BYTES)
+        require_kind(text[:KIND_MAX_BYTES], JSON_FILE)
+        content = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
         if not isinstance(content, dict):
             raise FileError("it must hold a JSON object", value=f"got {content!r:.60}")
         return content
+
+
+def require_kind(beginning: bytes, kind: str) -> None:
+    """Raise an error where a file that begins so is of another kind, and name that kind."""
+    found = _tell_kind(beginning)
+    if not found.startswith(kind):
+        raise FileError(f"it must be {kind}", value=f"it is {found}")
+
+
+def _tell_kind(beginning: bytes) -> str:
+    if beginning.startswith(NETCDF_SIGNATURES):
+        return NETCDF_FILE
+    if beginning.lstrip().startswith((b"{", b"[")):
+        stated = re.match(rb'\s*{\s*"format":\s*"([\w -]+)"', beginning)
+        return f"{JSON_FILE} of format {stated[1].decode()!r}" if stated else JSON_FILE
+    if not beginning.strip():
+        return "an empty file"
+    return "a binary file" if b"\0" in beginning else "a text file"
 
 
 def _refuse_constant(name: str) -> float:

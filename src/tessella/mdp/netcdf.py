@@ -57,7 +57,14 @@ from tessella.criteria import read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
-from tessella.files import atomic_write, read_errors, require_regular
+from tessella.files import (
+    KIND_MAX_BYTES,
+    NETCDF_FILE,
+    atomic_write,
+    read_errors,
+    require_kind,
+    require_regular,
+)
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
 from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
@@ -101,6 +108,8 @@ def open_dataset(path: str | Path, subject: str) -> Iterator[netCDF4.Dataset]:
     """The file at ``path``, which should be ``subject``: "a saved model"."""
     with read_errors(path, subject):
         require_regular(os.stat(path), f"{path} cannot be read as {subject}")
+        with open(path, "rb") as file:
+            require_kind(file.read(KIND_MAX_BYTES), NETCDF_FILE)
         with netCDF4.Dataset(str(path), "r") as file:
             file.set_auto_maskandscale(False)
             yield file

@@ -338,11 +338,10 @@ class Solution(Result):
 
         with open_dataset(path, FILE_KIND) as file:
             metadata = read_attributes(file)
-            if metadata.get("format") != SOLUTION_FORMAT:
-                found_format = metadata.get("format")
-                raise FileError(
-                    f"{path} has format {found_format!r}; this version reads {SOLUTION_FORMAT!r}"
-                )
+            found_format = metadata.get("format")
+            if found_format != SOLUTION_FORMAT:
+                requirement = f"it must have format {SOLUTION_FORMAT!r}"
+                raise FileError(requirement, value=f"got {found_format!r}")
             if mdp is None:
                 mdp = _load_model(path, metadata["fingerprint"])
             elif metadata["fingerprint"] != mdp.fingerprint:
