@@ -423,6 +423,13 @@ def test_a_file_of_another_kind_is_named_with_what_is_expected(files, queue, tmp
         assert reason in capsys.readouterr().out
 
 
+def test_a_model_and_a_certificate_in_the_wrong_order_are_not_a_rejected_certificate(files, capsys):
+    model, certificate = str(files / "model.nc"), str(files / "certificate.json")
+    assert check.main([certificate, model]) == 2
+    said = capsys.readouterr().out
+    assert said == "NOT CHECKED: the arguments seem to be swapped: the model comes first\n"
+
+
 def test_a_field_that_nobody_knows_is_rejected(document):
     content, model = document
     for name in ("audited", "bounds.rate", "mean_loss.value"):

@@ -25,8 +25,9 @@ certificate:
   bound what the policy earns. What the model's own arrays may be off must be smaller than that.
 
 A document with a field that is missing, doubled, malformed or unknown is rejected. The exit status
-is 0 where it holds, 1 where it is rejected, 2 where nothing was checked: a file is missing, or the
-certificate was computed in blocks, and states figures without what proves them.
+is 0 where it holds, 1 where it is rejected, 2 where nothing was checked: a file is missing, the two
+files seem to be swapped, or the certificate was computed in blocks, and states figures without what
+proves them.
 """
 
 from .check import main

@@ -18,7 +18,7 @@ from .claim import (
     read_certificate,
     read_claim,
 )
-from .model import Model, WrongFile, read_saved_model
+from .model import Model, WrongFile, is_netcdf, read_saved_model
 from .undiscounted import check_average, check_total
 from .values import check_values
 
@@ -57,6 +57,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         with np.errstate(all="ignore"):  # what is not a number fails its comparison
+            check_order(*arguments)
             certificate = read_or_reject(arguments[1], read_certificate, "a certificate")
             model = read_or_reject(arguments[0], read_saved_model, "a saved model")
             try:
@@ -73,6 +74,13 @@ def main(arguments: list[str]) -> int:
         print(f"REJECTED: {reason}")
         return 1
     return 0
+
+
+def check_order(model_path: str, certificate_path: str) -> None:
+    """Raise NotChecked where only the second file is a netCDF file, as models are."""
+    is_second_netcdf = read_or_reject(certificate_path, is_netcdf, "a certificate")
+    if is_second_netcdf and not read_or_reject(model_path, is_netcdf, "a saved model"):
+        raise NotChecked("the arguments seem to be swapped: the model comes first")
 
 
 def read_or_reject(path: str, reader: Callable[[str], Any], kind: str) -> Any:

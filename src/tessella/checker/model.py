@@ -193,9 +193,7 @@ def read_saved_model(path: str) -> Model:
 def read_contents(path: str) -> tuple[dict, dict]:
     """Attributes and arrays of a model file."""
     size = read_file_size(path, MODEL_MAX_BYTES)
-    with open(path, "rb") as file:
-        head = file.read(8)
-    if head and not head.startswith(NETCDF_SIGNATURES):
+    if size and not is_netcdf(path):
         raise WrongFile("is not a saved model, which is a netCDF file: mdp.save('model.nc')")
     with netCDF4.Dataset(path) as file:
         file.set_auto_maskandscale(False)
@@ -313,6 +311,13 @@ def check_model(model: Model) -> None:
         )
     if not (0 <= model.row_error < 1e-3 and 0 <= model.reward_error <= MAX_FLOAT):
         raise ValueError("its rows and rewards may be off by any amount")
+
+
+def is_netcdf(path: str) -> bool:
+    """Whether a regular file begins as netCDF files do."""
+    read_file_size(path, MODEL_MAX_BYTES)
+    with open(path, "rb") as file:
+        return file.read(8).startswith(NETCDF_SIGNATURES)
 
 
 def read_file_size(path: str, max_bytes: int) -> int:
