@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from tessella.mdp.policy import Policy
     from tessella.rules.compress import SearchOptions
     from tessella.rules.rule import Rule
+    from tessella.solvers.solution import Solution
 
 OUTPUT_PATH = click.Path(path_type=Path)
 OPTIMAL_WORD = "optimal"
+LEAST_SECONDS = 1e-3  # of a search, however much time was used before it
 
 
 def read_policy(path: Path) -> Policy:
@@ -173,7 +175,9 @@ def certify_command(
 )
 @click.option("--worst", is_flag=True, help="From the worst state, not on average over the start.")
 @start_option
-@click.option("--time-limit", type=float, help="Seconds after which the best so far is taken.")
+@click.option(
+    "--time-limit", type=float, help="Seconds in all, after which the best so far is taken."
+)
 @click.option(
     "-o",
     "--out",
@@ -191,7 +195,6 @@ def compress_command(
     A .json file holds the rule for other commands (certify, export, diff, map, simulate).
     """
     from tessella.rules.compress import compress
-    from tessella.rules.compress import frontier as search_frontier
 
     require_writable_targets(out)
     solution = load_solution(model, given)
@@ -204,9 +207,10 @@ def compress_command(
             "time_limit": time_limit,
             "progress": progress.status,
         }
-        rule = compress(solution, amount, **options)
         if frontier:
-            rule = replace(rule, frontier=search_frontier(solution, **options).merge(rule.frontier))
+            rule = _compress_with_frontier(solution, amount, options)
+        else:
+            rule = compress(solution, amount, **options)
     messages = [write_policy(rule, path) for path in out]
     if certificate is not None and rule.certificate is not None:
         rule.certificate.save(certificate)
@@ -219,6 +223,20 @@ def compress_command(
         "\n".join(lines + ([""] if messages else []) + messages),
         _describe_rule(rule, solution, files),
     )
+
+
+def _compress_with_frontier(solution: Solution, loss: float, options: SearchOptions) -> Rule:
+    """The rule, found in half of the time limit, with the frontier found in the rest of it."""
+    from tessella.rules.compress import compress, frontier
+
+    limit = options.get("time_limit")
+    if limit is not None:
+        options["time_limit"] = limit / 2
+    rule = compress(solution, loss, **options)
+    if limit is not None:
+        options["time_limit"] = max(limit - rule.seconds, LEAST_SECONDS)
+    found = frontier(solution, **options)
+    return replace(rule, frontier=found.merge(rule.frontier))
 
 
 def _describe_rule(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:
