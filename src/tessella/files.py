@@ -149,7 +149,7 @@ def read_json(path: str | Path, subject: str) -> dict[str, Any]:
     with read_errors(path, subject):
         text = read_whole(path, subject, TEXT_MAX_BYTES)
         require_kind(text[:KIND_MAX_BYTES], JSON_FILE)
-        content = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
+        content = json.loads(text.decode("utf-8"), parse_constant=_reject_constant)
         if not isinstance(content, dict):
             raise FileError("it must hold a JSON object", value=f"got {content!r:.60}")
         return content
@@ -173,7 +173,7 @@ def _tell_kind(beginning: bytes) -> str:
     return "a binary file" if b"\0" in beginning else "a text file"
 
 
-def _refuse_constant(name: str) -> float:
+def _reject_constant(name: str) -> float:
     raise FileError("numbers must be finite", value=f"got {name}")
 
 

@@ -81,7 +81,7 @@ class StateGrid:
         for name in all_axes:
             if not isinstance(name, str) or not name.isidentifier():
                 raise ModelError("an axis name must be an identifier", value=f"got {name!r}")
-            refuse_reserved(name, "an axis")
+            require_unreserved(name, "an axis")
         values = tuple(_axis_values(name, values) for name, values in all_axes.items())
         size = math.prod(map(len, values))
         limit = _max_states.get()
@@ -276,14 +276,14 @@ def index_type(count: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if count <= 2**31 else np.int64
 
 
-def refuse_reserved(name: str, subject: str) -> None:
+def require_unreserved(name: str, subject: str) -> None:
     """Refuse a name that a solution already uses for something else."""
     if name in RESERVED_NAMES:
         reserved = ", ".join(RESERVED_NAMES)
         raise ModelError(f"{subject} cannot be called {name!r}: a solution holds {reserved}")
 
 
-def refuse_unordered(values: object, subject: str) -> None:
+def require_ordered(values: object, subject: str) -> None:
     """Refuse a set: the order of its elements may differ from one process to the next."""
     if isinstance(values, set | frozenset):
         raise ModelError(f"{subject} must have an order, which a set does not keep; give a list")
@@ -334,7 +334,7 @@ def to_plain_values(values: Iterable, subject: str) -> NDArray:
 
     Unsigned and short integers wrap around, so they are widened; longer ones are refused.
     """
-    refuse_unordered(values, subject)
+    require_ordered(values, subject)
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ModelError(f"{subject} must be a list of values", value=f"got {values!r}")
     items = require_unmasked(values if isinstance(values, np.ndarray) else list(values), subject)
@@ -342,8 +342,8 @@ def to_plain_values(values: Iterable, subject: str) -> NDArray:
         array = np.asarray(items)
     except ValueError:
         array = np.asarray(items, dtype=object)
-    _refuse_wide_integers(items, array, subject)
-    _refuse_mixed_items(items, array, subject)
+    _require_int64(items, array, subject)
+    _require_one_type(items, array, subject)
     if array.ndim != 1:
         raise ModelError(f"{subject} must be a list of values", value=f"has shape {array.shape}")
     if array.dtype.kind == "U":
@@ -351,7 +351,7 @@ def to_plain_values(values: Iterable, subject: str) -> NDArray:
     return array.astype(float if array.dtype.kind == "f" else np.int64)
 
 
-def _refuse_mixed_items(items: Any, array: NDArray, subject: str) -> None:
+def _require_one_type(items: Any, array: NDArray, subject: str) -> None:
     """Refuse what is neither all numbers nor all text, and text that NumPy would shorten."""
     is_text = array.dtype.kind == "U"
     mixed = is_text and not all(isinstance(item, str) for item in items)
@@ -362,7 +362,7 @@ def _refuse_mixed_items(items: Any, array: NDArray, subject: str) -> None:
         raise ModelError(f"text in {subject} must not end in the character NUL")
 
 
-def _refuse_wide_integers(items: Iterable, array: NDArray, subject: str) -> None:
+def _require_int64(items: Iterable, array: NDArray, subject: str) -> None:
     """Refuse integers beyond int64, which NumPy would wrap around or round."""
     if array.ndim == 1 and array.dtype.kind in ("uO" if isinstance(items, np.ndarray) else "ufO"):
         integers = (int(item) for item in items if isinstance(item, Integral))

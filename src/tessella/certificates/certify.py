@@ -54,13 +54,13 @@ def certify(
         blocks = solution.policy_plan.certificate_route == "blocks"
     checked_policy = _name_after_origin(solution, policy, as_policy(mdp, policy, labels))
     if blocks:
-        _refuse_options(eps, None, "in blocks")
+        _require_no_options(eps, None, "in blocks")
         return certify_in_blocks(solution, checked_policy, start, tol)
     weights = start_distribution(mdp, start, checked_policy, solution.policy_plan)
     weights = weights.reshape(mdp.grid.shape)
     if not (criterion.has_gain or criterion.requires_absorption):
         return certify_whole(solution, checked_policy, weights, eps, tol)
-    _refuse_options(eps, tol, f"of {criterion}")
+    _require_no_options(eps, tol, f"of {criterion}")
     if criterion.has_gain:
         return certify_average(solution, checked_policy)
     return certify_total(solution, checked_policy, weights)
@@ -85,7 +85,7 @@ def _require_number(name: str, number: float | None) -> None:
         raise ArgumentError(requirement, value=f"got {number!r}")
 
 
-def _refuse_options(eps: float | None, tol: float | None, kind: str) -> None:
+def _require_no_options(eps: float | None, tol: float | None, kind: str) -> None:
     if eps is not None or tol is not None:
         requirement = f"eps and tol ask about single decisions; a certificate {kind} has none"
         raise ArgumentError(requirement, value=f"got eps={eps!r}, tol={tol!r}")

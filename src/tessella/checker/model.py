@@ -203,7 +203,7 @@ def read_contents(path: str) -> tuple[dict, dict]:
         variables = dict(file.variables)
         for group in file.groups.values():
             variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
-        refuse_unknown_arrays(variables)
+        check_arrays_known(variables)
         check_declared_sizes(variables, size)
         arrays = {name: read_array(variable, size) for name, variable in variables.items()}
         return {name: file.getncattr(name) for name in file.ncattrs()}, arrays
@@ -332,7 +332,7 @@ def read_file_size(path: str, max_bytes: int) -> int:
     return file_status.st_size
 
 
-def refuse_unknown_arrays(variables: dict) -> None:
+def check_arrays_known(variables: dict) -> None:
     """Refuse variables that a model file does not have, and text anywhere but on an axis."""
     for name, variable in variables.items():
         axis = name.startswith("grid/")

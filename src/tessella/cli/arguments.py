@@ -159,7 +159,7 @@ def _open_saved(path: Path, given: tuple[str, ...]) -> MDP | Solution:
     from tessella.mdp.model import MDP
     from tessella.solvers.solution import Solution
 
-    _refuse_settings(given, f"{path.name} holds numbers")
+    _require_no_settings(given, f"{path.name} holds numbers")
     return MDP.load(path) if is_saved_model(path) else Solution.load(path)
 
 
@@ -182,7 +182,7 @@ def _open_from_code(word: str, given: tuple[str, ...]) -> MDP:
     if isinstance(imported, Problem):
         return build_problem(imported, given)
     if isinstance(imported, MDP):
-        _refuse_settings(given, f"{word} is a model")
+        _require_no_settings(given, f"{word} is a model")
         return imported
     if not callable(imported):
         requirement = "a model is a Problem, an MDP, or a function that returns one"
@@ -222,7 +222,7 @@ def _load_from_file(word: str) -> Any:
     return getattr(module, name)
 
 
-def _refuse_settings(given: tuple[str, ...], reason: str) -> None:
+def _require_no_settings(given: tuple[str, ...], reason: str) -> None:
     if given:
         raise ArgumentError(f"--set is for problems, model files and functions; {reason}")
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value
-from tessella.grid import refuse_reserved, refuse_unordered, to_plain_values
+from tessella.grid import require_ordered, require_unreserved, to_plain_values
 
 Actions = Sequence | Mapping[str, Sequence]  # what a user may give
 
@@ -65,7 +65,7 @@ def as_action_list(actions: Any) -> Any:
 
     A mapping of components to values becomes all combinations, and a list of mappings these.
     """
-    refuse_unordered(actions, "actions")
+    require_ordered(actions, "actions")
     if isinstance(actions, Mapping):
         return _combinations(actions)
     if isinstance(actions, str) or not isinstance(actions, Iterable):
@@ -145,7 +145,7 @@ def actions_from_json(actions: Any) -> tuple:
 def _combinations(given: Mapping[str, Iterable]) -> tuple[VectorAction, ...]:
     columns = []
     for name, values in given.items():
-        refuse_unordered(values, f"component {name!r} of the actions")
+        require_ordered(values, f"component {name!r} of the actions")
         if isinstance(values, Iterable) and not isinstance(values, str):
             values = [*values]
         if not to_plain_values(values, f"component {name!r} of the actions").size:
@@ -166,7 +166,7 @@ def _check_component_names(given: Any) -> tuple[str, ...]:
         if not isinstance(name, str) or not name.isidentifier():
             requirement = "the name of a component must be an identifier"
             raise ModelError(requirement, value=f"got {name!r}")
-        refuse_reserved(name, "a component of the actions")
+        require_unreserved(name, "a component of the actions")
     return names
 
 

@@ -56,7 +56,7 @@ def as_numbers(
             return describe(index, objects.shape)
         return f"entry {index}" if index else "the value"
 
-    def refuse(requirement: str, wrong: Callable[[Any], bool], show: Callable[[Any], str]) -> None:
+    def require(requirement: str, wrong: Callable[[Any], bool], show: Callable[[Any], str]) -> None:
         bad = np.asarray(np.frompyfunc(wrong, 1, 1)(objects), dtype=bool)
 
         def value(place: Any) -> str:
@@ -66,8 +66,8 @@ def as_numbers(
             f"{subject} must be {requirement}", bad, location, value, "entries", error=error
         )
 
-    refuse("numbers", lambda x: not isinstance(x, Real), repr)
-    refuse("numbers that float64 can hold", exceeds_float, format_value)
+    require("numbers", lambda x: not isinstance(x, Real), repr)
+    require("numbers that float64 can hold", exceeds_float, format_value)
     return objects.astype(float)
 
 
@@ -137,7 +137,7 @@ class FunctionChecks:
     def describe(self, place: tuple, shape: tuple) -> str:
         return self.space.describe(place, shape, self.noise)
 
-    def refuse(
+    def raise_for_first(
         self, requirement: str, bad: NDArray[np.bool_], value: Callable, noun: str = "cases"
     ) -> None:
         """Raise for the first ``bad`` entry that can occur; ``value`` describes it."""
@@ -165,7 +165,9 @@ class FunctionChecks:
         """``result`` as a mesh of finite rewards."""
         array = self.read_numbers(result, subject)
         unread = ~np.isfinite(array)
-        self.refuse(f"{subject} must be finite", unread, lambda p: f"pays {array[p]}", "rewards")
+        self.raise_for_first(
+            f"{subject} must be finite", unread, lambda p: f"pays {array[p]}", "rewards"
+        )
         if self.space.feasible is not None:
             # A penalty that cannot occur would coarsen every error bound.
             without_noise = FunctionChecks(self.space, subject)
@@ -180,7 +182,7 @@ class FunctionChecks:
         array = self.space.as_mesh(np.asarray(values), moved, self.n_outcomes)
         index = self.space.grid.locate(axis, array)
         off = index < 0
-        self.refuse(
+        self.raise_for_first(
             f"{self.subject} leaves the grid: {name} must stay on its axis",
             off,
             lambda p: f"goes to {name}={format_value(array[p])}",
@@ -206,7 +208,7 @@ def check_probabilities(
     checks = FunctionChecks(space, subject)
 
     def require(holds: NDArray, requirement: str, value: Callable[[NDArray], str]) -> None:
-        checks.refuse(
+        checks.raise_for_first(
             f"{subject} must {requirement}", ~holds, lambda p: value(array[p[:-1]]), "rows"
         )
 

@@ -167,7 +167,7 @@ def hash_content(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArr
     return hasher.hexdigest()
 
 
-def refuse_altered(attributes: dict[str, Any], arrays: Mapping[str, NDArray]) -> None:
+def require_unaltered(attributes: dict[str, Any], arrays: Mapping[str, NDArray]) -> None:
     """Raise an error for content that is not what the attribute ``content`` is the hash of."""
     stated = attributes.pop("content", None)
     if stated != hash_content(attributes, {name: (values, ()) for name, values in arrays.items()}):
@@ -336,7 +336,7 @@ def load(path: str | Path) -> tuple[dict[str, Any], str]:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {FILE_VERSION}", value=kind)
         arrays = read_variables(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
-        refuse_altered(attributes, arrays)
+        require_unaltered(attributes, arrays)
         return _read_fields(attributes, arrays)
 
 

@@ -101,8 +101,8 @@ class TableReader:
         data = self._read_array(f"{group}data", "f", length)
         row_of = self._read_array(f"{group}row_of", "i", pairs)
         reward = self._read_array(f"{group}reward", "f", pairs)
-        _refuse_outside(columns, n, f"{group}indices")
-        _refuse_outside(row_of, len(starts) - 1, f"{group}row_of")
+        _require_inside(columns, n, f"{group}indices")
+        _require_inside(row_of, len(starts) - 1, f"{group}row_of")
         rows = sp.csr_array((data, columns, starts), shape=(len(starts) - 1, n))
         if not rows.has_canonical_format:
             raise FileError(f"'{group}indices' must ascend in every row")
@@ -120,8 +120,8 @@ class TableReader:
         kinds = {"state": "i", "probability": "f", "reward": "f", "ended": "i"}
         length = (int(start[-1]),)
         parts = {name: self._read_array(f"outcomes/{name}", k, length) for name, k in kinds.items()}
-        _refuse_outside(parts["state"], n, "outcomes/state")
-        _refuse_outside(parts["ended"], 2, "outcomes/ended")
+        _require_inside(parts["state"], n, "outcomes/state")
+        _require_inside(parts["ended"], 2, "outcomes/ended")
         if not np.isfinite(parts["reward"]).all():
             raise FileError("'outcomes/reward' must be finite")
         return Outcomes(pair_starts=start, **parts | {"ended": parts["ended"].astype(bool)})
@@ -238,7 +238,7 @@ def _check_end(all_periods: Tabular, last: Tabular, mask: Mask, final: NDArray) 
         raise FileError(f"at the last time, rows must be empty and rewards those of '{END_GROUP}'")
 
 
-def _refuse_outside(index: NDArray, count: int, name: str) -> None:
+def _require_inside(index: NDArray, count: int, name: str) -> None:
     raise_for_first(
         f"indices in {name!r} must lie in 0..{count - 1}",
         (index < 0) | (index >= count),

@@ -41,7 +41,7 @@ class PolicyTable:
             labels = set(known.tolist())
             return np.array([_match_label(cell, labels) for cell in cells], dtype=str)
         text = [cell.strip() for cell in cells]
-        self.refuse_rows(
+        self.raise_for_rows(
             f"column {name!r} of {self.file} must hold numbers",
             [not _is_number(cell) for cell in text],
             lambda row: f"has {name}={text[row]!r}",
@@ -54,7 +54,7 @@ class PolicyTable:
         for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
             given = self.read_column(name, values)
             at = mdp.grid.locate(axis, given)
-            self.refuse_rows(
+            self.raise_for_rows(
                 f"{self.file} must hold states of the grid",
                 at < 0,
                 lambda row, name=name, given=given: f"has {name}={given[row]}",
@@ -73,7 +73,7 @@ class PolicyTable:
             )
         return states
 
-    def refuse_rows(self, requirement: str, bad: ArrayLike, value: Callable[[int], str]) -> None:
+    def raise_for_rows(self, requirement: str, bad: ArrayLike, value: Callable[[int], str]) -> None:
         """Raise for the first of the rows marked ``bad``, and count them."""
         raise_for_first(
             requirement,
@@ -101,7 +101,7 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
         rows = [(reader.line_num, cells) for cells in reader if cells]
     action_columns = _find_columns(mdp, path.name, header)
     table = PolicyTable(path.name, header, rows)
-    table.refuse_rows(
+    table.raise_for_rows(
         f"{path.name} must have {len(header)} cells in each row, as its header has",
         [len(cells) != len(header) for _, cells in rows],
         lambda row: f"has {len(rows[row][1])}",

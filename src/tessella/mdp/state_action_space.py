@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, TessellaError, format_value, raise_for_first
-from tessella.grid import StateGrid, refuse_reserved, require_unmasked
+from tessella.grid import StateGrid, require_unmasked, require_unreserved
 from tessella.mdp.actions import (
     Actions,
     actions_to_array,
@@ -204,7 +204,7 @@ def make_state_action_space(
     named = normalise_actions(actions, action_name)
     if action_name in grid.axes:
         raise ModelError(f"the action cannot be called {action_name!r}: an axis has this name")
-    refuse_reserved(action_name, "the action")
+    require_unreserved(action_name, "the action")
     for name in component_names(named):
         if name in (*grid.axes, action_name):
             subject = "an axis" if name in grid.axes else "the action"

@@ -250,7 +250,7 @@ class RandomSections:
                 return columns and make_csv_table(by, columns, entry["column"], kinds)
             for i, name in enumerate(by):
                 subject = "axis, action or distribution"
-                self.symbols.refuse_unknown(subject, name, values_by_name, (*key_path, "by", i))
+                self.symbols.check_known(subject, name, values_by_name, (*key_path, "by", i))
             values = {name: values_by_name.get(name) for name in by}
             known = {name: listed for name, listed in values.items() if listed is not None}
             return make_inline_table(by, entry["values"], known) if len(known) == len(by) else None

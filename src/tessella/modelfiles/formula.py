@@ -99,7 +99,7 @@ class Formula:
     def __call__(self, /, **arrays: Any) -> Any:
         given = {name: np.asarray(array) for name, array in arrays.items()}
         values = {n: a if a.dtype.kind == "U" else a.astype(float) for n, a in given.items()}
-        self._refuse_large(values)
+        self._require_small(values)
         constants = self.names.constants.items()
         bindings = {n: _to_scalar(v) for n, v in constants if not isinstance(v, list)} | values
         with np.errstate(all="ignore"):  # what is no number is refused by whoever reads it
@@ -107,10 +107,10 @@ class Formula:
                 bindings[name] = evaluate_node(term.tree, bindings, self.names.tables)
             result = evaluate_node(self.tree, bindings, self.names.tables)
             if self.wanted_kind == CONDITION and is_missing(result).any():
-                self._refuse_without_value(result, bindings)
+                self._raise_for_missing_value(result, bindings)
         return result
 
-    def _refuse_without_value(self, result: Any, bindings: dict[str, Any]) -> None:
+    def _raise_for_missing_value(self, result: Any, bindings: dict[str, Any]) -> None:
         """Say for which coordinates a condition has no value, and where a table has no entry."""
         shape = np.broadcast_shapes(*(np.shape(array) for array in bindings.values()))
         missing = np.broadcast_to(is_missing(result), shape)
@@ -146,7 +146,7 @@ class Formula:
             held += all_widths[name]
         return max(peak, held + _peak_memory(self.tree, all_widths))
 
-    def _refuse_large(self, values: Mapping[str, Any]) -> None:
+    def _require_small(self, values: Mapping[str, Any]) -> None:
         shape = np.broadcast_shapes(*(value.shape for value in values.values()))
         count = math.prod(shape)
         count_text = f"{', '.join(values)} have {count:,}"

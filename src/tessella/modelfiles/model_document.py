@@ -182,7 +182,7 @@ class ModelDocument:
             self.feasible = self.symbols.read_formula(("feasible",), given, names, CONDITION)
         for name in self.document.section("start"):
             if name not in symbols.time:
-                symbols.refuse_unknown("axis", name, symbols.axes, ("start", name))
+                symbols.check_known("axis", name, symbols.axes, ("start", name))
 
 
 CRITERIA = {
@@ -326,10 +326,10 @@ class PeriodReader:
             case "name" | "between" | "edge":
                 return given
             case "axis":
-                symbols.refuse_unknown("axis", given, symbols.all_axes, path)
+                symbols.check_known("axis", given, symbols.all_axes, path)
                 return given if given in symbols.all_axes else None
             case "noise":  # one with mistakes of its own is known by name alone
-                symbols.refuse_unknown("distribution", given, symbols.noises, path)
+                symbols.check_known("distribution", given, symbols.noises, path)
                 return self.model.noises.get(given)
             case "matrix":
                 return self._read_matrix(path, str(entry.get("axis", "")), given)
@@ -351,7 +351,7 @@ class PeriodReader:
             return self.symbols.read_formula(path, given, names, kind)
         formulas = {}
         for name, text in given.items():
-            self.symbols.refuse_unknown("axis", name, self.symbols.all_axes, (*path, name))
+            self.symbols.check_known("axis", name, self.symbols.all_axes, (*path, name))
             formulas[name] = self._read_move((*path, name), name, text, names)
         return None if None in formulas.values() else JumpTargets(formulas)
 

@@ -91,7 +91,7 @@ def _build_model(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
     _check_size(model)
     document.raise_mistakes()
     with np.errstate(all="ignore"):  # what is not finite is refused
-        mdp = _build_or_refuse(document, whole, trials)
+        mdp = _build_or_explain(document, whole, trials)
     return _with_start(document, mdp)
 
 
@@ -170,7 +170,7 @@ def _descriptive_arguments(model: ModelDocument) -> dict[str, Any]:
     return {"action_name": model.action_name, "name": name, "parameters": model.symbols.parameters}
 
 
-def _build_or_refuse(document: TomlDocument, whole: Trial, parts: Iterator[Trial]) -> MDP:
+def _build_or_explain(document: TomlDocument, whole: Trial, parts: Iterator[Trial]) -> MDP:
     """The whole model; where it is refused, all parts that are refused, each at its place."""
     key_path, build = whole
     try:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tessella.errors import ModelError, format_brief, format_value
-from tessella.grid import refuse_reserved
+from tessella.grid import require_unreserved
 from tessella.modelfiles.expressions import (
     EXACT_INTEGER_MAX,
     NUMBER,
@@ -57,13 +57,13 @@ class SymbolTable:
     def define(self, name: str, subject: str, key_path: KeyPath) -> bool:
         """Give a name to something; a mistake where it cannot be that."""
         with self.document.noting_errors(key_path):
-            self._refuse_name(name, subject)
+            self._check_name(name, subject)
             self.definitions[name] = subject
             return True
         self.invalid_names |= {name} - set(self.definitions)
         return False
 
-    def _refuse_name(self, name: str, subject: str) -> None:
+    def _check_name(self, name: str, subject: str) -> None:
         if not name.isidentifier() or not name.isascii() or name.startswith("_"):
             requirement = "a name is letters, digits and underscores, and begins with a letter"
             raise ModelError(requirement, value=f"got {format_brief(name)}")
@@ -76,11 +76,9 @@ class SymbolTable:
                 f"{subject} cannot be called {name!r}: {self.definitions[name]} has this name"
             )
         if subject in ("an axis", "the action", "a component"):
-            refuse_reserved(name, subject)
+            require_unreserved(name, subject)
 
-    def refuse_unknown(
-        self, subject: str, name: str, known: Iterable[str], key_path: KeyPath
-    ) -> None:
+    def check_known(self, subject: str, name: str, known: Iterable[str], key_path: KeyPath) -> None:
         """Note that a name is none of the ``known``, unless it is of something with mistakes."""
         if name not in known and name not in self.invalid_names:
             message = f"unknown {subject} {format_brief(name)}{suggest_name(name, known)}"

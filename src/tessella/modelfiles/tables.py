@@ -93,7 +93,7 @@ def make_csv_table(
         raise FileError(f"{file} would be a table of more than {TABLE_MAX_NUMBERS:,} numbers")
     indices = tuple(grid.locate(axis, key) for axis, key in enumerate(keys))
     flat_indices = np.ravel_multi_index(indices, grid.shape)
-    _refuse_repeated(grid, flat_indices, columns)
+    _require_distinct_rows(grid, flat_indices, columns)
     numbers = np.full(grid.size, np.nan)
     numbers[flat_indices] = columns.read_numbers(column)
     raise_for_first(
@@ -107,7 +107,9 @@ def make_csv_table(
     return LookupTable(grid, numbers.reshape(grid.shape))
 
 
-def _refuse_repeated(grid: StateGrid, flat_indices: NDArray[np.int64], columns: CsvColumns) -> None:
+def _require_distinct_rows(
+    grid: StateGrid, flat_indices: NDArray[np.int64], columns: CsvColumns
+) -> None:
     _, first = np.unique(flat_indices, return_index=True)
     repeated = np.setdiff1d(np.arange(len(flat_indices)), first)
     if repeated.size:
@@ -285,7 +287,7 @@ def _open_relative(folder: Path, parts: tuple[str, ...], requirement: str) -> in
         parent = descriptor
         try:
             status = os.stat(part, dir_fd=parent, follow_symlinks=False)
-            _refuse_link(status, requirement)
+            _require_no_link(status, requirement)
             flags = os.O_DIRECTORY
             if k == len(parts):
                 require_regular(status, requirement)
@@ -302,7 +304,7 @@ def _open_by_path(folder: Path, name: str, requirement: str) -> int:
     for part in PureWindowsPath(name).parts:
         path = path / part
         status = os.lstat(path)
-        _refuse_link(status, requirement)
+        _require_no_link(status, requirement)
     require_regular(status, requirement)
     descriptor = os.open(path, os.O_RDONLY | OPEN_FLAGS | NO_FOLLOW_FLAG)
     if os.path.samestat(status, os.fstat(descriptor)):
@@ -311,7 +313,7 @@ def _open_by_path(folder: Path, name: str, requirement: str) -> int:
     raise FileError(requirement, value="it changes while it is read")
 
 
-def _refuse_link(status: os.stat_result, requirement: str) -> None:
+def _require_no_link(status: os.stat_result, requirement: str) -> None:
     """Refuse symbolic links, and what Windows has like them."""
     is_reparse_point = getattr(status, "st_file_attributes", 0) & stat.FILE_ATTRIBUTE_REPARSE_POINT
     if stat.S_ISLNK(status.st_mode) or is_reparse_point:

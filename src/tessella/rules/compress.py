@@ -187,7 +187,7 @@ def _require_known_options(caller: str, options: Mapping[str, Any], known: type)
             raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}")
 
 
-def _refuse_equal_numbers(grid: StateGrid) -> None:
+def _require_distinct_numbers(grid: StateGrid) -> None:
     """Refuse long integers that differ by less than doubles resolve: rules compare doubles."""
     for name, numbers in zip(grid.axes, grid.numbers, strict=True):
         unique, counts = np.unique(numbers, return_counts=True)
@@ -221,7 +221,7 @@ def prepare_search(
     if time_limit is not None and not is_positive(time_limit):
         requirement = "a time limit is a number of seconds above 0"
         raise ArgumentError(requirement, value=f"got {time_limit!r}")
-    _refuse_equal_numbers(mdp.grid)
+    _require_distinct_numbers(mdp.grid)
     distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
     loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)

@@ -241,7 +241,7 @@ def make_batches(specs: Iterable[Spec]) -> list[Batch]:
         try:
             hash(batch_key)
         except TypeError:
-            _refuse_method(
+            _raise_for_method(
                 spec.method, "says what trains together by something hashable", batch_key
             )
         groups[spec.method, spec.dynamics, batch_key].append(spec)
@@ -258,21 +258,21 @@ def estimate_seconds(spec: Spec) -> float:
     """About how long a run takes, as its method says."""
     given = find_method(spec.method).seconds(spec)
     if not isinstance(given, Real) or not 0 <= given < math.inf:
-        _refuse_method(spec.method, "says how many seconds a run takes", given)
+        _raise_for_method(spec.method, "says how many seconds a run takes", given)
     return float(given)
 
 
 def _method_runs(name: str, sizes: tuple[int, ...], seeds: range) -> list[tuple[int, int]]:
     returned = find_method(name).runs(sizes, seeds)
     if not isinstance(returned, Iterable):
-        _refuse_method(name, "names its runs", returned)
+        _raise_for_method(name, "names its runs", returned)
     pairs = list(returned)
     for pair in pairs:
         are_integers = isinstance(pair, tuple) and [type(part) for part in pair] == [int, int]
         if not are_integers or not 0 <= min(pair) <= max(pair) < 2**63:
-            _refuse_method(name, "names its runs as pairs of n and seed", pair)
+            _raise_for_method(name, "names its runs as pairs of n and seed", pair)
     return pairs
 
 
-def _refuse_method(name: str, requirement: str, given: object) -> NoReturn:
+def _raise_for_method(name: str, requirement: str, given: object) -> NoReturn:
     raise UnknownNameError(f"a method {requirement}", location=repr(name), value=f"gives {given!r}")

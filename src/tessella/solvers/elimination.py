@@ -28,7 +28,7 @@ from tessella.solvers.recurrent_classes import (
     CLASSES_MAX_STATES,
     find_closed_classes,
     redirect_policy_to,
-    refuse_several_gains,
+    require_one_gain,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def eliminate_states(
         ]
         floor = float(state.floor)
         only_if_proven = before_iterations or gain_is_known
-        refuse_several_gains(
+        require_one_gain(
             mdp, closed_classes, gain_intervals, floor, evaluates_policy, only_if_proven
         )
         return None
@@ -171,7 +171,7 @@ def _improve_policy(
             multichain_actions = actions  # the last policy with several classes
         # A class that not all states can reach earns more.
         if redirected.tobytes() in visited_policies:
-            return _refuse_unreachable_best_class(mdp, rows, multichain_actions, max_products)
+            return _require_reachable_best_class(mdp, rows, multichain_actions, max_products)
         visited_policies.add(redirected.tobytes())
         chosen = rows.select_policy(redirected)
         h = _compute_relative_values(chosen, max_products)
@@ -204,7 +204,7 @@ def _redirect_to_best_class(
     )
 
 
-def _refuse_unreachable_best_class(
+def _require_reachable_best_class(
     mdp: MDP, rows: FeasibleRows, actions: NDArray, max_products: float
 ) -> None:
     """Refuse a model whose best class is outside of the class that all states can reach."""
@@ -212,7 +212,7 @@ def _refuse_unreachable_best_class(
     classes = find_closed_classes(chosen.matrix)
     gains = _compute_class_gains(chosen, classes, max_products)
     if gains is not None and len(classes) > 1:
-        refuse_several_gains(mdp, classes, [(gain, gain) for gain, _ in gains], 0.0, False, False)
+        require_one_gain(mdp, classes, [(gain, gain) for gain, _ in gains], 0.0, False, False)
 
 
 def _compute_class_gains(

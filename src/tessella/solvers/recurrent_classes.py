@@ -87,17 +87,17 @@ def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
     if mdp.n_states > CLASSES_MAX_STATES:
         return
     if mdp.criterion.has_gain:
-        _refuse_several_classes(mdp, table, evaluates_policy)
+        _require_one_class(mdp, table, evaluates_policy)
     elif mdp.criterion.requires_absorption:
-        _refuse_endless_class(mdp, table, evaluates_policy)
+        _require_end(mdp, table, evaluates_policy)
 
 
-def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
+def _require_one_class(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a fixed policy with several classes; of a model, the run cannot decide."""
     classes = find_closed_classes(mdp.dynamics.policy_matrix(table))
     if len(classes) > 1 and evaluates_policy:
         gain_intervals = [(-np.inf, np.inf)] * len(classes)
-        refuse_several_gains(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
+        require_one_gain(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
     if len(classes) > 1:
         raise NotConverged(
             "many iterations brought nothing: the policy has "
@@ -106,7 +106,7 @@ def _refuse_several_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
         )
 
 
-def _refuse_endless_class(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
+def _require_end(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a policy that never ends once it is in some class, and is paid there."""
     reward = np.take_along_axis(mdp.reward, table.reshape(-1, 1), axis=1)[:, 0]
     for states in find_endless_classes(mdp.dynamics.policy_matrix(table)):
@@ -119,7 +119,7 @@ def _refuse_endless_class(mdp: MDP, table: NDArray, evaluates_policy: bool) -> N
             )
 
 
-def refuse_several_gains(
+def require_one_gain(
     mdp: MDP,
     classes: Sequence[NDArray],
     gain_intervals: Sequence[tuple[float, float]],

@@ -333,7 +333,7 @@ class Solution(Result):
             open_dataset,
             read_attributes,
             read_variables,
-            refuse_altered,
+            require_unaltered,
         )
 
         with open_dataset(path, FILE_KIND) as file:
@@ -352,7 +352,7 @@ class Solution(Result):
                 )
             _check_shapes(file.variables, mdp)
             data = read_variables(file.variables, os.path.getsize(path))
-            refuse_altered(metadata, data)
+            require_unaltered(metadata, data)
             return _make_loaded_solution(mdp, metadata, data)
 
     @property

@@ -172,7 +172,7 @@ def _read_rate(space: StateActionSpace, event: Event) -> NDArray[np.float64]:
     array = checks.read_numbers(call_if_function(event.rate, space.mesh(), subject), subject)
     wrong = ~(np.isfinite(array) & (array >= 0))
     requirement = f"{subject} must be finite and not negative"
-    checks.refuse(requirement, wrong, lambda p: f"is {format_value(array[p])}", "rates")
+    checks.raise_for_first(requirement, wrong, lambda p: f"is {format_value(array[p])}", "rates")
     return np.where(wrong, 0.0, array) if wrong.any() else array
 
 

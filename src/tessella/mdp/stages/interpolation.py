@@ -60,7 +60,7 @@ def find_neighbours(checks: FunctionChecks, axis: int, values: Any, edge: str) -
     high = points.max()
     outside = ~((x >= low) & (x <= high)) & (near < 0)
     outside &= np.isnan(x) if edge == "clip" else True
-    checks.refuse(
+    checks.raise_for_first(
         f"{checks.subject} leaves the axis: "
         f"{name} must stay within {format_value(low)}..{format_value(high)}",
         outside,

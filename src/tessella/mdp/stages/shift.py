@@ -160,7 +160,7 @@ def _require_inside(checks: FunctionChecks, axis: int, steps: NDArray) -> None:
     outside = np.broadcast_to((to < 0) | (to >= n), shape)
     amounts = np.broadcast_to(by * _find_axis_spacing(checks, axis), shape)
     requirement = f"{checks.subject} leaves the grid"
-    checks.refuse(requirement, outside, lambda p: f"moves by {format_value(amounts[p])}")
+    checks.raise_for_first(requirement, outside, lambda p: f"moves by {format_value(amounts[p])}")
 
 
 def build_shift(

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, format_value, require_whole
-from tessella.grid import StateGrid, refuse_unordered, to_plain_values
+from tessella.grid import StateGrid, require_ordered, to_plain_values
 from tessella.mdp.checks import (
     ROW_SUM_TOLERANCE,
     FunctionChecks,
@@ -265,7 +265,7 @@ class Noise:
 
 def require_list(given: Any, model: str, noun: str) -> tuple:
     """The parts of a model in the order of events; refuse what is no list of at least one."""
-    refuse_unordered(given, f"{noun}s")
+    require_ordered(given, f"{noun}s")
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise ModelError(f"{model} needs a list of {noun}s", value=f"got {given!r}")
     parts = tuple(given)

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, ModelError, format_value, require_extra
-from tessella.grid import refuse_unordered
+from tessella.grid import require_ordered
 from tessella.mdp.checks import FunctionChecks, as_numbers
 from tessella.mdp.dynamics import ModelParts
 from tessella.mdp.stages.maps import find_target_states, read_axis_updates
@@ -106,7 +106,7 @@ def _require_memory(space: StateActionSpace, outcomes: int) -> None:
 
 
 def _tabulate_noises(space: StateActionSpace, noises: Sequence[Noise]) -> list[NoiseTable]:
-    refuse_unordered(noises, "noises")
+    require_ordered(noises, "noises")
     names = [noise.name for noise in noises]
     for name in names:
         if names.count(name) > 1:
