@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,7 @@ def _base(node: ast.ImportFrom, name: str, package: bool) -> str:
     return ".".join([*up, *([node.module] if node.module else [])])
 
 
+@cache
 def all_imports() -> list[Import]:
     known = set(modules())
     return [

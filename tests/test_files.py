@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -23,33 +24,46 @@ from tessella.solvers.result import CheckpointWriter
 
 SOURCE = Path(ts.__file__).parent
 MODEL = ts.benchmark("INV-Mix")
-SOLUTION = ts.solve(MODEL)
-RULE = ts.compress(SOLUTION, 0.05, classes=[ts.OrderUpTo()])
-PATHS = ts.simulate(MODEL, SOLUTION, 50, 0, paths=10)
 OLD = b"25 bytes that were there."
 LITTLE = 500  # bytes, fewer than any of these files has
-SAVES = {
+
+
+@cache
+def solve_model() -> ts.Solution:
+    return ts.solve(MODEL)
+
+
+@cache
+def find_rule() -> ts.Rule:
+    return ts.compress(solve_model(), 0.05, classes=[ts.OrderUpTo()])
+
+
+def write_checkpoint(path: Path) -> None:
+    solution = solve_model()
+    CheckpointWriter(ts.Checkpoint(path), MODEL).write(solution.value, solution.history)
+
+
+SAVES = {  # nothing is solved before a test saves it
     "model.nc": MODEL.save,
-    "solution.nc": SOLUTION.save,
-    "whole.nc": lambda path: SOLUTION.save(path, with_model=True),
-    "policy.json": SOLUTION.policy.save,
-    "policy.csv": SOLUTION.policy.to_csv,
-    "certificate.json": ts.certify(SOLUTION, SOLUTION).save,
-    "rule.json": RULE.save,
-    "rule.py": RULE.export,
-    "rule.csv": RULE.export,
+    "solution.nc": lambda path: solve_model().save(path),
+    "whole.nc": lambda path: solve_model().save(path, with_model=True),
+    "policy.json": lambda path: solve_model().policy.save(path),
+    "policy.csv": lambda path: solve_model().policy.to_csv(path),
+    "certificate.json": lambda path: ts.certify(solve_model(), solve_model()).save(path),
+    "rule.json": lambda path: find_rule().save(path),
+    "rule.py": lambda path: find_rule().export(path),
+    "rule.csv": lambda path: find_rule().export(path),
     "model.toml": lambda path: ts.write_model("inventory", path),
-    "paths.csv": lambda path: save_paths(PATHS, path),
+    "paths.csv": lambda path: save_paths(ts.simulate(MODEL, solve_model(), 50, 0, paths=10), path),
     "table.md": lambda path: write_file(path, bytes(10_000)),
-    "run.npz": lambda path: CheckpointWriter(ts.Checkpoint(path), MODEL).write(
-        SOLUTION.value, SOLUTION.history
-    ),
+    "run.npz": write_checkpoint,
 }
 
 
 @pytest.mark.parametrize("name", SAVES)
 def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(name, tmp_path):
     path = tmp_path / name
+    SAVES[name](path)  # what it needs is computed while files may be long
     path.write_bytes(OLD)
     with files_of_at_most(LITTLE), pytest.raises(ts.FileError, match="cannot be written; "):
         SAVES[name](path)
@@ -92,14 +106,14 @@ def test_a_new_file_has_the_mode_of_the_old_one_and_a_link_stays_a_link(tmp_path
     old.write_bytes(OLD)
     old.chmod(0o640)
     link.symlink_to(old)
-    SOLUTION.policy.save(link)
+    solve_model().policy.save(link)
     assert link.is_symlink()
     assert stat.S_IMODE(old.stat().st_mode) == 0o640
-    assert np.array_equal(ts.Policy.load(old).table, SOLUTION.policy.table)
+    assert np.array_equal(ts.Policy.load(old).table, solve_model().policy.table)
 
 
 def test_a_new_file_has_the_mode_that_any_program_gives_it(tmp_path):
-    SOLUTION.policy.save(tmp_path / "new.json")
+    solve_model().policy.save(tmp_path / "new.json")
     (tmp_path / "plain").touch()
     modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
     assert len(modes) == 1
@@ -141,10 +155,10 @@ def test_a_save_to_standard_output_replaces_the_file_that_it_names(tmp_path):
 
 def test_a_link_to_a_file_that_is_not_there_yet_creates_that_file(tmp_path):
     (tmp_path / "link.json").symlink_to("new.json")
-    SOLUTION.policy.save(tmp_path / "link.json")
+    solve_model().policy.save(tmp_path / "link.json")
     assert (tmp_path / "link.json").is_symlink()
     assert not (tmp_path / "new.json").is_symlink()
-    assert np.array_equal(ts.Policy.load(tmp_path / "new.json").table, SOLUTION.policy.table)
+    assert np.array_equal(ts.Policy.load(tmp_path / "new.json").table, solve_model().policy.table)
 
 
 REQUIRE_WRITABLE = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import tessella
@@ -16,6 +17,7 @@ SOURCE = Path(tessella.__file__).parent
 FORBIDDEN = {"dearest", "faced", "lively", "suits", "aught", "behold", "hence", "thence", "whence"}
 
 
+@cache
 def names() -> dict[str, set[str]]:
     """Every name that the package gives to something, with the files that give it."""
     found: dict[str, set[str]] = defaultdict(set)
