@@ -101,10 +101,10 @@ from tessella.runner.run_study import run_study as run_study
 from tessella.runner.study import Measure as Measure
 from tessella.runner.study import Study as Study
 from tessella.solvers.backward_induction import BackwardInduction as BackwardInduction
+from tessella.solvers.blocks import InPlace as InPlace
 from tessella.solvers.evaluate import Evaluation as Evaluation
 from tessella.solvers.evaluate import evaluate as evaluate
 from tessella.solvers.execution_plan import ExecutionPlan as ExecutionPlan
-from tessella.solvers.in_place import InPlace as InPlace
 from tessella.solvers.linear_programming import LinearProgramming as LinearProgramming
 from tessella.solvers.method import Method as Method
 from tessella.solvers.mixed_precision import MixedPrecision as MixedPrecision
@@ -113,13 +113,13 @@ from tessella.solvers.occupancy import occupancy as occupancy
 from tessella.solvers.plan import CostEstimate as CostEstimate
 from tessella.solvers.plan import plan as plan
 from tessella.solvers.policy_iteration import InexactPolicyIteration as InexactPolicyIteration
+from tessella.solvers.policy_iteration import ModifiedPolicyIteration as ModifiedPolicyIteration
 from tessella.solvers.policy_iteration import PolicyIteration as PolicyIteration
+from tessella.solvers.policy_iteration import ValueIteration as ValueIteration
 from tessella.solvers.result import Checkpoint as Checkpoint
 from tessella.solvers.solution import Solution as Solution
 from tessella.solvers.solve import solve as solve
 from tessella.solvers.thresholds import Thresholds as Thresholds
-from tessella.solvers.value_iteration import ModifiedPolicyIteration as ModifiedPolicyIteration
-from tessella.solvers.value_iteration import ValueIteration as ValueIteration
 from tessella.support.progress import open_progress as open_progress
 from tessella.tessellation import Comparison as Comparison
 from tessella.tessellation import Geometry as Geometry

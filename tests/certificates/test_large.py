@@ -20,7 +20,7 @@ from tessella.solvers.solve import solve
 def inventory():
     """A model that counts as large, and goes through stages as large ones do."""
     mdp = benchmark("INV-Mix")
-    limits = Thresholds(large_min_states=100, fine_occupancy_max_states=100)
+    limits = Thresholds(large_min_states=100)
     return solve(mdp, plan=plan_by(mdp, "stages", InexactPolicyIteration(), thresholds=limits))
 
 

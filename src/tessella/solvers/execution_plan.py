@@ -545,7 +545,7 @@ def choose_row_layout(thresholds: Thresholds, rows: Any, n_pairs: int) -> RowLay
 def choose_tiles(shape: tuple[int, ...], thresholds: Thresholds) -> tuple[TileSizes | None, str]:
     """How kernels cut a grid of this shape on the present device; None where plain forms do."""
     states = math.prod(shape)
-    if states < thresholds.tiled_min_states:
+    if states < thresholds.accelerator_min_states:
         return None, f"{states:,} states: plain forms are enough"
     if states > TILED_MAX_STATES or shape[-1] < TILED_MIN_LAST_AXIS:
         return None, f"the grid's shape {shape} makes poor tiles"

@@ -220,11 +220,7 @@ def _make_state(v, pi) -> IterationState:
 
 
 @in_float64
-def run_sweeps(prepared: PreparedModel, count: int) -> None:
-    """Run ``count`` plain sweeps from zero, in double precision: for timing them."""
-    import jax
-
+def run_sweeps(prepared: PreparedModel, count: int) -> Any:
+    """(grid) the point after ``count`` plain sweeps from zero: for timing them."""
     value, _ = prepared.make_zeros()
-    jax.block_until_ready(
-        _run_plain_sweeps(prepared.backend, prepared.data, value, np.int64(count))
-    )
+    return _run_plain_sweeps(prepared.backend, prepared.data, value, np.int64(count))

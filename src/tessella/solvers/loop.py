@@ -1,8 +1,8 @@
 """The loop around ``iteration``: it measures progress, reports it and decides when a run ends.
 
-A run consists of ``phases``, each with a method, and a phase of batches of iterations. Where the
-bound hardly falls, a direct solve or a new coarse correction helps between two batches; where a
-gain is known poorly, elimination of states.
+A run consists of phases (``mixed_precision``), each with a method, and a phase of batches of
+iterations. Where the bound hardly falls, a direct solve or a new coarse correction helps between
+two batches; where a gain is known poorly, elimination of states.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from tessella.mdp.compilation import in_caller_precision, in_float64
 from tessella.solvers import iteration
 from tessella.solvers.elimination import EliminationResult, eliminate_states
 from tessella.solvers.method import Method
+from tessella.solvers.mixed_precision import (
+    PHASE_CHECK_ITERATIONS,
+    Phase,
+    PhaseLog,
+    make_phases,
+)
 from tessella.solvers.operators import (
     TARGET_FLOOR_MULTIPLE,
     ModelData,
     compute_rounding_floor,
     compute_target,
 )
-from tessella.solvers.phases import PHASE_CHECK_ITERATIONS, Phase, PhaseLog, make_phases
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import (
@@ -121,6 +126,11 @@ class _Run:
         return self.phase.method
 
     @property
+    def target(self) -> float:
+        """The bound to be reached."""
+        return float(compute_target(self.data, np.float64(self.state.floor)))
+
+    @property
     def must_stop(self) -> bool:
         return self.log.is_stopped or len(self.log) >= self.requested.max_sweeps
 
@@ -136,8 +146,7 @@ class _Run:
         self.state = iteration.enclose_first_point(
             self.prepared.backend, self.evaluates_policy, self.data, self.state
         )
-        target = compute_target(self.data, np.float64(self.state.floor))
-        self.log.add([self.state.bound], [self.state.changed], target)
+        self.log.add([self.state.bound], [self.state.changed], self.target)
         if self.phase.uses_coarse_correction:
             self._build_correction()
 
@@ -171,10 +180,8 @@ class _Run:
 
     def _has_changed_phase(self) -> bool:
         """Whether the next phase has taken over, from the point that was reached."""
-        if self.phase.has_ended is None:
-            return False
-        target = float(compute_target(self.data, np.float64(self.state.floor)))
-        if not self.phase.has_ended(self.log.report_phase(target)):
+        has_ended = self.phase.has_ended
+        if has_ended is None or not has_ended(self.log.report_phase(self.target)):
             return False
         del self.phases[0]
         self.log.start_phase()
@@ -185,9 +192,8 @@ class _Run:
 
     def _run_batch(self) -> bool:
         """Run a batch of iterations; return whether they reached the target."""
-        batch_size = (
-            STALL_WINDOW_ITERATIONS if self.method.solves_linear_systems else SWEEPS_PER_CALL
-        )
+        solves_systems = self.method.solves_linear_systems
+        batch_size = STALL_WINDOW_ITERATIONS if solves_systems else SWEEPS_PER_CALL
         batch = self._run_iterations(batch_size, self.data, self._limit_iterations(batch_size))
         self.state = batch.state
         n_iterations = int(batch.n_iterations)
@@ -246,9 +252,8 @@ class _Run:
 
     def _is_limited_by_rounding(self) -> bool:
         """Whether only rounding changes the bound, which is near its floor."""
-        if not self._is_stuck:
-            return False
-        return float(self.state.bound) <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
+        bound = float(self.state.bound)
+        return self._is_stuck and bound <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
 
     @property
     def _rounding_floor(self) -> float:
@@ -258,7 +263,7 @@ class _Run:
         """Whether an average may need elimination: at the end, or where the bound hardly falls."""
         if not self.prepared.mdp.criterion.has_gain:
             return False
-        if is_done or self.must_stop:
+        if self.is_over:
             return is_done
         solves_systems = self.method.solves_linear_systems
         has_slowed = self.log.is_stalled if solves_systems else self.log.is_stuck
@@ -318,7 +323,7 @@ class _Run:
 
     def make_result(self, partial: bool) -> Result:
         """The result, as ``make_run_result`` reports it."""
-        target = float(compute_target(self.data, np.float64(self.state.floor)))
+        target = self.target
         bound = float(self.state.bound)
         if self.prepared.layout is None:
             value, gain = self._report_values(self.prepared.to_result(self.state.backup))
@@ -371,7 +376,7 @@ class RunLog:
         """From here on, progress is that of a new phase, which begins with the last point."""
         self.phase_start = max(len(self) - 1, 0)
 
-    def report_phase(self, target: float) -> PhaseLog:
+    def report_phase(self, target: float = 0.0) -> PhaseLog:
         phase = slice(self.phase_start, None)
         return PhaseLog(self.bounds[phase], self.changes[phase], target)
 
@@ -381,16 +386,12 @@ class RunLog:
     @property
     def is_stalled(self) -> bool:
         """Whether the last iterations hardly lowered the bound."""
-        return self._has_slowed(STALL_REDUCTION, STALL_WINDOW_ITERATIONS)
+        return self.report_phase().has_slowed(STALL_REDUCTION, STALL_WINDOW_ITERATIONS)
 
     @property
     def is_stuck(self) -> bool:
         """Whether many iterations lowered the bound next to nothing."""
-        return self._has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ITERATIONS)
-
-    def _has_slowed(self, reduction: float, window: int) -> bool:
-        bounds = self.bounds[self.phase_start :]
-        return len(bounds) > window and not bounds[-1] < reduction * bounds[-1 - window]
+        return self.report_phase().has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ITERATIONS)
 
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last iterations."""
@@ -404,19 +405,15 @@ class RunLog:
         return float(max(np.log(self.bounds[-1] / target), 0.0) / log_reduction * seconds_per_round)
 
     def add(self, bounds, changes, target) -> None:
-        seconds_before = self.seconds[-1] if self.seconds else 0.0
+        before = self.seconds[-1] if self.seconds else 0.0
         now = time.perf_counter() - self.started_at
         count = len(bounds)
-        self.seconds += list(
-            seconds_before + (now - seconds_before) * np.arange(1, count + 1) / max(count, 1)
-        )
+        self.seconds += np.linspace(before, now, count + 1)[1:].tolist()
         self.bounds += [float(b) for b in bounds]
         self.changes += [int(c) for c in changes]
         if self.callback is not None and count:
-            seconds_left = self.estimate_seconds_left(float(target))
-            progress = Progress(
-                len(self), self.bounds[-1], self.changes[-1], self.seconds[-1], seconds_left
-            )
+            latest = self.bounds[-1], self.changes[-1], self.seconds[-1]
+            progress = Progress(len(self), *latest, self.estimate_seconds_left(float(target)))
             with in_caller_precision():
                 self.is_stopped = bool(self.callback(progress))
 

@@ -301,17 +301,20 @@ def _device_memory() -> Mapping[str, int]:
 
 def measure_sweep_seconds(plan: ExecutionPlan, partition: Partition | None = None) -> float:
     """Seconds of one plain sweep by this plan, after compiling; in blocks of a partition."""
-    from tessella.solvers.in_place import build_in_place_sweep
+    import jax
+
+    from tessella.mdp.compilation import in_float64
+    from tessella.solvers.blocks import InPlaceSweeper
     from tessella.solvers.iteration import run_sweeps
     from tessella.solvers.prepared_model import PreparedModel
 
     prepared = PreparedModel(plan)
     sweep = partial(run_sweeps, prepared)
     if partition is not None:
-        sweep = build_in_place_sweep(prepared, partition)
-    sweep(1)
+        sweep = in_float64(InPlaceSweeper)(prepared, partition).sweep
+    jax.block_until_ready(sweep(1))
     started = time.perf_counter()
-    sweep(TIMED_SWEEPS)
+    jax.block_until_ready(sweep(TIMED_SWEEPS))
     return (time.perf_counter() - started) / TIMED_SWEEPS
 
 

@@ -359,7 +359,10 @@ class Solution(Result):
     @property
     def _accuracy_text(self) -> str:
         if self.gain is None:
-            proven = "policy proven, " if self.converged and not self.has_values else ""
+            proven = ""
+            if self.converged and not self.has_values:
+                is_decided = self.get_raw("margin") > self.slice_tolerance
+                proven = f"policy proven{'' if bool(is_decided.all()) else ' up to rounding'}, "
             return f"{proven}|V - V*| <= {round_up(self.error_bound, 2)}"
         average = format_average(self.mdp, self)
         return f"cost of {average}" if self.mdp.sense.is_cost else average
