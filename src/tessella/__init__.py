@@ -76,13 +76,12 @@ _HOME = {
     "runner.study": "Measure Study",
     "solvers.backward_induction": "BackwardInduction",
     "solvers.blocks": "InPlace",
-    "solvers.evaluate": "Evaluation evaluate",
     "solvers.execution_plan": "ExecutionPlan",
     "solvers.linear_programming": "LinearProgramming",
     "solvers.method": "Method",
     "solvers.mixed_precision": "MixedPrecision",
-    "solvers.occupancy": "Occupancy occupancy",
     "solvers.plan": "CostEstimate plan",
+    "solvers.policy_evaluation": "Evaluation Occupancy evaluate occupancy",
     "solvers.policy_iteration": (
         "InexactPolicyIteration ModifiedPolicyIteration PolicyIteration ValueIteration"
     ),

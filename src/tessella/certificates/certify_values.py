@@ -62,7 +62,7 @@ from tessella.solvers.blocks import (
     ValueRange,
 )
 from tessella.solvers.bounds import bound_error, compute_tie_tolerance
-from tessella.solvers.occupancy import Occupancy, compute_prepared_occupancy
+from tessella.solvers.policy_evaluation import Occupancy, compute_prepared_occupancy
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
@@ -211,7 +211,7 @@ def _bound_value_error(
     prepared: PreparedModel, value: NDArray, actions: NDArray | None = None
 ) -> float:
     """Bound on the error of ``value`` (grid) in every state, from its residual."""
-    error = bound_error(prepared, value, actions, prepared.saved_backup_error(value))
+    error = bound_error(prepared, value, actions)
     return error * prepared.contraction_gap / prepared.saved_contraction_gap
 
 

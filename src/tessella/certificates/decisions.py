@@ -96,9 +96,7 @@ def classify_decisions(
 
     The solution's value is within ``error`` of the optimum.
     """
-    comparison = compare_policy(
-        prepared, solution.value, error, actions, prepared.saved_backup_error(solution.value)
-    )
+    comparison = compare_policy(prepared, solution.value, error, actions)
     local_loss = np.asarray(comparison.local_loss)
     margin = np.asarray(comparison.margin)
     max_difference = float(np.max(margin, initial=local_loss.max(), where=np.isfinite(margin)))

@@ -47,11 +47,10 @@ from tessella.solvers.elimination import (
     EliminationFactors,
     FeasibleRows,
     compute_extended_residuals,
+    find_endless_classes,
 )
-from tessella.solvers.evaluate import Evaluation, evaluate
-from tessella.solvers.occupancy import Occupancy, compute_occupancy
+from tessella.solvers.policy_evaluation import Evaluation, Occupancy, compute_occupancy, evaluate
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.recurrent_classes import find_endless_classes
 from tessella.solvers.solution import Solution
 
 TIE_ERROR_MULTIPLE = 8  # errors of the gain: a tie where the values have no bound

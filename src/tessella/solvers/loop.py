@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 
 from tessella.mdp.compilation import in_caller_precision, in_float64
 from tessella.solvers import iteration
-from tessella.solvers.elimination import EliminationResult, eliminate_states
+from tessella.solvers.elimination import (
+    EliminationResult,
+    check_recurrent_classes,
+    eliminate_states,
+)
 from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import (
     PHASE_CHECK_ITERATIONS,
@@ -32,7 +36,6 @@ from tessella.solvers.operators import (
     compute_target,
 )
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import (
     CheckpointWriter,
     History,
@@ -86,12 +89,10 @@ def iterate(
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     guess, previous = resumed or (guess, None)
-    log = RunLog(callback, previous)
     state = iteration.make_initial_state(prepared, guess, policy)
     phases = make_phases(prepared, method)
-    run = _Run(
-        prepared, method, phases, policy is not None, prepared.data, state, log, checkpoint_writer
-    )
+    records = RunLog(callback, previous), checkpoint_writer
+    run = _Run(prepared, method, phases, policy is not None, prepared.data, state, *records)
     run.start(was_resumed=resumed is not None)
     while not run.is_over:
         run.advance()
@@ -143,9 +144,8 @@ class _Run:
         by_numpy = solves_systems and self.prepared.is_numpy and not self.evaluates_policy
         if not (self.phase.uses_coarse_correction or by_numpy or was_resumed):
             return
-        self.state = iteration.enclose_first_point(
-            self.prepared.backend, self.evaluates_policy, self.data, self.state
-        )
+        compiled_for = self.prepared.backend, self.evaluates_policy
+        self.state = iteration.enclose_first_point(*compiled_for, self.data, self.state)
         self.log.add([self.state.bound], [self.state.changed], self.target)
         if self.phase.uses_coarse_correction:
             self._build_correction()
@@ -153,9 +153,8 @@ class _Run:
     def _build_correction(self) -> None:
         """Build the coarse correction of the present policy, or find an average without it."""
         if self.prepared.is_numpy:
-            self.elimination_result = eliminate_states(
-                self.prepared, self.state, self.evaluates_policy, before_iterations=True
-            )
+            run = self.prepared, self.state, self.evaluates_policy
+            self.elimination_result = eliminate_states(*run, before_iterations=True)
             self.is_over = self.elimination_result is not None
         if not self.is_over:
             self.data = self.prepared.build_policy_data(self.state.policy)
@@ -229,9 +228,9 @@ class _Run:
         """
         prepared = self.prepared
         data = self.data
-        if prepared.tol or not (self.method.solves_linear_systems and prepared.is_numpy):
-            return
-        if not np.isfinite(data.criterion.value_of_constant_reward(1.0)):
+        is_quick = self.method.solves_linear_systems and prepared.is_numpy
+        is_bounded = np.isfinite(data.criterion.value_of_constant_reward(1.0))
+        if prepared.tol or not (is_quick and is_bounded):
             return
         finest = data.accuracy._replace(relative_tolerance=np.float64(0))
         batch = self._run_iterations(1, data._replace(accuracy=finest), 1)
@@ -278,9 +277,8 @@ class _Run:
             return
         useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         gain_is_known = self.is_over and bound <= useful_bound
-        result = eliminate_states(
-            self.prepared, self.state, self.evaluates_policy, gain_is_known=gain_is_known
-        )
+        run = self.prepared, self.state, self.evaluates_policy
+        result = eliminate_states(*run, gain_is_known=gain_is_known)
         if result is not None and result.bound < bound:
             self.elimination_result = result
 
@@ -396,13 +394,11 @@ class RunLog:
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last iterations."""
         window = min(ETA_WINDOW_ITERATIONS, len(self) - 1)
-        if window < 1 or not target > 0:
+        before, now = self.bounds[-1 - window], self.bounds[-1]
+        if not (target > 0 and 0 < now < before < np.inf):
             return None
-        if not 0 < self.bounds[-1] < self.bounds[-1 - window] < np.inf:
-            return None
-        log_reduction = np.log(self.bounds[-1 - window] / self.bounds[-1]) / window
-        seconds_per_round = (self.seconds[-1] - self.seconds[-1 - window]) / window
-        return float(max(np.log(self.bounds[-1] / target), 0.0) / log_reduction * seconds_per_round)
+        seconds = self.seconds[-1] - self.seconds[-1 - window]
+        return float(max(np.log(now / target), 0.0) / np.log(before / now) * seconds)
 
     def add(self, bounds, changes, target) -> None:
         before = self.seconds[-1] if self.seconds else 0.0

@@ -172,7 +172,7 @@ class PhaseLog(NamedTuple):
         """Iterations until the bound is at the target, at the pace of the last; 0 if unknown."""
         if len(self.bounds) < 2 or not self.target < self.bounds[-1] < inf:
             return 0.0
-        return count_steps_left(*self.bounds[-2:], self.target)
+        return count_steps_left(self.bounds[-2], self.bounds[-1], self.target)
 
     def is_slow(self) -> bool:
         """Whether the last iterations hardly lowered the bound."""

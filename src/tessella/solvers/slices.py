@@ -27,7 +27,6 @@ rounding leaves: by plain sweeps, or by the plan's method where that works in si
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -87,7 +86,7 @@ class Slices:
             exogenous = Exogenous((), (), (), sp.csr_array(np.eye(1)), error)
         lengths = enumerate(mdp.grid.shape)
         matrix = sp.csr_array(mdp.discount * exogenous.matrix)
-        share = matrix.nnz / math.prod(matrix.shape)
+        share = matrix.nnz / (len(matrix.indptr) - 1) ** 2
         return Slices(
             exogenous.axes,
             tuple(n if axis in exogenous.axes else 1 for axis, n in lengths),
@@ -235,10 +234,8 @@ def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyPr
     if has_values or shortfall > 1:
         status = Status.CONVERGED if has_values else Status.STOPPED
     run = value, bound, float(batch.target), log.history()
-    figures = {"decided": f"{decided:,}", "states": f"{prepared.mdp.n_states:,}"}
-    result = make_run_result(
-        status, *run, may_raise=False, tolerance=round_up(tolerance), **figures
-    )
+    counts: dict[str, Any] = {"decided": f"{decided:,}", "states": f"{prepared.mdp.n_states:,}"}
+    result = make_run_result(status, *run, may_raise=False, tolerance=round_up(tolerance), **counts)
     return PolicyProof(result, decision, has_values, method.name)
 
 

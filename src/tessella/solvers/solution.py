@@ -118,7 +118,7 @@ def _check_consistency(
     q = data["q"]
     value = data["value"]
     tie_tolerance = data["tie_tolerance"]
-    best, second = (np.full(value.shape, -np.inf) for _ in range(2))
+    best = second = np.full(value.shape, -np.inf)
     for action in range(q.shape[-1]):
         second = np.maximum(second, np.minimum(best, q[..., action]))
         best = np.maximum(best, q[..., action])
@@ -329,19 +329,14 @@ class Solution(Result):
         Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
         agree with one another; ``certify`` proves what they are worth.
         """
-        from tessella.mdp.netcdf import (
-            open_dataset,
-            read_attributes,
-            read_variables,
-            refuse_altered,
-        )
+        from tessella.mdp import netcdf
 
-        with open_dataset(path, FILE_KIND) as file:
-            metadata = read_attributes(file)
-            if metadata.get("format") != SOLUTION_FORMAT:
-                found_format = metadata.get("format")
+        with netcdf.open_dataset(path, FILE_KIND) as file:
+            metadata = netcdf.read_attributes(file)
+            found = metadata.get("format")
+            if found != SOLUTION_FORMAT:
                 raise FileError(
-                    f"{path} has format {found_format!r}; this version reads {SOLUTION_FORMAT!r}"
+                    f"{path} has format {found!r}; this version reads {SOLUTION_FORMAT!r}"
                 )
             if mdp is None:
                 mdp = _load_model(path, metadata["fingerprint"])
@@ -352,8 +347,8 @@ class Solution(Result):
                     value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
                 )
             _check_shapes(file.variables, mdp)
-            data = read_variables(file.variables, os.path.getsize(path))
-            refuse_altered(metadata, data)
+            data = netcdf.read_variables(file.variables, os.path.getsize(path))
+            netcdf.refuse_altered(metadata, data)
             return _make_loaded_solution(mdp, metadata, data)
 
     @property

@@ -1,9 +1,4 @@
-"""solve(mdp) -> Solution, by whichever method.
-
-From |V - V*| <= e follow bounds on the action values, |Q - Q*| <= discount e + eta, and from these
-the certain decisions: an action is *decided* where its margin exceeds ``2 (discount e + eta)``, or
-what ``slices`` proves.
-"""
+"""solve(mdp) -> Solution, by whichever method; what its values decide is in ``bounds``."""
 
 from __future__ import annotations
 
