@@ -257,13 +257,12 @@ class BlockwiseArray:
         high = int(positions.max(initial=0)) // rows
         blocks = self.partition.blocks[low : max(high, low) + 1]
         whole = np.concatenate([self._make_block(block) for block in blocks], axis=axis)
-        if not isinstance(axis_index, slice):
-            indices[axis] = positions - low * rows
-            return whole[tuple(indices)]
-        # Along the axis first, so that its positions do not mix with arrays along others.
-        taken = np.take(whole, positions - low * rows, axis=axis)
-        indices[axis] = slice(None)
-        return taken[tuple(indices)]
+        indices[axis] = positions - low * rows
+        if isinstance(axis_index, slice):
+            # Along the axis first, so that its positions do not mix with arrays along others.
+            whole = np.take(whole, indices[axis], axis=axis)
+            indices[axis] = slice(None)
+        return whole[tuple(indices)]
 
 
 def _expand_index(index: Any, n_axes: int) -> list[Any]:
@@ -319,8 +318,8 @@ def _decide_block(
 ):
     window = _slice_window(partition, value, first)
     q_of = Operators(backend, _sum_expected_rewards(data)).q(window)
-    ranked = rank_actions(backend, q_of, window, tie_width)
-    return partition.without_halo(ranked.policy), partition.without_halo(ranked.margin)
+    _, margin, policy = rank_actions(backend, q_of, window, tie_width)
+    return partition.without_halo(policy), partition.without_halo(margin)
 
 
 @compile_per_shape(donate_first=True)
@@ -419,14 +418,7 @@ class BlockComparison(PartitionedModel):
 
 @compile_per_shape("backend", "partition")
 def compute_block_residuals(
-    backend,
-    partition: Partition,
-    data: ModelData,
-    value,
-    policy_value,
-    policy,
-    shift,
-    policy_shift,
+    backend, partition: Partition, data: ModelData, value, policy_value, policy, shift, policy_shift
 ) -> BlockResiduals:
     """Residuals of a block, from the values of it and its halo, which come without their shifts."""
     operators = Operators(backend, data).for_shift(shift)

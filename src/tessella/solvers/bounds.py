@@ -45,16 +45,12 @@ if TYPE_CHECKING:
 TIE_RELATIVE_WIDTH = 1e-9
 
 
-def compute_tie_tolerance(carried_error, *backup_errors):
+def compute_tie_tolerance(carried_error, backup_error):
     """2 (c e + eta): by how much an action value must lead to be certainly better.
 
-    ``carried_error`` is c e, what the error of the values does to an action value; the others are
-    errors of the backup itself.
+    ``carried_error`` is c e, what the error of the values does to an action value.
     """
-    error = carried_error
-    for backup_error in backup_errors:
-        error = error + backup_error
-    return 2 * error
+    return 2 * (carried_error + backup_error)
 
 
 def compute_tie_width(data: ModelData, tie_tolerance, eta):
@@ -77,16 +73,11 @@ def find_best_two(backend, q_of, template):
     return fold_actions(backend, rank, (lowest, lowest))
 
 
-class RankedActions(NamedTuple):
-    """(grid) what the action values of each state say."""
+def rank_actions(backend, q_of, template, tie_width):
+    """(grid) (best action value, best minus second best, lowest action index among the tied).
 
-    best: Any
-    margin: Any  # best minus second best; inf where only one action is feasible
-    policy: Any  # the lowest action index among those that tie with the best
-
-
-def rank_actions(backend, q_of, template, tie_width) -> RankedActions:
-    """Rank the actions of every state, where ``q_of(action)`` has their values."""
+    ``q_of(action)`` has the action values; a state with one feasible action has an infinite margin.
+    """
     best, second = find_best_two(backend, q_of, template)
     xp = array_namespace(best)
 
@@ -95,7 +86,7 @@ def rank_actions(backend, q_of, template, tie_width) -> RankedActions:
         return xp.where(is_tied, xp.asarray(action, xp.int32), chosen)
 
     policy = fold_actions(backend, choose, xp.full(best.shape, -1, xp.int32))
-    return RankedActions(best, best - second, policy)
+    return best, best - second, policy
 
 
 def compute_margin_and_loss(backend, q_of, policy, template):
@@ -152,34 +143,27 @@ def _decide(backend, data: ModelData, value, carried_error) -> Decision:
     return Decision(margin, policy, tie_tolerance)
 
 
-class PolicyComparison(NamedTuple):
-    """How a policy's actions compare with the best ones at a point."""
-
-    margin: Any  # best minus second best
-    local_loss: Any  # best minus the policy's
-    tie_tolerance: Any  # what the error of the value and rounding could overturn, also in a file
-
-
 @in_float64
 def compare_policy(
     prepared: PreparedModel, value: NDArray, bound: float, policy: NDArray
-) -> PolicyComparison:
-    """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """((grid) margins, (grid) local losses of a policy, tie tolerance with a file's rounding).
+
+    ``value`` is within ``bound`` of V*.
+    """
     arguments = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
     saved_error = np.float64(prepared.saved_backup_error(value))
-    comparison = _compare_policy(prepared.backend, prepared.data, *arguments, saved_error)
-    return PolicyComparison(*(np.asarray(array) for array in comparison))  # type: ignore[arg-type]
+    compared = _compare_policy(prepared.backend, prepared.data, *arguments, saved_error)
+    return np.asarray(compared[0]), np.asarray(compared[1]), float(compared[2])
 
 
 @compile_per_shape("backend")
-def _compare_policy(
-    backend, data: ModelData, value, bound, policy, saved_error
-) -> PolicyComparison:
+def _compare_policy(backend, data: ModelData, value, bound, policy, saved_error):
     operators, v, shift = center_values(backend, data, value)
     _, margin, loss = compute_margin_and_loss(backend, operators.q(v), policy, v)
     eta = operators.bound_rounding(v, shift)
     carried_error = operators.criterion.contraction_factor * bound
-    return PolicyComparison(margin, loss, compute_tie_tolerance(carried_error, eta, saved_error))
+    return margin, loss, compute_tie_tolerance(carried_error + eta, saved_error)
 
 
 @in_float64

@@ -206,8 +206,7 @@ def make_initial_state(
 
 def _make_state(v, pi) -> IterationState:
     zero = np.float64(0)
-    infinite = np.float64(np.inf)
-    return IterationState(v, v, pi, zero, zero, infinite, zero, np.int64(0))
+    return IterationState(v, v, pi, zero, zero, np.float64(np.inf), zero, np.int64(0))
 
 
 @in_float64

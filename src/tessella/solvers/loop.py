@@ -23,12 +23,7 @@ from tessella.solvers.elimination import (
     eliminate_states,
 )
 from tessella.solvers.method import Method
-from tessella.solvers.mixed_precision import (
-    PHASE_CHECK_ITERATIONS,
-    Phase,
-    PhaseLog,
-    make_phases,
-)
+from tessella.solvers.mixed_precision import PHASE_CHECK_ITERATIONS, Phase, PhaseLog, make_phases
 from tessella.solvers.operators import (
     TARGET_FLOOR_MULTIPLE,
     ModelData,

@@ -204,6 +204,7 @@ def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     evaluation = prepared.plan.thresholds.evaluation
     max_changes = evaluation.policy_settled_fraction * prepared.mdp.n_states
     has_gain = prepared.mdp.criterion.has_gain
+    is_coarse = prepared.plan.preconditioner == "coarse"
 
     def has_settled(phase: PhaseLog) -> bool:
         is_late = len(phase.changes) >= WARM_UP_MAX_ITERATIONS
@@ -212,14 +213,14 @@ def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     def needs_more_than(limit: int) -> Callable[[PhaseLog], bool]:
         return lambda phase: has_settled(phase) and phase.count_iterations_left() > limit
 
-    if method.solves_linear_systems and prepared.needs_coarse_correction and has_gain:
+    if method.solves_linear_systems and is_coarse and has_gain:
         return [Phase(WARM_UP_METHOD, has_settled), Phase(method, None, True)]
     if not isinstance(method, MixedPrecision):
         return [Phase(method)]
     forcing = prepared.plan.thresholds.large_forcing
     in_double = InexactPolicyIteration(method.tol, forcing=forcing, thresholds=evaluation)
     sweeps = Phase(method, needs_more_than(evaluation.many_mixed_iterations))
-    if not prepared.needs_coarse_correction:
+    if not is_coarse:
         return [sweeps, Phase(in_double)]
     first_sweeps = Phase(method, needs_more_than(evaluation.few_mixed_iterations))
     systems = Phase(method, PhaseLog.is_slow, True)

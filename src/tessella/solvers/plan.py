@@ -259,10 +259,11 @@ def find_available_memory(plan: ExecutionPlan) -> int:
         if "bytes_limit" in stats:
             return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
     n_sharing = len([device for device in plan.devices if device.platform == "cpu"])
-    return find_host_memory() // max(n_sharing, 1)
+    return _find_host_memory() // max(n_sharing, 1)
 
 
-def find_host_memory() -> int:
+def _find_host_memory() -> int:
+    """Bytes that are free, or where the system does not say that, all there are."""
     meminfo = Path("/proc/meminfo")
     lines = meminfo.read_text().splitlines() if meminfo.exists() else []
     free = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]

@@ -44,10 +44,7 @@ class PreparedModel:
     """
 
     def __init__(
-        self,
-        plan: ExecutionPlan,
-        tol: float | None = None,
-        absorption_time: float | None = None,
+        self, plan: ExecutionPlan, tol: float | None = None, absorption_time: float | None = None
     ) -> None:
         mdp = plan.mdp
         self.plan = plan
@@ -152,13 +149,9 @@ class PreparedModel:
         """Whether NumPy computes, so that nothing is compiled."""
         return not self.backend.is_compiled
 
-    @property
-    def needs_coarse_correction(self) -> bool:
-        return self.plan.preconditioner == "coarse"
-
     def build_policy_data(self, policy: NDArray) -> ModelData:
         """Model data, with a coarse correction for this policy if the plan has one."""
-        if not self.needs_coarse_correction:
+        if self.plan.preconditioner != "coarse":
             return self.data
         axes = self.coarse_axes
         probes = np.asarray(_compute_coarse_system(self.backend, axes, self.data, policy))

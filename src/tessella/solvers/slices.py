@@ -180,20 +180,14 @@ def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decis
     return decide(prepared, value, bound, slices.bound_point(measured))
 
 
-class PolicyProof(NamedTuple):
-    """A run that ended, with its policy proven or its values as accurate as they can be."""
-
-    result: Result
-    decision: Decision
-    has_values: bool
-    method: str
-
-
 @in_float64
-def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyProof | None:
+def prove_policy(
+    prepared: PreparedModel, callback: Callback | None
+) -> tuple[Result, Decision, bool, str] | None:
     """Iterate until every action is decided, or tied within rounding.
 
-    None where that would take longer than solving for the values.
+    (the run, what it decides, whether its values are as accurate as they can be, the method); None
+    where that would take longer than solving for the values.
     """
     backend = prepared.backend
     data = prepared.data
@@ -236,7 +230,7 @@ def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyPr
     run = value, bound, float(batch.target), log.history()
     counts: dict[str, Any] = {"decided": f"{decided:,}", "states": f"{prepared.mdp.n_states:,}"}
     result = make_run_result(status, *run, may_raise=False, tolerance=round_up(tolerance), **counts)
-    return PolicyProof(result, decision, has_values, method.name)
+    return result, decision, has_values, method.name
 
 
 def _find_proof_status(mdp: MDP, decided: int, tolerance: float) -> Status:
