@@ -389,8 +389,10 @@ class RunLog:
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last iterations."""
         window = min(ETA_WINDOW_ITERATIONS, len(self) - 1)
+        if window < 1 or not target > 0:
+            return None
         before, now = self.bounds[-1 - window], self.bounds[-1]
-        if not (target > 0 and 0 < now < before < np.inf):
+        if not 0 < now < before < np.inf:
             return None
         seconds = self.seconds[-1] - self.seconds[-1 - window]
         return float(max(np.log(now / target), 0.0) / np.log(before / now) * seconds)
