@@ -13,8 +13,7 @@ from tessella.baselines import TabularQ, train, train_batch
 from tessella.errors import raise_for_first
 from tessella.learn import draw
 from tessella.mdp.simulate import simulate
-from tessella.solvers.evaluate import evaluate
-from tessella.solvers.occupancy import occupancy
+from tessella.solvers.policy_evaluation import evaluate, occupancy
 
 MODEL = ts.benchmark("QUE-Lin")
 SOLUTION = ts.solve(MODEL)

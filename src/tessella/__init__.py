@@ -75,20 +75,20 @@ _HOME = {
     "runner.run_study": "StudyResults run_study",
     "runner.study": "Measure Study",
     "solvers.backward_induction": "BackwardInduction",
-    "solvers.evaluate": "Evaluation evaluate",
+    "solvers.blocks": "InPlace",
     "solvers.execution_plan": "ExecutionPlan",
-    "solvers.in_place": "InPlace",
     "solvers.linear_programming": "LinearProgramming",
     "solvers.method": "Method",
     "solvers.mixed_precision": "MixedPrecision",
-    "solvers.occupancy": "Occupancy occupancy",
     "solvers.plan": "CostEstimate plan",
-    "solvers.policy_iteration": "InexactPolicyIteration PolicyIteration",
+    "solvers.policy_evaluation": "Evaluation Occupancy evaluate occupancy",
+    "solvers.policy_iteration": (
+        "InexactPolicyIteration ModifiedPolicyIteration PolicyIteration ValueIteration"
+    ),
     "solvers.result": "Checkpoint",
     "solvers.solution": "Solution",
     "solvers.solve": "solve",
     "solvers.thresholds": "Thresholds",
-    "solvers.value_iteration": "ModifiedPolicyIteration ValueIteration",
     "support.progress": "open_progress",
     "tessellation": (
         "Comparison Geometry Structure Tessellation compare examine measure switching_curves "

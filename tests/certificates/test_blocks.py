@@ -10,7 +10,7 @@ import tessella as ts
 from tessella.certificates.certify_values import certify_in_blocks, sum_blocks
 from tessella.checker import check
 from tessella.mdp.stages.partition import partition_by_size
-from tessella.solvers.block_residuals import BlockComparison
+from tessella.solvers.blocks import BlockComparison
 
 FIGURES = (
     "mean_loss",

@@ -9,7 +9,7 @@ from support.models import random_model
 import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.certificates.loss_bounds import decompose, find_nearest_faces
-from tessella.solvers.occupancy import Occupancy
+from tessella.solvers.policy_evaluation import Occupancy
 
 
 class Dense:

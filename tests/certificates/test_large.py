@@ -11,7 +11,7 @@ from support.routes import plan_by
 from tessella.certificates.certify import certify
 from tessella.problems.registry import benchmark
 from tessella.solvers.execution_plan import Thresholds
-from tessella.solvers.occupancy import occupancy
+from tessella.solvers.policy_evaluation import occupancy
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.solve import solve
 
@@ -20,7 +20,7 @@ from tessella.solvers.solve import solve
 def inventory():
     """A model that counts as large, and goes through stages as large ones do."""
     mdp = benchmark("INV-Mix")
-    limits = Thresholds(large_min_states=100, fine_occupancy_max_states=100)
+    limits = Thresholds(large_min_states=100)
     return solve(mdp, plan=plan_by(mdp, "stages", InexactPolicyIteration(), thresholds=limits))
 
 
@@ -69,7 +69,9 @@ def test_the_optimum_of_a_large_model_loses_nothing(inventory, table):
 
 def test_where_corrections_fail_plain_steps_take_over(inventory, table, monkeypatch):
     monkeypatch.setattr(
-        sys.modules["tessella.solvers.occupancy"], "_correct", lambda *args: (args[-1], np.nan)
+        sys.modules["tessella.solvers.policy_evaluation"],
+        "_correct",
+        lambda *args: (args[-1], np.nan),
     )
     found = occupancy(inventory.mdp, table, tol=1e-7, plan=inventory.plan)
     system, _ = dense(inventory.mdp, table)

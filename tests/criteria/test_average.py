@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 import tessella as ts
-from tessella.solvers.recurrent_classes import find_closed_classes
+from tessella.solvers.elimination import find_closed_classes
 
 METHODS = (
     ts.ValueIteration,

@@ -12,7 +12,7 @@ import pytest
 import tessella as ts
 from tessella.errors import ModelError
 from tessella.mdp.simulate import simulate
-from tessella.solvers.occupancy import occupancy
+from tessella.solvers.policy_evaluation import occupancy
 
 ORDERS, DEMAND, LARGEST = range(4), (0.2, 0.5, 0.3), 6
 

@@ -14,7 +14,7 @@ from tessella.errors import ModelError, format_value
 from tessella.mdp.model import MDP
 from tessella.mdp.simulate import simulate
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay, Shift, truncated_poisson
-from tessella.solvers.occupancy import occupancy
+from tessella.solvers.policy_evaluation import occupancy
 from tessella.solvers.solve import solve
 
 

@@ -41,8 +41,8 @@ from tessella.runner.methods import find_method
 from tessella.runner.methods.method import get_instance
 from tessella.runner.record import InformationBudget, Record, Spec
 from tessella.runner.study import Study
+from tessella.solvers.policy_iteration import ValueIteration
 from tessella.solvers.solve import solve
-from tessella.solvers.value_iteration import ValueIteration
 from tessella.support.progress import PlainProgress
 
 STUDY = paper_study(("INV-Mix", "INV-Lin", "QUE-Lin"), PAPER_METHODS, (100, 400, 6400), 3)

@@ -10,7 +10,7 @@ from support.small_rules import tree_leaves
 
 import tessella as ts
 from tessella.mdp.start import start_distribution
-from tessella.rules.branch_and_bound import BranchAndBound, bound_action_losses_below
+from tessella.rules.branch_and_bound import BranchAndBound
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.loss_target import make_loss_target
 
@@ -144,4 +144,17 @@ def test_no_action_loses_less_than_its_bound_where_slices_know_more_than_values(
     assert loose.tie_tolerance < 1e-3 * loose.error_bound
     evaluator = PolicyEvaluator(loose, start_distribution(mdp, None))
     lost = (exact.max(axis=-1, keepdims=True) - exact).reshape(mdp.n_states, -1)
-    assert (bound_action_losses_below(evaluator) <= lost + 1e-9).all()
+    assert (evaluator.action_loss_below <= lost + 1e-9).all()
+
+
+@pytest.mark.parametrize("is_worst_case", [False, True])
+@pytest.mark.parametrize("tol", [0.3, 0.01])
+def test_no_table_loses_less_than_its_bound_where_values_are_rough(tol, is_worst_case):
+    """The second action leads to 0.05 a period, which rough values do not show in full."""
+    rows = np.array([np.eye(3)[[1, 1, 2]], np.eye(3)[[2, 1, 2]]])
+    reward = np.array([[1.0, 0.0], [0.0, 0.0], [0.05, 0.05]])
+    rough = ts.solve(ts.MDP.from_arrays(rows, reward, 0.9), ts.ValueIteration(tol=tol))
+    evaluator = PolicyEvaluator(rough, np.array([1.0, 0.0, 0.0]), is_worst_case)
+    exact_loss = 1 - 0.9 * 0.05 / (1 - 0.9)
+    bound = evaluator.bound_losses_below([np.array([1, 0, 0])])[0]
+    assert exact_loss - 2 * rough.tie_tolerance - 1e-9 <= bound <= exact_loss + 1e-9

@@ -12,8 +12,8 @@ import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.solvers import hitting_times, multigrid
 from tessella.solvers.execution_plan import make_plan
+from tessella.solvers.mixed_precision import WARM_UP_MAX_ITERATIONS, make_phases
 from tessella.solvers.multigrid import DIRECT_INVERSE_MAX_ROWS
-from tessella.solvers.phases import WARM_UP_MAX_ITERATIONS, make_phases
 from tessella.solvers.prepared_model import PreparedModel
 
 REGIMES = 300  # mixing takes about 100,000 periods

@@ -9,7 +9,7 @@ import pytest
 
 import tessella as ts
 from tessella.solvers.execution_plan import Thresholds, make_plan
-from tessella.solvers.phases import PhaseLog, count_iterations_left, is_slow, make_phases
+from tessella.solvers.mixed_precision import PhaseLog, make_phases
 from tessella.solvers.prepared_model import PreparedModel
 
 DISCOUNTS = (0.95, 0.999, 0.9999, 0.999999)
@@ -140,12 +140,12 @@ def test_phases_follow_one_another_where_linear_systems_achieve_little():
 
 
 def test_the_pace_of_the_last_iteration_says_how_many_are_left():
-    assert count_iterations_left(PhaseLog([1e6, 1e4], [0, 0], 1.0)) == pytest.approx(2)
-    assert count_iterations_left(PhaseLog([1e6, 1e6], [0, 0], 1.0)) == np.inf
-    assert count_iterations_left(PhaseLog([1e6], [0], 1.0)) == 0
-    assert count_iterations_left(PhaseLog([1e6, 0.5], [0, 0], 1.0)) == 0
-    assert not is_slow(PhaseLog([1.0, 1.0], [0, 0], 1.0))
-    assert is_slow(PhaseLog([1.0, 1.0, 0.9], [0, 0, 0], 1.0))
+    assert PhaseLog([1e6, 1e4], [0, 0], 1.0).count_iterations_left() == pytest.approx(2)
+    assert PhaseLog([1e6, 1e6], [0, 0], 1.0).count_iterations_left() == np.inf
+    assert PhaseLog([1e6], [0], 1.0).count_iterations_left() == 0
+    assert PhaseLog([1e6, 0.5], [0, 0], 1.0).count_iterations_left() == 0
+    assert not PhaseLog([1.0, 1.0], [0, 0], 1.0).is_slow()
+    assert PhaseLog([1.0, 1.0, 0.9], [0, 0, 0], 1.0).is_slow()
 
 
 @pytest.mark.parametrize("discount", [0.9999, 0.999999, 1 - 1e-8])

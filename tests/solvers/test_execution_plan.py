@@ -14,7 +14,7 @@ from tessella.mdp import compilation
 from tessella.mdp.dynamics import TileSizes
 from tessella.solvers import execution_plan
 from tessella.solvers.execution_plan import CHOICES, Thresholds, choose_row_layout, make_plan
-from tessella.solvers.phases import make_phases
+from tessella.solvers.mixed_precision import make_phases
 from tessella.solvers.prepared_model import PreparedModel
 
 TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
@@ -498,14 +498,14 @@ def test_an_accelerator_runs_large_tables_and_cuts_large_grids(monkeypatch):
     made = staged.dynamics.as_rows().rows.nnz
     assert backend(made - 1, staged) == "jax", "as rows, which a GPU multiplies"
     assert backend(made, staged) == "numpy"
-    limits = Thresholds(tiled_min_states=1)
+    limits = Thresholds(accelerator_min_states=1)
     assert make_plan(staged, representation="stages", thresholds=limits).tiles is None, "short"
     wide = ts.inventory(max_stock=9, max_regime=79, max_demand=5)
     tiled = make_plan(wide, representation="stages", thresholds=limits)
     assert tiled.tiles == TileSizes()
     assert "on an accelerator" in tiled.reasons["tiles"]
     assert make_plan(wide, representation="rows", thresholds=limits).tiles is None
-    one_more = Thresholds(tiled_min_states=wide.n_states + 1)
+    one_more = Thresholds(accelerator_min_states=wide.n_states + 1)
     assert make_plan(wide, representation="stages", thresholds=one_more).tiles is None
 
 

@@ -12,8 +12,8 @@ from tessella.mdp.compilation import in_float64
 from tessella.mdp.describe import count_model_bytes
 from tessella.mdp.stages.partition import partition_by_size
 from tessella.solvers import plan as plans
+from tessella.solvers.blocks import InPlaceSweeper
 from tessella.solvers.execution_plan import make_plan
-from tessella.solvers.in_place import InPlaceSweeper
 from tessella.solvers.mixed_precision import MixedPrecision, to_single_precision
 from tessella.solvers.operators import Operators
 from tessella.solvers.prepared_model import PreparedModel

@@ -179,6 +179,19 @@ def test_equal_actions_are_tied_within_rounding():
     assert not proven.decided.any()
     assert np.array_equal(proven.policy.table, 2 * ts.solve(mdp).policy.table)
     assert proven.tie_tolerance < 1e-9
+    assert proven.converged
+    assert proven.reason.startswith("0 of 825 actions are decided, and the others tied within")
+
+
+@pytest.mark.parametrize(("distance", "is_converged"), [(1e-6, True), (1e-8, False)])
+def test_rounding_that_hides_every_margin_is_no_tie(distance, is_converged):
+    proven = ts.solve(ts.benchmark("INV-Mix").with_discount(1 - distance), until="policy")
+    assert proven.converged == is_converged == proven.decided.any()
+    assert ("policy proven up to rounding" in repr(proven)) == is_converged
+    if not is_converged:
+        assert proven.margin.max() < proven.tie_tolerance
+        message = "nothing could be decided: rounding leaves a tolerance of 12"
+        assert proven.reason.startswith(message)
 
 
 def test_where_sweeps_are_slow_values_are_solved_for():

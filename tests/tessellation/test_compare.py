@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from tessella.errors import ArgumentError
 from tessella.mdp.model import MDP
-from tessella.solvers.occupancy import occupancy
+from tessella.solvers.policy_evaluation import occupancy
 from tessella.tessellation import compare, tessellate
 
 PAIRS = hnp.array_shapes(min_dims=1, max_dims=3, max_side=5).flatmap(

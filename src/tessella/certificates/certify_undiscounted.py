@@ -49,9 +49,9 @@ from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.bounds import bound_error, compute_bellman_residual, enclose_gain
 from tessella.solvers.elimination import compute_extended_residuals
-from tessella.solvers.evaluate import evaluate_prepared
 from tessella.solvers.hitting_times import bound_absorption_times_by_state
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
+from tessella.solvers.policy_evaluation import evaluate_prepared
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
@@ -176,9 +176,7 @@ def _enclose_value(
     """The best total, or that of the policy ``table`` if ``evaluates_policy``."""
     value = np.where(absorbing, 0.0, value)
     actions = table if evaluates_policy else None
-    step = STEP_RESIDUAL_MULTIPLE * max(
-        bound_error(prepared, value, actions, prepared.saved_backup_error(value)), MIN_RESIDUAL
-    )
+    step = STEP_RESIDUAL_MULTIPLE * max(bound_error(prepared, value, actions), MIN_RESIDUAL)
     time = bound_absorption_times_by_state(
         prepared, absorbing, value, table, step, evaluates_policy
     )
@@ -197,9 +195,7 @@ def _is_strict_bound(
     prepared: PreparedModel, absorbing: NDArray, value: NDArray, actions: NDArray | None, sign: int
 ) -> bool:
     """Whether ``value`` is strictly above its backup (``sign`` 1), or strictly below it (-1)."""
-    residual, error = compute_bellman_residual(
-        prepared, value, actions, prepared.saved_backup_error(value)
-    )
+    residual, error = compute_bellman_residual(prepared, value, actions)
     return bool((absorbing | (sign * residual < -2 * error)).all())
 
 

@@ -11,7 +11,7 @@ is enclosed once more, by the occupancy d of the policy:
 in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
 
 In blocks, the figures that are one number each come by the same arithmetic out of two passes
-(``solvers.block_residuals``): the first finds what the residuals prove, the second adds up. Besides
+(``solvers.blocks``): the first finds what the residuals prove, the second adds up. Besides
 the two values and the policy, no array is larger than a block. Nothing has a number for every
 state, and the interval of the mean loss may be a little wider without the occupancy.
 """
@@ -55,14 +55,14 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.partition import partition_by_size
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.block_residuals import (
+from tessella.solvers.blocks import (
     BLOCK_STATES,
     BlockComparison,
     ComparedBlock,
     ValueRange,
 )
 from tessella.solvers.bounds import bound_error, compute_tie_tolerance
-from tessella.solvers.occupancy import Occupancy, compute_prepared_occupancy
+from tessella.solvers.policy_evaluation import Occupancy, compute_prepared_occupancy
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 
@@ -211,7 +211,7 @@ def _bound_value_error(
     prepared: PreparedModel, value: NDArray, actions: NDArray | None = None
 ) -> float:
     """Bound on the error of ``value`` (grid) in every state, from its residual."""
-    error = bound_error(prepared, value, actions, prepared.saved_backup_error(value))
+    error = bound_error(prepared, value, actions)
     return error * prepared.contraction_gap / prepared.saved_contraction_gap
 
 
@@ -225,7 +225,7 @@ def _compute_occupancy(
     """The occupancy; for a large model only as accurate as the decomposition needs."""
     mdp = prepared.mdp
     tolerance = OCCUPANCY_FINEST_TOLERANCE
-    if mdp.n_states > prepared.plan.thresholds.fine_occupancy_max_states:
+    if mdp.n_states > prepared.plan.thresholds.large_min_states:
         max_loss = mdp.criterion.value_of_constant_reward(float(local_losses.upper.max()))
         tolerance = OCCUPANCY_COARSEST_TOLERANCE
         if max_loss > 0:
@@ -313,7 +313,7 @@ def _enclose_block_decisions(
 
 def _prove_errors(comparison: BlockComparison) -> ProvenErrors:
     prepared = comparison.prepared
-    model_data = prepared.build_data(None, None)
+    model_data = comparison.scalars
     residuals = np.zeros(2)
     max_local_loss = 0.0
     max_margin = 0.0

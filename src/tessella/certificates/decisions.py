@@ -96,15 +96,9 @@ def classify_decisions(
 
     The solution's value is within ``error`` of the optimum.
     """
-    comparison = compare_policy(
-        prepared, solution.value, error, actions, prepared.saved_backup_error(solution.value)
-    )
-    local_loss = np.asarray(comparison.local_loss)
-    margin = np.asarray(comparison.margin)
+    margin, local_loss, tie_tolerance = compare_policy(prepared, solution.value, error, actions)
     max_difference = float(np.max(margin, initial=local_loss.max(), where=np.isfinite(margin)))
-    tie_tolerance = widen_tie_tolerance(
-        prepared.data, float(comparison.tie_tolerance), max_difference
-    )
+    tie_tolerance = widen_tie_tolerance(prepared.data, tie_tolerance, max_difference)
     optimal = solution.policy.table
     newly_decided = (margin > tie_tolerance) & ~solution.decided
     if newly_decided.any():

@@ -32,8 +32,8 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import Rng
 from tessella.mdp.start import Start, draw_start_states, start_distribution
 from tessella.rounding import round_down, round_up
-from tessella.solvers.evaluate import Evaluation, evaluate, evaluate_prepared
 from tessella.solvers.execution_plan import plan_for_policies
+from tessella.solvers.policy_evaluation import Evaluation, evaluate, evaluate_prepared
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
 from tessella.support.sense import sense_of

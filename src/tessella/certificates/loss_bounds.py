@@ -38,7 +38,7 @@ from tessella.certificates.interval import (
     enclose_mean,
     enclose_weight,
 )
-from tessella.solvers.occupancy import Occupancy
+from tessella.solvers.policy_evaluation import Occupancy
 
 RATE_MAX_EXPONENT = 8.0  # margins in a narrow band would otherwise suggest absurd exponents
 RATE_MAX_LOG_CONSTANT = 600.0  # of a constant that a float can hold

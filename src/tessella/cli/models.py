@@ -112,7 +112,7 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += [f"  {mdp.action_name}: {_format_values(mdp.actions)}"]
     lines += ["", period, *(f"  {k}. {subject}" for k, subject in enumerate(event_texts, 1))]
     lines += [f"  {sentence}" for sentence in describe_exogenous(mdp)]
-    from tessella.solvers.plan import format_bytes
+    from tessella.support.text import format_bytes
 
     lines += ["", f"Wanted: {mdp.sense.goal}, {describe_criterion(mdp)}."]
     model_size = format_bytes(_memory_bytes(mdp)["model"])

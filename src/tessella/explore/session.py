@@ -27,7 +27,7 @@ from tessella.plot.frame import action_colours
 from tessella.rules.compress import compress
 from tessella.rules.loss_target import ProvenLoss, prove_loss_bounds
 from tessella.rules.rule import Rule
-from tessella.solvers.occupancy import occupancy
+from tessella.solvers.policy_evaluation import occupancy
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 from tessella.tessellation import tessellate

@@ -84,7 +84,7 @@ def derive_necessary_conditions(
 ) -> list[NecessaryCondition]:
     """What every rule that meets the loss target fulfils; the worst state has two conditions."""
     limit = loss_target.effective_limit
-    loss_bounds = bound_action_losses_below(evaluator)
+    loss_bounds = evaluator.action_loss_below
     conditions = []
     if loss_target.is_worst_case and not evaluator.is_average:
         conditions.append(NecessaryCondition((loss_bounds > limit).astype(float), 0.5, True))
@@ -96,13 +96,6 @@ def derive_necessary_conditions(
     else:
         conditions.append(NecessaryCondition(np.minimum(costs, 2 * limit), limit * (1 + 1e-9)))
     return conditions
-
-
-def bound_action_losses_below(evaluator: PolicyEvaluator) -> NDArray[np.float64]:
-    """(S, A) what every action surely loses, infinite where infeasible."""
-    if np.isfinite(evaluator.solution.tie_tolerance):
-        return np.maximum(evaluator.action_loss - evaluator.solution.tie_tolerance, 0.0)
-    return np.where(evaluator.feasible, 0.0, np.inf)  # nothing is known of any loss
 
 
 def bound_unavoidable_visits(
@@ -196,7 +189,7 @@ class BranchAndBound:
         self.size_needed = size_needed
         self.deadline = deadline
         self.nodes_left = max_nodes
-        self._action_loss = bound_action_losses_below(evaluator)
+        self._action_loss = evaluator.action_loss_below
 
     @staticmethod
     def compute_node_budget(evaluator: PolicyEvaluator) -> int:

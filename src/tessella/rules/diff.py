@@ -23,9 +23,8 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.solvers.bounds import compute_q_values
-from tessella.solvers.evaluate import evaluate
 from tessella.solvers.execution_plan import plan_for_policies
-from tessella.solvers.occupancy import occupancy
+from tessella.solvers.policy_evaluation import evaluate, occupancy
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.support.sense import sense_of
 

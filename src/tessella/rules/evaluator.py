@@ -15,7 +15,7 @@ d l_pi = g* - g_pi, the same from every start. A rule must have one recurrent cl
 total reward it must end, and where the process has ended the rows of P are 0. A large model goes
 through the package's own loops, only as far as losses must be distinguished: its mean loss is
 d l_pi, so that the visits are all that is computed, beginning with those of the optimal policy.
-Before that, d >= mu makes mu l_pi a bound from below.
+Before that, d >= mu makes mu l_pi a bound from below, with what every action surely loses.
 
 Every loss has a bound on its error. With l* the exact action losses, V* - V_pi = A_pi^-1 l*_pi. So
 a computed L, of residual r = l + discount P_pi L - L, has
@@ -47,11 +47,10 @@ from tessella.solvers.elimination import (
     EliminationFactors,
     FeasibleRows,
     compute_extended_residuals,
+    find_endless_classes,
 )
-from tessella.solvers.evaluate import Evaluation, evaluate
-from tessella.solvers.occupancy import Occupancy, compute_occupancy
+from tessella.solvers.policy_evaluation import Evaluation, Occupancy, compute_occupancy, evaluate
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.recurrent_classes import find_endless_classes
 from tessella.solvers.solution import Solution
 
 TIE_ERROR_MULTIPLE = 8  # errors of the gain: a tie where the values have no bound
@@ -120,6 +119,16 @@ class PolicyEvaluator:
         q = self.solution.q.reshape(self.mdp.n_states, -1)
         action_loss = q.max(axis=1, keepdims=True) - q
         return np.where(action_loss <= self.tie_tolerance, 0.0, action_loss)
+
+    @cached_property
+    def action_loss_below(self) -> NDArray[np.float64]:
+        """(S, A) what every action surely loses, inf where infeasible.
+
+        Differences of action values are known within the tie tolerance: l* >= l - tolerance.
+        """
+        if np.isfinite(self.solution.tie_tolerance):
+            return np.maximum(self.action_loss - self.solution.tie_tolerance, 0.0)
+        return np.where(self.feasible, 0.0, np.inf)  # nothing is known of any loss
 
     def _compute_extended_action_loss(self) -> NDArray[np.float64] | None:
         """The same from double-double relative values, where float64 rounding hides the losses."""
@@ -508,7 +517,7 @@ class PolicyEvaluator:
         return float(np.asarray(spsolve(bordered.tocsc(), np.append(reward, 0.0)))[-1])
 
     def bound_losses_below(self, tables: list[NDArray]) -> NDArray[np.float64]:
-        """(B,) lower bounds on the losses of tables of actions (S,).
+        """(B,) lower bounds on the losses of tables of actions (S,), but for rounding of sums.
 
         By sweeps from 0 in a small model; in a large one by the loss of the first period.
         """
@@ -519,13 +528,13 @@ class PolicyEvaluator:
             )
         if self.is_average:
             return np.zeros(len(tables))
-        first = [self.action_loss[np.arange(len(table)), table.ravel()] for table in tables]
+        first = [self.action_loss_below[np.arange(len(table)), table.ravel()] for table in tables]
         return np.array([loss.max() if self.is_worst_case else self.start @ loss for loss in first])
 
     def _sweep_from_zero(self, batch: list[NDArray]) -> NDArray[np.float64]:
         """(B,) L_0 = l_pi, L_{n+1} = l_pi + discount P_pi L_n <= L of all tables at once."""
         tables = np.stack(batch)
-        immediate = self.action_loss[np.arange(tables.shape[1]), tables].T  # (S, B)
+        immediate = self.action_loss_below[np.arange(tables.shape[1]), tables].T  # (S, B)
         loss = immediate.copy()
         for _ in range(LOWER_BOUND_SWEEPS):
             expected_loss = np.zeros_like(loss)

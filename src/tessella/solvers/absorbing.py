@@ -9,6 +9,7 @@ with a small residual, then bounds the time to the end under every policy that m
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,31 +25,28 @@ from tessella.numerics import array_namespace
 from tessella.rounding import EPS, two_sum
 from tessella.solvers.bounds import decide
 from tessella.solvers.elimination import (
+    CLASSES_MAX_STATES,
     REFINEMENT_MAX_PASSES,
     DoubleDouble,
     EvaluatedPolicy,
     FeasibleRows,
+    check_recurrent_classes,
     factorise_hitting_system,
+    find_shortest_path_policy,
     rows_are_affordable,
 )
 from tessella.solvers.hitting_times import (
-    MAX_WIDENINGS,
-    TIE_WIDENING_FACTOR,
     TRIAL_MAX_RESIDUAL,
     bound_absorption_time,
     bound_policy_hitting_time,
     compute_row_sum_error,
     find_max_hitting_times,
+    widen_ties,
 )
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
-from tessella.solvers.operators import ModelData
+from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.recurrent_classes import (
-    CLASSES_MAX_STATES,
-    check_recurrent_classes,
-    find_shortest_path_policy,
-)
 from tessella.solvers.result import History, Result, Status, make_run_result
 
 TIME_BOUND_MAX_TRIES = 6  # to find a bound on the time that also holds at the resulting values
@@ -91,7 +89,13 @@ def _iterate_with_time_bound(
     bounded_model = residual_model
     for _ in range(TIME_BOUND_MAX_TRIES):
         residual = result.error_bound / max(absorption_time, 1.0)
-        required_time = _bound_time(residual_model, absorbing, result.value, residual)
+        actions = np.asarray(decide(residual_model, result.value, residual).policy)
+        required_time = bound_absorption_time(
+            residual_model, absorbing, result.value, actions, residual
+        )
+        if not np.isfinite(required_time):
+            requirement = "the total reward needs policies that end; the best is not proven to end"
+            raise ModelError(requirement)
         if required_time <= absorption_time:  # the assumed time holds at this value
             return bounded_model, replace(result, history=history)
         absorption_time = required_time * TIME_GROWTH_FACTOR if absorption_time else required_time
@@ -129,7 +133,7 @@ def _improve_proper_policy(
         if value is None:
             check_recurrent_classes(mdp, actions, False)
             return None
-        return EvaluatedPolicy(value, *_compute_residuals(prepared, rows, value))
+        return value, *_compute_residuals(prepared, rows, value)
 
     best = rows.iterate_policies(actions, evaluate)
     if best is None:
@@ -211,40 +215,24 @@ def _bound_time_by_differences(
 
     ``min_local_loss`` (K,): how much worse than the best an action is at least.
     """
-    unit = EPS * (np.diff(rows.matrix.indptr).max() + 8) + compute_row_sum_error(
-        prepared.row_sum_bounds
-    )
+    unit = EPS * (np.diff(rows.matrix.indptr).max() + 8)
+    unit += compute_row_sum_error(prepared.row_sum_bounds)
     unit += prepared.mdp.dynamics.rounding.in_file.row_error
-    tie_width = 0.0
-    for _ in range(MAX_WIDENINGS):
+
+    def attempt(tie_width: float) -> tuple[float | None, float]:
         is_allowed = min_local_loss <= tie_width
         w = find_max_hitting_times(rows, is_allowed, actions, is_absorbing)
         if w is None:
-            return None
-        excess = (1 + rows.matrix @ np.where(is_absorbing, 0.0, w) - w[rows.state])[
-            is_allowed
-        ].max()
+            return None, np.inf
+        residuals = 1 + rows.matrix @ np.where(is_absorbing, 0.0, w) - w[rows.state]
         largest = np.abs(w).max()
-        excess += unit * largest
+        excess = residuals[is_allowed].max() + unit * largest
         if not excess < TRIAL_MAX_RESIDUAL:
-            return None
+            return None, np.inf
         absorption_time = float(largest / (1 - excess) * (1 + 8 * EPS))
-        required_width = 2 * residual * absorption_time * (1 + 8 * EPS)
-        if required_width <= tie_width:
-            return absorption_time
-        tie_width = TIE_WIDENING_FACTOR * required_width
-    return None
+        return absorption_time, 2 * residual * absorption_time * (1 + 8 * EPS)
 
-
-def _bound_time(
-    residual_model: PreparedModel, absorbing: NDArray, value: NDArray, residual: float
-) -> float:
-    """Bound on the time to the end for policies that may be optimal, or a ModelError."""
-    actions = np.asarray(decide(residual_model, value, residual).policy)
-    absorption_time = bound_absorption_time(residual_model, absorbing, value, actions, residual)
-    if not np.isfinite(absorption_time):
-        raise ModelError("the total reward needs policies that end; the best is not proven to end")
-    return absorption_time
+    return widen_ties(0.0, attempt)
 
 
 def _hide_bounds(callback: Callback) -> Callback:
@@ -281,13 +269,9 @@ def find_absorbing_states(prepared: PreparedModel) -> NDArray[np.bool_]:
         random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
         trial = to_backend(prepared.backend, random)
         dynamics = prepared.dynamics
-        slack = (
-            2 * EPS * (dynamics.rounding.backup_terms + 8)
-            + 2 * dynamics.rounding.in_memory.row_error
-        )
-        absorbing = _find_absorbing_by_trial(
-            prepared.backend, prepared.data, trial, np.float64(slack)
-        )
+        slack = 2 * EPS * (dynamics.rounding.backup_terms + 8)
+        slack = np.float64(slack + 2 * dynamics.rounding.in_memory.row_error)
+        absorbing = _find_absorbing_by_trial(prepared.backend, prepared.data, trial, slack)
     can_reach = _find_reaching_states(prepared.backend, prepared.data, absorbing)
     unreachable = np.flatnonzero(~np.asarray(can_reach))
     if unreachable.size:
@@ -316,49 +300,40 @@ def _find_absorbing_by_rows(mdp: MDP) -> NDArray[np.bool_]:
 @compile_per_shape("backend")
 def _find_absorbing_by_trial(backend, data: ModelData, trial, slack):
     """(grid) the same without rows; a probability of leaving below ``slack`` counts as 0."""
-    arrays = data.arrays
-    feasible = data.feasible
     xp = array_namespace(trial)
-    shared = backend.shared_backup(arrays, trial, False)
-    shared_reward = backend.shared_backup(arrays, xp.zeros_like(trial), True)
+    operators = Operators(backend, data)
+    expected = operators.expect(trial)
+    reward = operators.expect(xp.zeros_like(trial), with_reward=True)
 
-    def mark_leaving(action, has_left):
-        has_moved = abs(backend.action_backup(arrays, shared, action, False) - trial) > slack
-        has_moved = has_moved | (backend.action_backup(arrays, shared_reward, action, True) != 0)
-        return has_left | _mask_feasible(feasible, action, has_moved)
+    def is_leaving(action):
+        return (abs(expected(action) - trial) > slack) | (reward(action) != 0)
 
-    return ~fold_actions(backend, mark_leaving, xp.zeros(trial.shape, bool))
+    return ~_mark_states(operators, xp.zeros(trial.shape, bool), is_leaving)
 
 
 @compile_per_shape("backend")
 def _find_reaching_states(backend, data: ModelData, absorbing):
     """(grid) from which states an end can be reached."""
-    arrays = data.arrays
-    feasible = data.feasible
     xp = array_namespace(absorbing)
-
-    def build_expectation(w):
-        shared = backend.shared_backup(arrays, w, False)
-        return lambda action: backend.action_backup(arrays, shared, action, False)
-
-    row_sum = build_expectation(xp.ones(absorbing.shape))
-
-    def mark_stopping(action, can_stop):
-        return can_stop | _mask_feasible(feasible, action, row_sum(action) < 1 - ENDING_MIN_DEFICIT)
+    operators = Operators(backend, data)
+    row_sum = operators.expect(xp.ones(absorbing.shape))
 
     def grow(carry):
         can_reach, _ = carry
-        probability = build_expectation(can_reach.astype(float))
-
-        def mark_leading(action, can_lead):
-            return can_lead | _mask_feasible(feasible, action, probability(action) > 0)
-
-        extended = fold_actions(backend, mark_leading, can_reach)
+        probability = operators.expect(can_reach.astype(float))
+        extended = _mark_states(operators, can_reach, lambda action: probability(action) > 0)
         return extended, (extended != can_reach).any()
 
-    first = fold_actions(backend, mark_stopping, absorbing)
+    first = _mark_states(operators, absorbing, lambda a: row_sum(a) < 1 - ENDING_MIN_DEFICIT)
     return xp.while_loop(lambda carry: carry[1], grow, (first, xp.array(True)))[0]
 
 
-def _mask_feasible(feasible: Any, action: Any, marked: Any) -> Any:
-    return marked if feasible is None else marked & feasible[action]
+def _mark_states(operators: Operators, marked: Any, is_marked: Callable[[Any], Any]) -> Any:
+    """(grid) where ``marked``, or where ``is_marked(action)`` holds for a feasible action."""
+    feasible = operators.data.feasible
+
+    def mark(action, found):
+        is_new = is_marked(action)
+        return found | (is_new if feasible is None else is_new & feasible[action])
+
+    return fold_actions(operators.backend, mark, marked)

@@ -54,66 +54,55 @@ class BackwardInduction(Method):
     def step(self, operators, state):
         return state.backup
 
+    @in_float64
     def run(
         self, prepared: PreparedModel, callback: Callback | None, partial: bool
     ) -> tuple[Result, Decision]:
-        return run_backward_pass(prepared, self, callback, partial)
+        """The optimum, and what is known of its policy; ``callback`` is called after every period.
+
+        A callback or the limit of sweeps, one for each period, may stop it; the bounds of earlier
+        times then follow from the rewards alone.
+        """
+        periods = prepared.mdp.grid.shape[0]
+        log = RunLog(callback)
+        period_results: list[PeriodResult] = []
+        for period_result in _solve_periods(prepared):
+            period_results.append(period_result)
+            log.add([period_result.error], [0], target=0.0)
+            if log.is_stopped or len(log) >= self.max_sweeps:
+                break
+        unreached = reversed(range(periods - len(log)))
+        period_results += [_make_unreached_period(prepared, t) for t in unreached]
+        columns = zip(*reversed(period_results), strict=True)
+        value, policy, margin, error, tie_tolerance = map(np.stack, columns)
+        error_bound = float(error.max())
+        tolerance = self.tolerance(prepared.mdp)
+        status = Status.SOLVED_BY_PERIODS
+        if len(log) < periods:
+            status = Status.STOPPED_EARLY if log.is_stopped else Status.PERIOD_LIMIT
+        elif tolerance is not None and not error_bound <= tolerance:
+            status = Status.ROUNDING_LIMIT
+        result = make_run_result(
+            status,
+            value,
+            error_bound,
+            tolerance,
+            log.history(),
+            may_raise=not partial,
+            periods=periods,
+            limit=self.limit,
+        )
+        return result, Decision(margin, policy, float(tie_tolerance.max()))
 
 
 class PeriodResult(NamedTuple):
-    """What one period's backup gives; (T, ...) for all of them, from the first on."""
+    """What one period's backup gives."""
 
     value: Any  # (states)
     policy: Any  # (states) the lowest action index among those that tie with the best
     margin: Any  # (states) best minus second best
     error: Any  # on |value - V*|
     tie_tolerance: Any  # what that error and rounding could overturn
-
-
-@in_float64
-def run_backward_pass(
-    prepared: PreparedModel, method: Method, callback: Callback | None, partial: bool
-) -> tuple[Result, Decision]:
-    """The optimum, and what is known of its policy; ``callback`` is called after every period.
-
-    A callback or the limit of sweeps, one for each period, may stop it; the bounds of earlier times
-    then follow from the rewards alone.
-    """
-    periods = prepared.mdp.grid.shape[0]
-    log = RunLog(callback)
-    period_results: list[PeriodResult] = []
-    for period_result in _solve_periods(prepared):
-        period_results.append(period_result)
-        log.add([period_result.error], [0], target=0.0)
-        if log.is_stopped or len(log) >= method.max_sweeps:
-            break
-    reached = len(log)
-    period_results += [
-        _make_unreached_period(prepared, t) for t in reversed(range(periods - reached))
-    ]
-    all_periods = PeriodResult(
-        *(np.stack(array[::-1]) for array in zip(*period_results, strict=True))
-    )
-    error_bound = float(all_periods.error.max())
-    tolerance = method.tolerance(prepared.mdp)
-    status = Status.SOLVED_BY_PERIODS
-    if reached < periods:
-        status = Status.STOPPED_EARLY if log.is_stopped else Status.PERIOD_LIMIT
-    elif tolerance is not None and not error_bound <= tolerance:
-        status = Status.ROUNDING_LIMIT
-    result = make_run_result(
-        status,
-        all_periods.value,
-        error_bound,
-        tolerance,
-        log.history(),
-        may_raise=not partial,
-        periods=periods,
-        limit=method.limit,
-    )
-    return result, Decision(
-        all_periods.margin, all_periods.policy, float(all_periods.tie_tolerance.max())
-    )
 
 
 def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:

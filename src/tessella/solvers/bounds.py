@@ -45,16 +45,12 @@ if TYPE_CHECKING:
 TIE_RELATIVE_WIDTH = 1e-9
 
 
-def compute_tie_tolerance(carried_error, *backup_errors):
+def compute_tie_tolerance(carried_error, backup_error):
     """2 (c e + eta): by how much an action value must lead to be certainly better.
 
-    ``carried_error`` is c e, what the error of the values does to an action value; the others are
-    errors of the backup itself.
+    ``carried_error`` is c e, what the error of the values does to an action value.
     """
-    error = carried_error
-    for backup_error in backup_errors:
-        error = error + backup_error
-    return 2 * error
+    return 2 * (carried_error + backup_error)
 
 
 def compute_tie_width(data: ModelData, tie_tolerance, eta):
@@ -77,16 +73,11 @@ def find_best_two(backend, q_of, template):
     return fold_actions(backend, rank, (lowest, lowest))
 
 
-class RankedActions(NamedTuple):
-    """(grid) what the action values of each state say."""
+def rank_actions(backend, q_of, template, tie_width):
+    """(grid) (best action value, best minus second best, lowest action index among the tied).
 
-    best: Any
-    margin: Any  # best minus second best; inf where only one action is feasible
-    policy: Any  # the lowest action index among those that tie with the best
-
-
-def rank_actions(backend, q_of, template, tie_width) -> RankedActions:
-    """Rank the actions of every state, where ``q_of(action)`` has their values."""
+    ``q_of(action)`` has the action values; a state with one feasible action has an infinite margin.
+    """
     best, second = find_best_two(backend, q_of, template)
     xp = array_namespace(best)
 
@@ -95,16 +86,7 @@ def rank_actions(backend, q_of, template, tie_width) -> RankedActions:
         return xp.where(is_tied, xp.asarray(action, xp.int32), chosen)
 
     policy = fold_actions(backend, choose, xp.full(best.shape, -1, xp.int32))
-    return RankedActions(best, best - second, policy)
-
-
-def _rank_stored_actions(q_A, tie_width) -> RankedActions:
-    """The same from (A, grid) values of all actions."""
-    best = q_A.max(axis=0)
-    policy = (q_A >= best - tie_width).argmax(axis=0).astype(np.int32)
-    if len(q_A) == 1:
-        return RankedActions(best, np.full(best.shape, np.inf), policy)
-    return RankedActions(best, best - np.partition(q_A, -2, axis=0)[-2], policy)
+    return best, best - second, policy
 
 
 def compute_margin_and_loss(backend, q_of, policy, template):
@@ -155,46 +137,33 @@ def _decide(backend, data: ModelData, value, carried_error) -> Decision:
     eta = operators.bound_rounding(v, shift)
     tie_tolerance = compute_tie_tolerance(carried_error, eta)
     tie_width = compute_tie_width(data, tie_tolerance, eta)
-    q_A = operators.compute_all_q(v)
-    if q_A is not None:
-        ranked = _rank_stored_actions(q_A, tie_width)
-    else:
-        ranked = rank_actions(backend, operators.q(v), v, tie_width)
-    return Decision(ranked.margin, ranked.policy, tie_tolerance)
-
-
-class PolicyComparison(NamedTuple):
-    """How a policy's actions compare with the best ones at a point."""
-
-    margin: Any  # best minus second best
-    local_loss: Any  # best minus the policy's
-    tie_tolerance: Any  # what the error of the value, rounding and ``extra_error`` could overturn
+    q_A = operators.compute_all_q(data.criterion.discount * v)
+    q_of = operators.q(v) if q_A is None else q_A.__getitem__
+    _, margin, policy = rank_actions(backend, q_of, v, tie_width)
+    return Decision(margin, policy, tie_tolerance)
 
 
 @in_float64
 def compare_policy(
-    prepared: PreparedModel, value: NDArray, bound: float, policy: NDArray, extra_error: float = 0.0
-) -> PolicyComparison:
-    """Compare the policy's actions with the best at ``value``, which is within ``bound`` of V*.
+    prepared: PreparedModel, value: NDArray, bound: float, policy: NDArray
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """((grid) margins, (grid) local losses of a policy, tie tolerance with a file's rounding).
 
-    ``extra_error`` is a further error that a backup may have, such as that of a file's arrays.
+    ``value`` is within ``bound`` of V*.
     """
     arguments = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
-    comparison = _compare_policy(
-        prepared.backend, prepared.data, *arguments, np.float64(extra_error)
-    )
-    return PolicyComparison(*(np.asarray(array) for array in comparison))  # type: ignore[arg-type]
+    saved_error = np.float64(prepared.saved_backup_error(value))
+    compared = _compare_policy(prepared.backend, prepared.data, *arguments, saved_error)
+    return np.asarray(compared[0]), np.asarray(compared[1]), float(compared[2])
 
 
 @compile_per_shape("backend")
-def _compare_policy(
-    backend, data: ModelData, value, bound, policy, extra_error
-) -> PolicyComparison:
+def _compare_policy(backend, data: ModelData, value, bound, policy, saved_error):
     operators, v, shift = center_values(backend, data, value)
     _, margin, loss = compute_margin_and_loss(backend, operators.q(v), policy, v)
     eta = operators.bound_rounding(v, shift)
     carried_error = operators.criterion.contraction_factor * bound
-    return PolicyComparison(margin, loss, compute_tie_tolerance(carried_error, eta, extra_error))
+    return margin, loss, compute_tie_tolerance(carried_error + eta, saved_error)
 
 
 @in_float64
@@ -215,55 +184,45 @@ def _compute_q_values(backend, data: ModelData, value):
 
 
 @in_float64
-def bound_error(
-    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra_error: float = 0.0
-) -> float:
-    """Bound on |value - V*|, or on |value - V_pi|, from nothing but the value's residual.
-
-    ``extra_error`` is a further error that a backup may have, such as that of a file's arrays.
-    """
-    return float(_call_at_point(_bound_error, prepared, value, policy, extra_error))
-
-
-@compile_per_shape("backend", "evaluates_policy")
-def _bound_error(backend, evaluates_policy: bool, data: ModelData, value, policy, extra_error):
-    residual, eta = _compute_residual(backend, evaluates_policy, data, value, policy, extra_error)
-    return data.criterion.bound_error((1 + EPS) * max_abs(residual) + eta)
+def bound_error(prepared: PreparedModel, value: NDArray, policy: NDArray | None = None) -> float:
+    """Bound on |value - V*|, or on |value - V_pi|, from nothing but the value's residual."""
+    residual, error = _compute_residual_at(prepared, value, policy)
+    residual_bound = (1 + EPS) * float(max_abs(residual)) + float(error)
+    return float(prepared.data.criterion.bound_error(residual_bound))
 
 
 @in_float64
 def compute_bellman_residual(
-    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra_error: float = 0.0
+    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None
 ) -> tuple[NDArray[np.float64], float]:
-    """((grid) T v - v or T_pi v - v, its error); ``extra_error`` as for ``bound_error``."""
-    residual, error = _call_at_point(_compute_residual, prepared, value, policy, extra_error)
+    """((grid) T v - v or T_pi v - v, its error)."""
+    residual, error = _compute_residual_at(prepared, value, policy)
     return np.asarray(residual), float(error)
 
 
 @compile_per_shape("backend", "evaluates_policy")
-def _compute_residual(backend, evaluates_policy: bool, data: ModelData, value, policy, extra_error):
+def _compute_residual(backend, evaluates_policy: bool, data: ModelData, value, policy, saved_error):
     operators, v, shift = center_values(backend, data, value)
     backup, _ = back_up(operators, evaluates_policy, v, policy)
     # v itself is off by half a unit of its last digit, and so is the difference.
-    return backup - v, operators.bound_rounding(v, shift, backup) + extra_error + EPS * max_abs(v)
+    return backup - v, operators.bound_rounding(v, shift, backup) + saved_error + EPS * max_abs(v)
 
 
-def _call_at_point(
-    compiled, prepared: PreparedModel, value: NDArray, policy: NDArray | None, extra_error: float
-):
+def _compute_residual_at(prepared: PreparedModel, value: NDArray, policy: NDArray | None):
+    """(residual, its error), also where the backup is computed from the arrays of a model file."""
     table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    point = np.asarray(value, dtype=float), table, np.float64(extra_error)
-    return compiled(prepared.backend, policy is not None, prepared.data, *point)
+    saved_error = np.float64(prepared.saved_backup_error(value))
+    point = np.asarray(value, dtype=float), table, saved_error
+    return _compute_residual(prepared.backend, policy is not None, prepared.data, *point)
 
 
 @in_float64
 def enclose_gain(
-    prepared: PreparedModel, value: NDArray, policy: NDArray | None = None, extra_error: float = 0.0
+    prepared: PreparedModel, value: NDArray, policy: NDArray | None, extra_error: float
 ) -> tuple[float, float]:
     """(gain, by how much it may be off): of the best policy, or of ``policy``, from every state.
 
-    From nothing but the residual of the relative values ``value``, and ``extra_error``: see
-    ``bound_error``.
+    From nothing but the residual of the relative values ``value``, off by ``extra_error`` more.
     """
     state = make_initial_state(prepared, value, policy)
     evaluated = enclose_first_point(prepared.backend, policy is not None, prepared.data, state)

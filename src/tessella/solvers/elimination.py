@@ -11,25 +11,24 @@ And a residual is summed from differences of relative values h, stored as sums o
 A few steps of iterative refinement remove the rounding error of d. Improving the policy by d until
 no action is better is policy iteration. A policy with several recurrent classes is first redirected
 to the best of those that every state can reach.
+
+*Recurrent classes* are the sets of states that a policy, once there, never leaves. A policy with
+several of them may earn another average in each; then there is no one gain. A class with rewards
+that never ends has no total.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from tessella.criteria.average import ENDING_MIN_DEFICIT
+from tessella.errors import ModelError, NotConverged
 from tessella.rounding import EPS, NO_ROUNDING, ModelRounding, row_sums, two_product, two_sum
-from tessella.solvers.recurrent_classes import (
-    CLASSES_MAX_STATES,
-    find_closed_classes,
-    redirect_policy_to,
-    require_one_gain,
-)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from tessella.solvers.iteration import IterationState
     from tessella.solvers.prepared_model import PreparedModel
 
+# States of a model that is written as matrices to find its classes, at most.
+CLASSES_MAX_STATES = 200_000
 ELIMINATION_MAX_ENTRIES = 20_000_000  # entries of all rows together, if rows are built
 # Products of one elimination: states times the square of the band of the chain.
 ELIMINATION_MAX_PRODUCTS = 2_000_000_000
@@ -51,6 +52,8 @@ REFINEMENT_MAX_PASSES = 6  # eliminations of the remaining residual, at most
 MAX_POLICIES = 100  # policies that are evaluated, at most
 
 DoubleDouble = tuple[NDArray[np.float64], NDArray[np.float64]]  # unevaluated sums of two floats
+# The value of a policy, (K,) the residuals of all rows at it, and (K,) bounds on their errors.
+EvaluatedPolicy = tuple[Any, NDArray[np.float64], NDArray[np.float64]]
 
 
 class EliminationResult(NamedTuple):
@@ -85,15 +88,10 @@ def eliminate_states(
     closed_classes = find_closed_classes(rows.reachability)
     if len(closed_classes) > 1:
         residuals = (prepared.to_numpy(state.backup) - prepared.to_numpy(state.value)).ravel()
-        gain_intervals = [
-            (float(residuals[states].min()), float(residuals[states].max()))
-            for states in closed_classes
-        ]
-        floor = float(state.floor)
-        only_if_proven = before_iterations or gain_is_known
-        require_one_gain(
-            mdp, closed_classes, gain_intervals, floor, evaluates_policy, only_if_proven
-        )
+        by_class = [residuals[states] for states in closed_classes]
+        gain_intervals = [(float(part.min()), float(part.max())) for part in by_class]
+        options = float(state.floor), evaluates_policy, before_iterations or gain_is_known
+        require_one_gain(mdp, closed_classes, gain_intervals, *options)
         return None
     max_products = ELIMINATION_MAX_PRODUCTS
     if before_iterations:
@@ -182,9 +180,7 @@ def _improve_policy(
         if (actions == redirected).all():
             low, high = rows.enclose_gain(residuals, error)
             bound = (high - low) / 2 * (1 + 8 * EPS) + 2 * EPS * max(abs(low), abs(high))
-            return EliminationResult(
-                h[0] - h[0][0], redirected, float((low + high) / 2), float(bound)
-            )
+            return EliminationResult(h[0] - h[0][0], redirected, (low + high) / 2, bound)
     return None
 
 
@@ -196,12 +192,11 @@ def _redirect_to_best_class(
     classes = find_closed_classes(chosen.matrix)
     if len(classes) == 1:
         return actions
-    gains = _compute_class_gains(
-        chosen, [c for c in classes if np.isin(c[0], closed_class)], max_products
-    )
-    return (
-        None if gains is None else redirect_policy_to(max(gains)[1], actions, chosen.matrix, rows)
-    )
+    reachable = [states for states in classes if np.isin(states[0], closed_class)]
+    gains = _compute_class_gains(chosen, reachable, max_products)
+    if gains is None:
+        return None
+    return redirect_policy_to(max(gains)[1], actions, chosen.matrix, rows)
 
 
 def _require_reachable_best_class(
@@ -237,7 +232,7 @@ def _compute_relative_values(chosen: FeasibleRows, max_products: float) -> Doubl
     zeros = np.zeros(len(chosen.state))
     h = (zeros, zeros)
     residuals = chosen.reward
-    remaining = math.inf
+    remaining = np.inf
     for _ in range(REFINEMENT_MAX_PASSES):
         if np.ptp(residuals) <= 2 * EPS * abs(residuals).max():
             break
@@ -253,14 +248,6 @@ def _compute_relative_values(chosen: FeasibleRows, max_products: float) -> Doubl
         h = new
         remaining = np.ptp(residuals)
     return h
-
-
-class EvaluatedPolicy(NamedTuple):
-    """The value of a policy, and the residuals of all rows at it."""
-
-    value: Any
-    residuals: NDArray[np.float64]  # (K,)
-    error: NDArray[np.float64]  # (K,) bound on the error of a residual
 
 
 class FeasibleRows(NamedTuple):
@@ -286,20 +273,17 @@ class FeasibleRows(NamedTuple):
     def select_policy(self, actions: NDArray) -> FeasibleRows:
         """Those of a policy, one for each state."""
         chosen = np.flatnonzero(self.action == actions[self.state])
-        chosen = chosen[np.argsort(self.state[chosen])]
-        return FeasibleRows(
-            self.state[chosen], self.action[chosen], self.matrix[chosen], self.reward[chosen]
-        )
+        return self._take(chosen[np.argsort(self.state[chosen])])
+
+    def _take(self, k: NDArray) -> FeasibleRows:
+        return FeasibleRows(self.state[k], self.action[k], self.matrix[k], self.reward[k])
 
     def restrict_to(self, states: NDArray) -> FeasibleRows:
         """Rows of a closed class, with its states renumbered."""
         position = np.full(self.n_states, -1)
         position[states] = np.arange(len(states))
-        selected = np.flatnonzero(position[self.state] >= 0)
-        rows = self.matrix[selected][:, states]
-        return FeasibleRows(
-            position[self.state[selected]], self.action[selected], rows, self.reward[selected]
-        )
+        part = self._take(np.flatnonzero(position[self.state] >= 0))
+        return part._replace(state=position[part.state], matrix=part.matrix[:, states])
 
     @property
     def n_states(self) -> int:
@@ -336,17 +320,12 @@ class FeasibleRows(NamedTuple):
         sums, sum_errors, _ = row_sums(rows.indptr, product)
         total, total_error = two_sum(self.reward, sums)
         row = np.repeat(np.arange(len(lengths)), lengths)
-        residuals = total + (
-            total_error + sum_errors + np.bincount(row, product_error, minlength=len(lengths))
-        )
+        lost = np.bincount(row, product_error, minlength=len(lengths))
+        residuals = total + (total_error + sum_errors + lost)
         sizes = np.bincount(row, abs(product), minlength=len(lengths))
         second = (((lengths.max() + 8) * EPS) ** 2) * 4 * abs(high).max()
-        error = (
-            4 * EPS * abs(residuals)
-            + second
-            + saved_rounding.reward_error
-            + (saved_rounding.row_error + EPS**2) * sizes
-        )
+        error = 4 * EPS * abs(residuals) + second + saved_rounding.reward_error
+        error += (saved_rounding.row_error + EPS**2) * sizes
         # A row that sums to 1 + x is meant to be divided by that: x / (1 + x) of the sum is wrong.
         error += row_sum_error / (1 - row_sum_error) * abs(residuals - self.reward)
         return residuals, error * (1 + 8 * EPS)
@@ -372,7 +351,7 @@ class FeasibleRows(NamedTuple):
             evaluated = evaluate(actions)
             if evaluated is None:
                 return None
-            improved = self.improve(actions, evaluated.residuals, evaluated.error)
+            improved = self.improve(actions, *evaluated[1:])
             if (improved == actions).all():
                 return actions, evaluated
             actions = improved
@@ -399,15 +378,12 @@ class ExtendedResiduals(NamedTuple):
 
     def enclose_gain(self, table: NDArray | None = None) -> tuple[float, float]:
         """Bounds on the gain of ``table``, or without one on the best."""
-        rows = self.rows
-        residuals = self.residuals
-        error = self.error
-        if table is not None:
-            is_chosen = rows.action == table.ravel()[rows.state]
-            low = (residuals - error)[is_chosen].min()
-            high = (residuals + error)[is_chosen].max()
-            return float(low), float(high)
-        return rows.enclose_gain(residuals, error)
+        rows, _, residuals, error = self
+        if table is None:
+            return rows.enclose_gain(residuals, error)
+        is_chosen = rows.action == table.ravel()[rows.state]
+        low = (residuals - error)[is_chosen].min()
+        return float(low), float((residuals + error)[is_chosen].max())
 
 
 class EliminationFactors(NamedTuple):
@@ -503,3 +479,130 @@ class EliminationFactors(NamedTuple):
             after = slice(k + 1, min(k + self.band + 1, n))
             h[k] += forward[k, after] @ h[after]
         return self._in_state_order(h), float(gain)
+
+
+def find_closed_classes(chain: csr_array) -> list[NDArray[np.int64]]:
+    """Sets of states that reach one another and nothing else, by the positive entries."""
+    from scipy.sparse.csgraph import connected_components
+
+    entries = chain.tocoo()
+    is_positive = entries.data > 0
+    row = entries.row[is_positive]
+    column = entries.col[is_positive]
+    count, component = connected_components(chain > 0, directed=True, connection="strong")
+    has_exit = np.zeros(count, dtype=bool)
+    has_exit[component[row[component[row] != component[column]]]] = True
+    order = np.argsort(component, kind="stable")
+    ends = np.cumsum(np.bincount(component, minlength=count))
+    starts = np.concatenate([[0], ends[:-1]])
+    return [order[starts[k] : ends[k]] for k in np.flatnonzero(~has_exit)]
+
+
+def find_endless_classes(chain: csr_array) -> list[NDArray[np.int64]]:
+    """The closed classes in which the process never ends: all rows sum to 1."""
+    row_sums = chain.sum(axis=1)
+    return [
+        states
+        for states in find_closed_classes(chain)
+        if not row_sums[states].min() < 1 - ENDING_MIN_DEFICIT
+    ]
+
+
+def redirect_policy_to(
+    target: int, actions: NDArray, chain: csr_array, rows: FeasibleRows
+) -> NDArray[np.int32]:
+    """``actions``, with shortest paths to ``target`` where they never reach it."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    redirected = find_shortest_path_policy(rows, [target])
+    reaching = breadth_first_order(chain.T.tocsr(), target)[0]
+    redirected[reaching] = actions[reaching]
+    return redirected
+
+
+def find_shortest_path_policy(
+    rows: FeasibleRows, targets: Sequence[int] | NDArray
+) -> NDArray[np.int32]:
+    """(S,) actions that may lead to one of ``targets`` in the fewest periods."""
+    from scipy.sparse.csgraph import dijkstra
+
+    options = {"indices": targets, "unweighted": True, "min_only": True}
+    _, successor, _ = dijkstra(rows.reachability.T.tocsr(), return_predecessors=True, **options)
+    entries = rows.matrix.tocoo()
+    state = rows.state[entries.row]
+    is_on_path = entries.col == successor[state]
+    policy = np.zeros(rows.n_states, dtype=np.int32)
+    policy[rows.state] = rows.action  # any feasible action, where no path exists
+    policy[state[is_on_path]] = rows.action[entries.row[is_on_path]]
+    return policy
+
+
+def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
+    """Refuse a model, or a fixed policy, whose chains do not fit the criterion."""
+    if mdp.n_states > CLASSES_MAX_STATES:
+        return
+    if mdp.criterion.requires_absorption:
+        _require_end(mdp, table, evaluates_policy)
+    if not mdp.criterion.has_gain:
+        return
+    classes = find_closed_classes(mdp.dynamics.policy_matrix(table))
+    if len(classes) == 1:
+        return
+    if evaluates_policy:
+        gain_intervals = [(-np.inf, np.inf)] * len(classes)
+        require_one_gain(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
+    raise NotConverged(
+        f"many iterations brought nothing: the policy has {len(classes)} recurrent classes, and "
+        "the model is too large to find out whether a better one has one average"
+    )
+
+
+def _require_end(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
+    """Refuse a policy that never ends once it is in some class, and is paid there."""
+    reward = np.take_along_axis(mdp.reward, table.reshape(-1, 1), axis=1)[:, 0]
+    for states in find_endless_classes(mdp.dynamics.policy_matrix(table)):
+        if reward[states].any():
+            subject = "this policy" if evaluates_policy else "the best policy found so far"
+            raise ModelError(
+                "the total reward needs policies that end",
+                value=f"{subject} stays for ever among {len(states):,} states, one of which is "
+                f"{mdp.grid.describe(int(states[0]))}",
+            )
+
+
+def require_one_gain(
+    mdp: MDP,
+    classes: Sequence[NDArray],
+    gain_intervals: Sequence[tuple[float, float]],
+    error: float,
+    evaluates_policy: bool,
+    only_if_proven: bool,
+) -> None:
+    """Refuse a model, or a fixed policy, whose average depends on where it starts.
+
+    ``gain_intervals`` (within ``error``) enclose the average in each of the closed ``classes``;
+    where they overlap, the model is refused unless ``only_if_proven``.
+    """
+    least = min(range(len(classes)), key=lambda k: gain_intervals[k][1])
+    most = max(range(len(classes)), key=lambda k: gain_intervals[k][0])
+    gains_differ = gain_intervals[least][1] + error < gain_intervals[most][0] - error
+    if only_if_proven and not gains_differ:
+        return
+
+    first, second = (least, most) if gains_differ else (0, 1)
+    low_state, high_state = (mdp.grid.describe(int(classes[k][0])) for k in (first, second))
+    subject = "this policy" if evaluates_policy else "the best policy"
+    comparison = ""
+    if gains_differ:
+        low, high = (_format_interval(mdp, gain_intervals[k]) for k in (first, second))
+        comparison = f": they {mdp.sense.earn_verb} {low} and {high} a period"
+    raise ModelError(
+        "the average criterion needs one average, the same from every start",
+        value=f"{subject} has {len(classes)} recurrent classes: "
+        f"one holds {low_state}, another {high_state}, and none leads to the other{comparison}",
+    )
+
+
+def _format_interval(mdp: MDP, interval: tuple[float, float]) -> str:
+    low, high = (f"{end:.6g}" for end in mdp.sense.display_interval(*sorted(interval)))
+    return low if low == high else f"{low} to {high}"

@@ -9,7 +9,7 @@ the choices are in ``thresholds``. ``solve``, ``evaluate``, ``occupancy``,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -94,9 +94,9 @@ class ExecutionPlan:
         if changes.get("tol") is not None:
             requests.pop("method", None)
         requests |= changes
-        withdrawn = [k for k, v in requests.items() if v is None and k in {*CHOICES, "thresholds"}]
-        for name in withdrawn:
-            requests.pop(name)
+        can_be_withdrawn = {*CHOICES, "thresholds"}
+        for name in [k for k, v in requests.items() if v is None and k in can_be_withdrawn]:
+            del requests[name]
         return make_plan(self.mdp, **requests)
 
     def for_policies(self) -> ExecutionPlan:
@@ -172,9 +172,7 @@ class ExecutionPlan:
 
 def plan_for_policies(mdp: MDP, plan: ExecutionPlan | None) -> ExecutionPlan:
     """The plan for evaluating policies of a model: as given, or chosen."""
-    if plan is None:
-        return make_plan(mdp).for_policies()
-    return require_plan(mdp, plan).for_policies()
+    return (make_plan(mdp) if plan is None else require_plan(mdp, plan)).for_policies()
 
 
 def require_plan(mdp: MDP, plan: object) -> ExecutionPlan:
@@ -222,6 +220,7 @@ def make_plan(
 
 
 ReasonedChoice = tuple[str, str]  # (choice, reason)
+CERTIFICATE_ROUTE = "whole", "it bounds every state and can be checked; blocks give figures alone"
 
 
 @dataclass(frozen=True)
@@ -235,7 +234,7 @@ class _Choices:
 
     def make_all(self, tol: float | None, n_devices: int | None) -> dict[str, tuple[Any, str]]:
         """All choices by name, each with its reason, in the order in which a plan prints them."""
-        devices = self.choose_devices(n_devices)
+        devices = self._choose_devices(n_devices)
         n_sharing = len(devices[0])
         self._check_combination(n_sharing)
         representation = self._choose("representation", self._choose_representation, n_sharing > 0)
@@ -255,7 +254,7 @@ class _Choices:
             ),
             "tiles": self._choose_tiles(representation[0], n_sharing),
             "devices": devices,
-            "certificate_route": self._choose("certificate_route", self._choose_certificate_route),
+            "certificate_route": self._choose("certificate_route", lambda: CERTIFICATE_ROUTE),
             "rule_evaluation": self._choose("rule_evaluation", self._choose_rule_evaluation),
         }
 
@@ -268,65 +267,60 @@ class _Choices:
 
     def _check_combination(self, n_devices: int) -> None:
         """Raise an ArgumentError for requests that contradict the model, or one another."""
-        self._check_criterion()
-        representation = self.requests.get("representation")
-        if self.requests.get("backend") == "numpy":
-            self._check_numpy(n_devices)
-        if representation == "stages" or self.requests.get("tiles") is not None:
-            self._check_stages()
-        if representation == "rows" or self.requests.get("backend") == "numpy":
-            self._check_rows(n_devices)
+        for is_refused, requirement, value in self._list_contradictions(n_devices):
+            if is_refused:
+                raise ArgumentError(requirement, value=f"got {value}")
 
-    def _check_criterion(self) -> None:
+    def _list_contradictions(self, n_devices: int) -> Iterator[tuple[bool, str, object]]:
+        """(whether it is one, what is required, what was given instead)."""
         mdp = self.mdp
-        if self.requests.get("preconditioner") == "coarse" and not self._has_linear_systems:
-            requirement = "a coarse correction serves discounted rewards and averages"
-            raise ArgumentError(requirement, value=f"got {mdp.criterion}")
-        if self.requests.get("certificate_route") == "blocks" and not _supports_sharding(mdp):
-            kind = str(mdp.criterion)
-            if mdp.criterion.is_discounted:
-                kind = mdp.dynamics.kind
-            requirement = "blocks serve models of stages with discounted rewards"
-            raise ArgumentError(requirement, value=f"got {kind}")
-
-    def _check_numpy(self, n_devices: int) -> None:
-        """What JAX must compile, NumPy does not run."""
-        if self.requests.get("representation") == "stages":
-            raise ArgumentError("stages are compiled by JAX", value="got backend='numpy'")
-        if n_devices > 1:
-            requirement = "NumPy runs on one device"
-            raise ArgumentError(requirement, value=f"got backend='numpy', devices={n_devices}")
-        if self.reason_to_compile is not None:
-            raise ArgumentError(self.reason_to_compile, value="got backend='numpy'")
-
-    def _check_stages(self) -> None:
-        if self.mdp.dynamics.is_table:
-            requested = self.requests.get("representation")
-            value = "got tiles" if requested is None else f"got representation={requested!r}"
-            raise ArgumentError("a table has rows, no stages", value=value)
-
-    def _check_rows(self, n_devices: int) -> None:
-        dynamics = self.mdp.dynamics
-        if not dynamics.offers_rows:
-            requirement = "rows serve models that are given as stages or as a table"
-            raise ArgumentError(requirement, value=f"got {type(dynamics).__name__}")
-        if n_devices > 1:
-            requirement = "several devices share stages"
-            raise ArgumentError(requirement, value=f"got rows and devices={n_devices}")
-        if self.method is not None and self.method.follows_stages:
+        dynamics = mdp.dynamics
+        representation = self.requests.get("representation")
+        wants_coarse = self.requests.get("preconditioner") == "coarse"
+        requirement = "a coarse correction serves discounted rewards and averages"
+        yield wants_coarse and not self._has_linear_systems, requirement, mdp.criterion
+        wants_blocks = self.requests.get("certificate_route") == "blocks"
+        requirement = "blocks serve models of stages with discounted rewards"
+        kind = dynamics.kind if mdp.criterion.is_discounted else mdp.criterion
+        yield wants_blocks and not _supports_sharding(mdp), requirement, kind
+        by_numpy = self.requests.get("backend") == "numpy"
+        numpy = "backend='numpy'"
+        yield by_numpy and representation == "stages", "stages are compiled by JAX", numpy
+        on_several = f"{numpy}, devices={n_devices}"
+        yield by_numpy and n_devices > 1, "NumPy runs on one device", on_several
+        reason = self.reason_to_compile
+        yield by_numpy and reason is not None, str(reason), numpy
+        by_stages = representation == "stages" or self.requests.get("tiles") is not None
+        wanted = "tiles" if representation is None else f"representation={representation!r}"
+        yield by_stages and dynamics.is_table, "a table has rows, no stages", wanted
+        by_rows = representation == "rows" or by_numpy
+        requirement = "rows serve models that are given as stages or as a table"
+        yield by_rows and not dynamics.offers_rows, requirement, type(dynamics).__name__
+        on_several = f"rows and devices={n_devices}"
+        yield by_rows and n_devices > 1, "several devices share stages", on_several
+        if self.method is not None:
             requirement = f"{self.method.name} follows stages"
-            raise ArgumentError(requirement, value="got representation='rows'")
+            yield by_rows and self.method.follows_stages, requirement, "representation='rows'"
 
-    def choose_devices(self, count: int | None) -> tuple[tuple[Any, ...], str]:
-        """Those that share the model, where the other requests leave that open."""
-        runs_on_one = self.method is not None and self.method.runs_on_one_device
-        if runs_on_one and count is not None and count != 1:
-            requirement = f"{self.method.name} runs on one device"  # type: ignore[union-attr]
+    def _choose_devices(self, count: int | None) -> tuple[tuple[Any, ...], str]:
+        """The devices that share the model; none where one does all of it.
+
+        Without a ``count`` it is all accelerators, for a large model that can be cut among them.
+        """
+        mdp = self.mdp
+        method = self.method
+        runs_on_one = method is not None and method.runs_on_one_device
+        if runs_on_one and count not in (None, 1):
+            requirement = f"{method.name} runs on one device"  # type: ignore[union-attr]
             raise ArgumentError(requirement, value=f"got devices={count!r}")
+        if count is not None:
+            return take_devices(mdp, count), "requested"
         by_rows = self.requests.get("representation") == "rows"
-        if count is None and (runs_on_one or by_rows or self.requests.get("backend") == "numpy"):
+        if runs_on_one or by_rows or self.requests.get("backend") == "numpy":
             return (), "one device runs this"
-        return choose_devices(self.mdp, count, self.thresholds)
+        if mdp.n_states < self.thresholds.accelerator_min_states:
+            return (), f"{mdp.n_states:,} states: one device is enough"
+        return _find_accelerators(mdp)
 
     def _choose_representation(self, is_sharded: bool) -> ReasonedChoice:
         dynamics = self.mdp.dynamics
@@ -454,9 +448,6 @@ class _Choices:
             shape = partition_among_devices(dynamics, n_devices).block_shape(dynamics.shape)
         return choose_tiles(shape, self.thresholds)
 
-    def _choose_certificate_route(self) -> ReasonedChoice:
-        return "whole", "it bounds every state and can be checked; blocks give figures alone"
-
     def _choose_rule_evaluation(self) -> ReasonedChoice:
         thresholds = self.thresholds
         n = self.mdp.n_states
@@ -545,7 +536,7 @@ def choose_row_layout(thresholds: Thresholds, rows: Any, n_pairs: int) -> RowLay
 def choose_tiles(shape: tuple[int, ...], thresholds: Thresholds) -> tuple[TileSizes | None, str]:
     """How kernels cut a grid of this shape on the present device; None where plain forms do."""
     states = math.prod(shape)
-    if states < thresholds.tiled_min_states:
+    if states < thresholds.accelerator_min_states:
         return None, f"{states:,} states: plain forms are enough"
     if states > TILED_MAX_STATES or shape[-1] < TILED_MIN_LAST_AXIS:
         return None, f"the grid's shape {shape} makes poor tiles"
@@ -556,33 +547,16 @@ def choose_tiles(shape: tuple[int, ...], thresholds: Thresholds) -> tuple[TileSi
     return TileSizes(), f"{states:,} states on an accelerator"
 
 
-def choose_devices(
-    mdp: MDP, count: int | None, thresholds: Thresholds
-) -> tuple[tuple[Any, ...], str]:
-    """The devices that share a model; none where one does all of it.
-
-    Without a ``count`` it is all accelerators, for a large model that can be cut among them.
-    """
-    if count is None:
-        if mdp.n_states < thresholds.accelerator_min_states:
-            return (), f"{mdp.n_states:,} states: one device is enough"
-        return _find_accelerators(mdp)
+def take_devices(mdp: MDP, count: int) -> tuple[Any, ...]:
+    """So many devices to share a model; none of one."""
     require_whole("devices", count, 1)
     if count == 1:
-        return (), "requested"
+        return ()
     if not _supports_sharding(mdp):
         raise ArgumentError(
             "several devices serve models of stages with discounted rewards",
             value=f"this is {mdp.dynamics.kind}, {mdp.criterion}",
         )
-    return _take_devices(count), "requested"
-
-
-def _supports_sharding(mdp: MDP) -> bool:
-    return mdp.dynamics.has_stages and mdp.criterion.is_discounted
-
-
-def _take_devices(count: int) -> tuple[Any, ...]:
     import jax
 
     devices = jax.devices()
@@ -592,6 +566,10 @@ def _take_devices(count: int) -> tuple[Any, ...]:
             value=f"got {count}, and JAX sees {len(devices)} ({devices[0].platform})",
         )
     return tuple(devices[:count])
+
+
+def _supports_sharding(mdp: MDP) -> bool:
+    return mdp.dynamics.has_stages and mdp.criterion.is_discounted
 
 
 def _find_accelerators(mdp: MDP) -> tuple[tuple[Any, ...], str]:

@@ -21,7 +21,7 @@ reward.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,15 +52,17 @@ ATTEMPT_RELATIVE_TOLERANCE = 1e-6  # share of the right side that an attempt may
 TIE_WIDENING_FACTOR = 4.0  # a set A that was too small is widened to this multiple of the need
 MAX_WIDENINGS = 6  # times that it is widened, at most
 
+Answer = TypeVar("Answer")
+
 
 class HittingTimeProblem(NamedTuple):
     """Times to ``targets``, for actions within ``tie_width`` of the best at h or for a policy."""
 
     data: ModelData
     h: Any  # (grid)
-    tie_width: Any
     policy: Any  # (grid)
     targets: Any  # (grid) whether a state is one of those to be reached
+    tie_width: Any = np.float64(0)
 
 
 @in_float64
@@ -74,7 +76,7 @@ def bound_relative_error(
     eta = float(_compute_rounding(prepared.backend, prepared.data, h))
     residual = 2 * bound + 2 * eta
     reference = _mark_most_visited(prepared.backend, data, actions)
-    problem = HittingTimeProblem(data, h, np.float64(0), actions, reference)
+    problem = HittingTimeProblem(data, h, actions, reference)
     hitting_time, tie_tolerance = _bound_near_optimal_time(prepared, problem, residual, eta)
     # Twice: from 0 in the reference to 0 in the first state.
     return ValueAccuracy(2 * residual * hitting_time, tie_tolerance)
@@ -96,25 +98,36 @@ def _make_absorption_problem(
     prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray
 ) -> tuple[HittingTimeProblem, float]:
     """(times to the end, rounding of a backup of ``value``)."""
-    arrays = value, np.asarray(policy, np.int32), absorbing
-    v, actions, targets = to_backend(prepared.backend, arrays)
-    eta = float(_compute_rounding(prepared.backend, prepared.data, v))
-    return HittingTimeProblem(prepared.data, v, np.float64(0), actions, targets), eta
+    arrays = to_backend(prepared.backend, (value, np.asarray(policy, np.int32), absorbing))
+    eta = float(_compute_rounding(prepared.backend, prepared.data, arrays[0]))
+    return HittingTimeProblem(prepared.data, *arrays), eta
 
 
 def _bound_near_optimal_time(
     prepared: PreparedModel, problem: HittingTimeProblem, residual: float, eta: float
 ) -> tuple[float, float]:
     """(largest w, tie tolerance) for all actions that may be best, given the error r w."""
-    tie_width = 4 * eta
-    for _ in range(MAX_WIDENINGS):
+
+    def attempt(tie_width: float) -> tuple[tuple[float, float], float]:
         widened = problem._replace(tie_width=np.float64(tie_width))
         hitting_time = float(_bound_times(prepared, widened, True).max())
         required_width = compute_tie_tolerance(residual * hitting_time, eta)
+        return (hitting_time, required_width), required_width
+
+    return widen_ties(4 * eta, attempt) or (np.inf, np.inf)
+
+
+def widen_ties(tie_width: float, attempt: Callable[[float], tuple[Answer, float]]) -> Answer | None:
+    """The answer that holds for the ties it needs: ``attempt(width)`` is (answer, width needed).
+
+    None where that does not come to an end.
+    """
+    for _ in range(MAX_WIDENINGS):
+        answer, required_width = attempt(tie_width)
         if required_width <= tie_width or not np.isfinite(required_width):
-            return hitting_time, required_width
+            return answer
         tie_width = TIE_WIDENING_FACTOR * required_width
-    return np.inf, np.inf
+    return None
 
 
 @in_float64
@@ -130,7 +143,7 @@ def bound_policy_hitting_time(
     else:
         targets = to_backend(backend, absorbing)
     zeros = to_backend(backend, np.zeros(prepared.mdp.grid.shape))
-    problem = HittingTimeProblem(data, zeros, np.float64(0), actions, targets)
+    problem = HittingTimeProblem(data, zeros, actions, targets)
     return float(_bound_times(prepared, problem, False).max())
 
 
@@ -148,30 +161,28 @@ def bound_absorption_times_by_state(
     If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
     """
     problem, eta = _make_absorption_problem(prepared, absorbing, value, policy)
-    tie_width = 4 * eta
-    for _ in range(MAX_WIDENINGS):
+
+    def attempt(tie_width: float) -> tuple[NDArray[np.float64], float]:
         widened = problem._replace(tie_width=np.float64(tie_width))
         times = np.asarray(_bound_times(prepared, widened, not evaluates_policy))
         w = _zero_at_targets(times, absorbing)
-        required_width = 4 * step * float(w.max())
-        if evaluates_policy or required_width <= tie_width or not np.isfinite(required_width):
-            return w
-        tie_width = TIE_WIDENING_FACTOR * required_width
-    return np.full(value.shape, np.inf)
+        return w, 0.0 if evaluates_policy else 4 * step * float(w.max())
+
+    w = widen_ties(4 * eta, attempt)
+    return np.full(value.shape, np.inf) if w is None else w
 
 
 def _bound_times(prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool):
     """(grid) w, for all near-optimal actions if ``is_near_optimal``, else for the policy's own."""
-    w = _refine_trial(
-        prepared, problem, is_near_optimal, _make_first_trial(prepared.backend, problem)
-    )
+    backend = prepared.backend
+    w = _refine_trial(prepared, problem, is_near_optimal, _make_first_trial(backend, problem))
     direct = prepared.mdp.criterion.requires_absorption and rows_are_affordable(prepared.mdp)
     if not direct or np.isfinite(w).all():
         return w
     trial = _solve_max_hitting_times(prepared, problem, is_near_optimal)
     if trial is None:
         return w
-    return _refine_trial(prepared, problem, is_near_optimal, to_backend(prepared.backend, trial))
+    return _refine_trial(prepared, problem, is_near_optimal, to_backend(backend, trial))
 
 
 def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool, w):
@@ -222,17 +233,16 @@ def find_max_hitting_times(
         if not (w >= 0).all():  # no times: the system is singular but for rounding
             return None
         residuals = 1 + rows.matrix @ np.where(targets, 0.0, w) - w[rows.state]
-        return EvaluatedPolicy(w, np.where(is_allowed, residuals, -np.inf), slack)
+        return w, np.where(is_allowed, residuals, -np.inf), slack
 
     longest = rows.iterate_policies(actions, evaluate)
-    return None if longest is None else longest[1].value
+    return None if longest is None else longest[1][0]
 
 
 def compute_row_sum_error(row_sums: RowSumBounds) -> float:
     """How far rounding may have moved a row sum; a process that may end only ends sooner."""
-    return (
-        row_sums.deviation if row_sums.deviation < ENDING_MIN_DEFICIT else max(row_sums.excess, 0.0)
-    )
+    may_end = not row_sums.deviation < ENDING_MIN_DEFICIT
+    return max(row_sums.excess, 0.0) if may_end else row_sums.deviation
 
 
 @compile_per_shape("backend")
@@ -241,9 +251,8 @@ def _mark_most_visited(backend, data: ModelData, policy):
     operators = Operators(backend, data)
     xp = array_namespace(policy)
     rhs = xp.full(policy.shape, 1 / policy.size)
-    occupancy = _solve_roughly(
-        operators.policy_system_adjoint(policy, rhs), rhs, operators.precondition_adjoint
-    )
+    system = operators.policy_system_adjoint(policy, rhs)
+    occupancy = _solve_roughly(system, rhs, operators.precondition_adjoint)
     flat_index = xp.arange(policy.size).reshape(policy.shape)
     return flat_index == xp.argmax(occupancy)
 
@@ -259,13 +268,8 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
     def attempt(carry):
         max_products, x = carry
         residual = rhs - system(x)
-        step = xp.bicgstab(
-            system,
-            residual,
-            tol=ATTEMPT_RELATIVE_TOLERANCE,
-            maxiter=max_products,
-            preconditioner=preconditioner,
-        )
+        limits = {"tol": ATTEMPT_RELATIVE_TOLERANCE, "maxiter": max_products}
+        step = xp.bicgstab(system, residual, preconditioner=preconditioner, **limits)
         better = abs(rhs - system(x + step)).sum() < abs(residual).sum()
         # NaN compares as not better.
         return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(better, x + step, x)
@@ -299,14 +303,14 @@ def _make_first_trial(backend, problem: HittingTimeProblem):
 def _sweep_trial(backend, is_near_optimal: bool, problem: HittingTimeProblem, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest increase in the last)."""
     xp = array_namespace(w)
-    arrays = problem.data.arrays
+    operators = Operators(backend, problem.data)
     is_allowed = _find_allowed(backend, is_near_optimal, problem)
 
     def sweep(w):
-        shared = backend.shared_backup(arrays, _zero_at_targets(w, problem.targets), False)
+        expected = operators.expect(_zero_at_targets(w, problem.targets))
 
         def step(action, longest):
-            time = 1 + backend.action_backup(arrays, shared, action, False)
+            time = 1 + expected(action)
             return xp.maximum(longest, xp.where(is_allowed(action), time, -xp.inf))
 
         return fold_actions(backend, step, xp.full(w.shape, -xp.inf))
@@ -319,9 +323,8 @@ def _sweep_trial(backend, is_near_optimal: bool, problem: HittingTimeProblem, w)
 def _mark_allowed(backend, is_near_optimal: bool, problem: HittingTimeProblem):
     """(A, grid) whether an action is one of those whose times are bounded."""
     xp = array_namespace(problem.h)
-    return xp.map_items(
-        _find_allowed(backend, is_near_optimal, problem), xp.arange(backend.n_actions)
-    )
+    is_allowed = _find_allowed(backend, is_near_optimal, problem)
+    return xp.map_items(is_allowed, xp.arange(backend.n_actions))
 
 
 def _find_allowed(

@@ -73,10 +73,9 @@ def back_up(operators: Operators, evaluates_policy: bool, value, policy):
 
 def is_finished(data: ModelData, state: IterationState):
     rounding_floor = compute_rounding_floor(data, state.floor)
-    is_done = (state.bound <= compute_target_above(data, rounding_floor)) | (
-        state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
-    )
-    return is_done | array_namespace(state.bound).isnan(state.bound)
+    at_target = state.bound <= compute_target_above(data, rounding_floor)
+    at_floor = state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
+    return at_target | at_floor | array_namespace(state.bound).isnan(state.bound)
 
 
 class IterationBatch(NamedTuple):
@@ -133,11 +132,8 @@ def back_up_safeguarded(
 
     def try_next(carry):
         n_tries, point, _ = carry
-        return (
-            n_tries + 1,
-            plain_step,
-            back_up_and_enclose(operators, evaluates_policy, point, state.shift, state.policy),
-        )
+        start = point, state.shift, state.policy
+        return n_tries + 1, plain_step, back_up_and_enclose(operators, evaluates_policy, *start)
 
     return array_namespace(point).while_loop(should_retry, try_next, (0, point, state))[2]
 
@@ -198,33 +194,23 @@ def make_initial_state(
     shape = prepared.mdp.grid.shape
     if value is None and policy is None:
         return _make_state(*prepared.make_zeros())
-    point = np.zeros(shape) if value is None else _check_guess(value, shape)
+    point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
+    if point.size != prepared.mdp.n_states or not np.isfinite(point).all():
+        requirement = f"a guess must hold finite values of shape {shape}"
+        raise ArgumentError(requirement, value=f"got {point.shape}")
     if prepared.mdp.dynamics.reward_scale == 0:
         point = np.zeros(shape)  # all values are 0; a distant guess would decay slowly
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     return _make_state(*(prepared.to_device(array.reshape(shape)) for array in (point, actions)))
 
 
-def _check_guess(value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    point = np.asarray(value, dtype=float)
-    if point.size != int(np.prod(shape)) or not np.isfinite(point).all():
-        requirement = f"a guess must hold finite values of shape {shape}"
-        raise ArgumentError(requirement, value=f"got {point.shape}")
-    return point
-
-
 def _make_state(v, pi) -> IterationState:
     zero = np.float64(0)
-    infinite = np.float64(np.inf)
-    return IterationState(v, v, pi, zero, zero, infinite, zero, np.int64(0))
+    return IterationState(v, v, pi, zero, zero, np.float64(np.inf), zero, np.int64(0))
 
 
 @in_float64
-def run_sweeps(prepared: PreparedModel, count: int) -> None:
-    """Run ``count`` plain sweeps from zero, in double precision: for timing them."""
-    import jax
-
+def run_sweeps(prepared: PreparedModel, count: int) -> Any:
+    """(grid) the point after ``count`` plain sweeps from zero: for timing them."""
     value, _ = prepared.make_zeros()
-    jax.block_until_ready(
-        _run_plain_sweeps(prepared.backend, prepared.data, value, np.int64(count))
-    )
+    return _run_plain_sweeps(prepared.backend, prepared.data, value, np.int64(count))

@@ -44,10 +44,10 @@ class LinearProgramming(Method):
         return state.backup
 
     def tolerance(self, mdp: MDP) -> float | None:
-        default_tolerance = LP_RELATIVE_TOLERANCE * mdp.criterion.value_of_constant_reward(
-            mdp.dynamics.reward_scale
-        )
-        return default_tolerance or None if self.tol is None else self.tol
+        if self.tol is not None:
+            return self.tol
+        largest_value = mdp.criterion.value_of_constant_reward(mdp.dynamics.reward_scale)
+        return LP_RELATIVE_TOLERANCE * largest_value or None
 
     @property
     def limit(self) -> str:

@@ -1,8 +1,8 @@
 """The loop around ``iteration``: it measures progress, reports it and decides when a run ends.
 
-A run consists of ``phases``, each with a method, and a phase of batches of iterations. Where the
-bound hardly falls, a direct solve or a new coarse correction helps between two batches; where a
-gain is known poorly, elimination of states.
+A run consists of phases (``mixed_precision``), each with a method, and a phase of batches of
+iterations. Where the bound hardly falls, a direct solve or a new coarse correction helps between
+two batches; where a gain is known poorly, elimination of states.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from numpy.typing import NDArray
 
 from tessella.mdp.compilation import in_caller_precision, in_float64
 from tessella.solvers import iteration
-from tessella.solvers.elimination import EliminationResult, eliminate_states
+from tessella.solvers.elimination import (
+    EliminationResult,
+    check_recurrent_classes,
+    eliminate_states,
+)
 from tessella.solvers.method import Method
+from tessella.solvers.mixed_precision import PHASE_CHECK_ITERATIONS, Phase, PhaseLog, make_phases
 from tessella.solvers.operators import (
     TARGET_FLOOR_MULTIPLE,
     ModelData,
     compute_rounding_floor,
     compute_target,
 )
-from tessella.solvers.phases import PHASE_CHECK_ITERATIONS, Phase, PhaseLog, make_phases
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.recurrent_classes import check_recurrent_classes
 from tessella.solvers.result import (
     CheckpointWriter,
     History,
@@ -81,12 +84,10 @@ def iterate(
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     guess, previous = resumed or (guess, None)
-    log = RunLog(callback, previous)
     state = iteration.make_initial_state(prepared, guess, policy)
     phases = make_phases(prepared, method)
-    run = _Run(
-        prepared, method, phases, policy is not None, prepared.data, state, log, checkpoint_writer
-    )
+    records = RunLog(callback, previous), checkpoint_writer
+    run = _Run(prepared, method, phases, policy is not None, prepared.data, state, *records)
     run.start(was_resumed=resumed is not None)
     while not run.is_over:
         run.advance()
@@ -121,6 +122,11 @@ class _Run:
         return self.phase.method
 
     @property
+    def target(self) -> float:
+        """The bound to be reached."""
+        return float(compute_target(self.data, np.float64(self.state.floor)))
+
+    @property
     def must_stop(self) -> bool:
         return self.log.is_stopped or len(self.log) >= self.requested.max_sweeps
 
@@ -133,20 +139,17 @@ class _Run:
         by_numpy = solves_systems and self.prepared.is_numpy and not self.evaluates_policy
         if not (self.phase.uses_coarse_correction or by_numpy or was_resumed):
             return
-        self.state = iteration.enclose_first_point(
-            self.prepared.backend, self.evaluates_policy, self.data, self.state
-        )
-        target = compute_target(self.data, np.float64(self.state.floor))
-        self.log.add([self.state.bound], [self.state.changed], target)
+        compiled_for = self.prepared.backend, self.evaluates_policy
+        self.state = iteration.enclose_first_point(*compiled_for, self.data, self.state)
+        self.log.add([self.state.bound], [self.state.changed], self.target)
         if self.phase.uses_coarse_correction:
             self._build_correction()
 
     def _build_correction(self) -> None:
         """Build the coarse correction of the present policy, or find an average without it."""
         if self.prepared.is_numpy:
-            self.elimination_result = eliminate_states(
-                self.prepared, self.state, self.evaluates_policy, before_iterations=True
-            )
+            run = self.prepared, self.state, self.evaluates_policy
+            self.elimination_result = eliminate_states(*run, before_iterations=True)
             self.is_over = self.elimination_result is not None
         if not self.is_over:
             self.data = self.prepared.build_policy_data(self.state.policy)
@@ -171,10 +174,8 @@ class _Run:
 
     def _has_changed_phase(self) -> bool:
         """Whether the next phase has taken over, from the point that was reached."""
-        if self.phase.has_ended is None:
-            return False
-        target = float(compute_target(self.data, np.float64(self.state.floor)))
-        if not self.phase.has_ended(self.log.report_phase(target)):
+        has_ended = self.phase.has_ended
+        if has_ended is None or not has_ended(self.log.report_phase(self.target)):
             return False
         del self.phases[0]
         self.log.start_phase()
@@ -185,9 +186,8 @@ class _Run:
 
     def _run_batch(self) -> bool:
         """Run a batch of iterations; return whether they reached the target."""
-        batch_size = (
-            STALL_WINDOW_ITERATIONS if self.method.solves_linear_systems else SWEEPS_PER_CALL
-        )
+        solves_systems = self.method.solves_linear_systems
+        batch_size = STALL_WINDOW_ITERATIONS if solves_systems else SWEEPS_PER_CALL
         batch = self._run_iterations(batch_size, self.data, self._limit_iterations(batch_size))
         self.state = batch.state
         n_iterations = int(batch.n_iterations)
@@ -223,9 +223,9 @@ class _Run:
         """
         prepared = self.prepared
         data = self.data
-        if prepared.tol or not (self.method.solves_linear_systems and prepared.is_numpy):
-            return
-        if not np.isfinite(data.criterion.value_of_constant_reward(1.0)):
+        is_quick = self.method.solves_linear_systems and prepared.is_numpy
+        is_bounded = np.isfinite(data.criterion.value_of_constant_reward(1.0))
+        if prepared.tol or not (is_quick and is_bounded):
             return
         finest = data.accuracy._replace(relative_tolerance=np.float64(0))
         batch = self._run_iterations(1, data._replace(accuracy=finest), 1)
@@ -246,9 +246,8 @@ class _Run:
 
     def _is_limited_by_rounding(self) -> bool:
         """Whether only rounding changes the bound, which is near its floor."""
-        if not self._is_stuck:
-            return False
-        return float(self.state.bound) <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
+        bound = float(self.state.bound)
+        return self._is_stuck and bound <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
 
     @property
     def _rounding_floor(self) -> float:
@@ -258,7 +257,7 @@ class _Run:
         """Whether an average may need elimination: at the end, or where the bound hardly falls."""
         if not self.prepared.mdp.criterion.has_gain:
             return False
-        if is_done or self.must_stop:
+        if self.is_over:
             return is_done
         solves_systems = self.method.solves_linear_systems
         has_slowed = self.log.is_stalled if solves_systems else self.log.is_stuck
@@ -273,9 +272,8 @@ class _Run:
             return
         useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         gain_is_known = self.is_over and bound <= useful_bound
-        result = eliminate_states(
-            self.prepared, self.state, self.evaluates_policy, gain_is_known=gain_is_known
-        )
+        run = self.prepared, self.state, self.evaluates_policy
+        result = eliminate_states(*run, gain_is_known=gain_is_known)
         if result is not None and result.bound < bound:
             self.elimination_result = result
 
@@ -318,7 +316,7 @@ class _Run:
 
     def make_result(self, partial: bool) -> Result:
         """The result, as ``make_run_result`` reports it."""
-        target = float(compute_target(self.data, np.float64(self.state.floor)))
+        target = self.target
         bound = float(self.state.bound)
         if self.prepared.layout is None:
             value, gain = self._report_values(self.prepared.to_result(self.state.backup))
@@ -371,7 +369,7 @@ class RunLog:
         """From here on, progress is that of a new phase, which begins with the last point."""
         self.phase_start = max(len(self) - 1, 0)
 
-    def report_phase(self, target: float) -> PhaseLog:
+    def report_phase(self, target: float = 0.0) -> PhaseLog:
         phase = slice(self.phase_start, None)
         return PhaseLog(self.bounds[phase], self.changes[phase], target)
 
@@ -381,42 +379,34 @@ class RunLog:
     @property
     def is_stalled(self) -> bool:
         """Whether the last iterations hardly lowered the bound."""
-        return self._has_slowed(STALL_REDUCTION, STALL_WINDOW_ITERATIONS)
+        return self.report_phase().has_slowed(STALL_REDUCTION, STALL_WINDOW_ITERATIONS)
 
     @property
     def is_stuck(self) -> bool:
         """Whether many iterations lowered the bound next to nothing."""
-        return self._has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ITERATIONS)
-
-    def _has_slowed(self, reduction: float, window: int) -> bool:
-        bounds = self.bounds[self.phase_start :]
-        return len(bounds) > window and not bounds[-1] < reduction * bounds[-1 - window]
+        return self.report_phase().has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ITERATIONS)
 
     def estimate_seconds_left(self, target: float) -> float | None:
         """Seconds until the bound is at ``target``, at the pace of the last iterations."""
         window = min(ETA_WINDOW_ITERATIONS, len(self) - 1)
         if window < 1 or not target > 0:
             return None
-        if not 0 < self.bounds[-1] < self.bounds[-1 - window] < np.inf:
+        before, now = self.bounds[-1 - window], self.bounds[-1]
+        if not 0 < now < before < np.inf:
             return None
-        log_reduction = np.log(self.bounds[-1 - window] / self.bounds[-1]) / window
-        seconds_per_round = (self.seconds[-1] - self.seconds[-1 - window]) / window
-        return float(max(np.log(self.bounds[-1] / target), 0.0) / log_reduction * seconds_per_round)
+        seconds = self.seconds[-1] - self.seconds[-1 - window]
+        return float(max(np.log(now / target), 0.0) / np.log(before / now) * seconds)
 
     def add(self, bounds, changes, target) -> None:
-        seconds_before = self.seconds[-1] if self.seconds else 0.0
+        before = self.seconds[-1] if self.seconds else 0.0
         now = time.perf_counter() - self.started_at
         count = len(bounds)
-        self.seconds += list(
-            seconds_before + (now - seconds_before) * np.arange(1, count + 1) / max(count, 1)
-        )
+        self.seconds += np.linspace(before, now, count + 1)[1:].tolist()
         self.bounds += [float(b) for b in bounds]
         self.changes += [int(c) for c in changes]
         if self.callback is not None and count:
-            seconds_left = self.estimate_seconds_left(float(target))
-            progress = Progress(
-                len(self), self.bounds[-1], self.changes[-1], self.seconds[-1], seconds_left
-            )
+            latest = self.bounds[-1], self.changes[-1], self.seconds[-1]
+            progress = Progress(len(self), *latest, self.estimate_seconds_left(float(target)))
             with in_caller_precision():
                 self.is_stopped = bool(self.callback(progress))
 

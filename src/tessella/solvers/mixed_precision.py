@@ -14,25 +14,45 @@ the rest of the sum is nearly t_m / (1 - discount), state by state. What that le
 t_(m+1), as in periodic chains, the plain sum is taken.
 
 *Linear systems* with a coarse correction (``multigrid``) take the place of sweeps where a settled
-policy would need many of them: the time of a solve then hardly depends on the discount. ``phases``
-decides which of the two, by what the iterations achieve.
+policy would need many of them: the time of a solve then hardly depends on the discount.
+
+A run consists of *phases*, methods that take over from one another by what the iterations achieve.
+The linear system of a poor policy is as hard as that of a good one, and often harder: a queue that
+admits everybody fills up, and hardly ever empties. Sweeps cost little, and after as many as the
+longest way through the states takes, the greedy policy is nearly the best. So large models are
+swept until the policy settles. If sweeps then approach the target slowly, linear systems do the
+rest; where these achieve little, as in periodic chains, sweeps continue or, if they would be too
+many, inexact policy iteration in double precision takes over.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from math import inf, isfinite, log
+from typing import TYPE_CHECKING, NamedTuple
 
 from tessella.errors import require_whole
 from tessella.numerics import JAX
 from tessella.solvers.method import Method, require_between
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.policy_iteration import choose_relative_tolerance
+from tessella.solvers.policy_iteration import (
+    InexactPolicyIteration,
+    ModifiedPolicyIteration,
+    choose_relative_tolerance,
+)
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
     from tessella.solvers.iteration import IterationState
+    from tessella.solvers.prepared_model import PreparedModel
+
+PHASE_CHECK_ITERATIONS = 2  # iterations after which a phase is checked
+# A phase of linear systems ends where these leave more than this share of the bound.
+SLOW_REDUCTION = 0.5
+WARM_UP_MAX_ITERATIONS = 100  # after these, a policy that still changes counts as settled
+WARM_UP_METHOD = ModifiedPolicyIteration(partial_sweeps=20)
 
 
 @dataclass(frozen=True)
@@ -139,3 +159,71 @@ def to_single_precision(operators: Operators) -> Operators:
         coarse_correction=correction
     )
     return Operators(operators.backend, data, evaluates_policy=operators.evaluates_policy)
+
+
+class PhaseLog(NamedTuple):
+    """What the iterations of one phase achieved."""
+
+    bounds: list[float]  # after each
+    changes: list[int]  # states whose greedy action changed in each
+    target: float  # the bound to be reached
+
+    def count_iterations_left(self) -> float:
+        """Iterations until the bound is at the target, at the pace of the last; 0 if unknown."""
+        if len(self.bounds) < 2 or not self.target < self.bounds[-1] < inf:
+            return 0.0
+        return count_steps_left(self.bounds[-2], self.bounds[-1], self.target)
+
+    def is_slow(self) -> bool:
+        """Whether the last iterations hardly lowered the bound."""
+        return self.has_slowed(SLOW_REDUCTION, PHASE_CHECK_ITERATIONS)
+
+    def has_slowed(self, reduction: float, window: int) -> bool:
+        """Whether ``window`` iterations left more than a share ``reduction`` of the bound."""
+        bounds = self.bounds
+        return len(bounds) > window and not bounds[-1] < reduction * bounds[-1 - window]
+
+
+def count_steps_left(before: float, now: float, target: float) -> float:
+    """Steps from ``now`` to ``target``, at the pace of the last one, which came from ``before``."""
+    if not isfinite(before):
+        return 0.0
+    return log(now / target) / log(before / now) if now < before else inf
+
+
+class Phase(NamedTuple):
+    """A method, and the rule by which the next phase takes over; the last phase has none."""
+
+    method: Method
+    has_ended: Callable[[PhaseLog], bool] | None = None
+    uses_coarse_correction: bool = False
+
+
+def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
+    """The phases of a run by ``method``: one alone, unless the model is large."""
+    evaluation = prepared.plan.thresholds.evaluation
+    max_changes = evaluation.policy_settled_fraction * prepared.mdp.n_states
+    has_gain = prepared.mdp.criterion.has_gain
+    is_coarse = prepared.plan.preconditioner == "coarse"
+
+    def has_settled(phase: PhaseLog) -> bool:
+        is_late = len(phase.changes) >= WARM_UP_MAX_ITERATIONS
+        return is_late or phase.changes[-1] <= max_changes
+
+    def needs_more_than(limit: int) -> Callable[[PhaseLog], bool]:
+        return lambda phase: has_settled(phase) and phase.count_iterations_left() > limit
+
+    if method.solves_linear_systems and is_coarse and has_gain:
+        return [Phase(WARM_UP_METHOD, has_settled), Phase(method, None, True)]
+    if not isinstance(method, MixedPrecision):
+        return [Phase(method)]
+    forcing = prepared.plan.thresholds.large_forcing
+    in_double = InexactPolicyIteration(method.tol, forcing=forcing, thresholds=evaluation)
+    sweeps = Phase(method, needs_more_than(evaluation.many_mixed_iterations))
+    if not is_coarse:
+        return [sweeps, Phase(in_double)]
+    first_sweeps = Phase(method, needs_more_than(evaluation.few_mixed_iterations))
+    systems = Phase(method, PhaseLog.is_slow, True)
+    if has_gain:
+        return [first_sweeps, systems, Phase(in_double, None, True)]
+    return [first_sweeps, systems, sweeps, Phase(in_double)]

@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from itertools import product
 from math import inf, prod
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,18 +134,13 @@ def factorise_blocks(
     (lower, diagonal, upper), levels = matrix, []
     while _should_reduce(len(diagonal), diagonal.shape[1], direct_max_rows):
         inverse = np.linalg.inv(diagonal[1::2])
-        # A[left, own] and A[right, own]
-        into_left = upper[0::2]
-        into_right = lower[1::2]
-        # A[own, left] and A[own, right]
-        from_left = lower[0::2]
-        from_right = upper[1::2]
+        from_left, into_right = lower[0::2], lower[1::2]  # A[own, left] and A[right, own]
+        into_left, from_right = upper[0::2], upper[1::2]  # A[left, own] and A[own, right]
         n_right = len(into_right)  # that have a block after them
         to_left = into_left @ inverse
         to_right = into_right @ inverse[:n_right]
-        of_left = inverse @ from_left
-        of_right = inverse[:n_right] @ from_right
-        levels.append(ReductionLevel(inverse, to_left, to_right, of_left, of_right))
+        of_own = inverse @ from_left, inverse[:n_right] @ from_right
+        levels.append(ReductionLevel(inverse, to_left, to_right, *of_own))
         diagonal = diagonal[0::2].copy()
         diagonal[: len(inverse)] -= to_left @ from_left
         diagonal[1:] -= to_right @ from_right
@@ -220,7 +216,7 @@ class CoarseAxis(NamedTuple):
         """Whether each function is met from its own cut point and the next ones only."""
         first, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
         index = np.arange(len(first))
-        return bool((last <= index + 1).all() and (first >= index - 1).all())
+        return bool(((last <= index + 1) & (first >= index - 1)).all())
 
     def sum_by_colour(self) -> NDArray[np.float64]:
         """(colours, length) sums of the functions of one colour."""
@@ -266,16 +262,11 @@ class NodeBlocks(NamedTuple):
     @staticmethod
     def choose(axes: Sequence[CoarseAxis]) -> NodeBlocks:
         """Whichever is solved quickest."""
-        nodes = prod(len(coarse_axis.cut_points) for coarse_axis in axes)
-        narrow = {
-            k: len(coarse_axis.cut_points)
-            for k, coarse_axis in enumerate(axes)
-            if coarse_axis.is_narrow
-        }
-        candidates = [NodeBlocks(k, m, nodes // m) for k, m in narrow.items()]
-        return min(
-            [NodeBlocks(None, 1, nodes), *candidates], key=lambda candidate: candidate.solve_cost
-        )
+        sizes = [len(coarse_axis.cut_points) for coarse_axis in axes]
+        nodes = prod(sizes)
+        narrow = [k for k, coarse_axis in enumerate(axes) if coarse_axis.is_narrow]
+        candidates = [NodeBlocks(k, sizes[k], nodes // sizes[k]) for k in narrow]
+        return min([NodeBlocks(None, 1, nodes), *candidates], key=attrgetter("solve_cost"))
 
     @property
     def solve_cost(self) -> int:
@@ -324,18 +315,15 @@ def _is_affordable(axes: Sequence[CoarseAxis]) -> bool:
     """Whether a correction with these cut points costs little next to products with P_pi."""
     node_blocks = NodeBlocks.choose(axes)
     states = prod(coarse_axis.length for coarse_axis in axes)
-    max_cut_points = max(len(coarse_axis.cut_points) for coarse_axis in axes)
-    return (
-        node_blocks.solve_cost <= _limit_for_states(COARSE_SOLVE_MAX_NUMBERS, states)
-        and node_blocks.factor_cost <= _limit_for_states(COARSE_FACTOR_MAX_PRODUCTS, states)
-        and prod(coarse_axis.n_colours for coarse_axis in axes) <= SETUP_MAX_PRODUCTS
-        and max_cut_points <= AXIS_MAX_CUT_POINTS
+    limited_costs = (
+        (node_blocks.solve_cost, COARSE_SOLVE_MAX_NUMBERS),
+        (node_blocks.factor_cost, COARSE_FACTOR_MAX_PRODUCTS),
     )
-
-
-def _limit_for_states(limits: tuple[int, int], states: int) -> int:
-    total, per_state = limits
-    return min(total, per_state * states)
+    return (
+        all(cost <= min(total, each * states) for cost, (total, each) in limited_costs)
+        and prod(coarse_axis.n_colours for coarse_axis in axes) <= SETUP_MAX_PRODUCTS
+        and max(len(coarse_axis.cut_points) for coarse_axis in axes) <= AXIS_MAX_CUT_POINTS
+    )
 
 
 def _halve_spacings(
@@ -354,8 +342,7 @@ def interpolate(c: Any, cell_weights: Sequence[Any], shape: Sequence[int]) -> An
     """(grid) Z c, for coefficients c (cut points of each axis)."""
     for axis, (weights, length) in enumerate(zip(cell_weights, shape, strict=True)):
         n_cells, spacing = weights.shape
-        before = c.shape[:axis]
-        after = c.shape[axis + 1 :]
+        before, after = c.shape[:axis], c.shape[axis + 1 :]
         slope = _pad_axis(_take(c, axis, 1, None) - _take(c, axis, 0, -1), axis, 0, 1)
         by_cell = *before, n_cells, 1, *after
         own = _take(c, axis, 0, n_cells).reshape(by_cell)
@@ -466,27 +453,28 @@ def _assemble_system(
 
 def apply_correction(correction: CoarseCorrection, residual: Any) -> Any:
     """M residual, in the precision of the residual; on the nodes, always in double."""
-    sums = _restrict_residual(correction, residual)
-    c = _solve_coarse(correction, (sums / correction.node_sizes).ravel())
-    return residual + _interpolate_nodes(correction, c, residual)
+
+    def solve(sums):
+        return _solve_coarse(correction, (sums / correction.node_sizes).ravel())
+
+    return _correct_by_nodes(correction, residual, solve)
 
 
 def apply_adjoint_correction(correction: CoarseCorrection, residual: Any) -> Any:
     """M' residual."""
-    sums = _restrict_residual(correction, residual)
-    c = _solve_coarse_adjoint(correction, sums.ravel()).reshape(sums.shape)
-    return residual + _interpolate_nodes(correction, c / correction.node_sizes, residual)
+
+    def solve(sums):
+        return _solve_coarse_adjoint(correction, sums.ravel()) / correction.node_sizes.ravel()
+
+    return _correct_by_nodes(correction, residual, solve)
 
 
-def _restrict_residual(correction: CoarseCorrection, residual: Any) -> Any:
+def _correct_by_nodes(correction: CoarseCorrection, residual: Any, solve: Callable) -> Any:
+    """residual + Z c, with c what ``solve`` makes of Z' residual (cut points of each axis)."""
     weights = [w.astype(residual.dtype) for w in correction.cell_weights]
-    return restrict(residual, weights, correction.node_sizes.shape)
-
-
-def _interpolate_nodes(correction: CoarseCorrection, c: Any, template: Any) -> Any:
-    weights = [w.astype(template.dtype) for w in correction.cell_weights]
-    c = c.astype(template.dtype).reshape(correction.node_sizes.shape)
-    return interpolate(c, weights, template.shape)
+    c = solve(restrict(residual, weights, correction.node_sizes.shape))
+    c = c.astype(residual.dtype).reshape(correction.node_sizes.shape)
+    return residual + interpolate(c, weights, residual.shape)
 
 
 def _solve_coarse(correction: CoarseCorrection, rhs: Any) -> Any:

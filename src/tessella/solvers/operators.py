@@ -74,26 +74,28 @@ class Operators:
 
     def q_of_discounted(self, discounted: Any) -> Callable[[Any], Any]:
         """The same from discount * value."""
-        backend = self.backend
         feasible = self.data.feasible
         xp = array_namespace(discounted)
-        w = backend.shared_backup(self.data.arrays, discounted, True)
+        back_up = self.expect(discounted, with_reward=True)
 
         def q_of(action):
-            q_S = backend.action_backup(self.data.arrays, w, action, True) - self.gain
+            q_S = back_up(action) - self.gain
             return q_S if feasible is None else xp.where(feasible[action], q_S, -xp.inf)
 
         return q_of
+
+    def expect(self, w: Any, with_reward: bool = False) -> Callable[[Any], Any]:
+        """action -> (grid) P_a w, with what the action pays if ``with_reward``."""
+        arrays = self.data.arrays
+        shared = self.backend.shared_backup(arrays, w, with_reward)
+        return lambda action: self.backend.action_backup(arrays, shared, action, with_reward)
 
     def bellman(self, value: Any) -> tuple[Any, Any]:
         """(T v, greedy action), without storing states x actions unless they are few."""
         return self._maximise_action(self.criterion.discount * value)
 
-    def compute_all_q(self, value: Any) -> Any:
+    def compute_all_q(self, discounted: Any) -> Any:
         """(A, grid) the values of all actions, where they are few and NumPy computes; else None."""
-        return self._compute_all_q(self.criterion.discount * value)
-
-    def _compute_all_q(self, discounted: Any) -> Any:
         q_A = self.backend.all_action_values(self.data.arrays, discounted)
         feasible = self.data.feasible
         if q_A is None:
@@ -139,11 +141,11 @@ class Operators:
         return next_iterate(w, back_up(w))
 
     def _maximise_value(self, discounted: Any) -> Any:
-        q_A = self._compute_all_q(discounted)
+        q_A = self.compute_all_q(discounted)
         return self._maximise_action(discounted)[0] if q_A is None else q_A.max(axis=0)
 
     def _maximise_action(self, discounted: Any) -> tuple[Any, Any]:
-        q_A = self._compute_all_q(discounted)
+        q_A = self.compute_all_q(discounted)
         if q_A is not None:
             return q_A.max(axis=0), q_A.argmax(axis=0).astype(np.int32)
         q_of = self.q_of_discounted(discounted)
@@ -163,11 +165,8 @@ class Operators:
     @property
     def has_cheap_bellman(self) -> bool:
         """Whether an optimum is sought, and sweeps over all actions cost little."""
-        backend = self.backend
-        arrays = self.data.arrays
-        return (
-            not self.evaluates_policy and self.has_direct_solve and backend.sweeps_are_cheap(arrays)
-        )
+        seeks_optimum = not self.evaluates_policy and self.has_direct_solve
+        return seeks_optimum and self.backend.sweeps_are_cheap(self.data.arrays)
 
     @property
     def solves_iteratively(self) -> bool:
@@ -181,14 +180,11 @@ class Operators:
 
     def policy_bellman(self, policy: Any, value: Any) -> Any:
         """T_pi v."""
-        return self._apply_policy(policy, value, True) - self.gain
+        return self._back_up_policy(policy, self.criterion.discount * value, True) - self.gain
 
     def policy_expectation(self, policy: Any, value: Any) -> Any:
         """discount P_pi v, in the precision of v."""
-        return self._apply_policy(policy, value, False)
-
-    def _apply_policy(self, policy, value, with_reward: bool):
-        return self._back_up_policy(policy, self.criterion.discount * value, with_reward)
+        return self._back_up_policy(policy, self.criterion.discount * value, False)
 
     def _back_up_policy(self, policy, discounted, with_reward: bool):
         return self.backend.policy_backup(self.data.arrays, discounted, policy, with_reward)
@@ -217,9 +213,8 @@ class Operators:
         The gain is the mean of the unknown, added to every row: that part is its own adjoint.
         """
         adjoint = self.backend.policy_adjoint(self.data.arrays, policy, template)
-        discount = self.criterion.discount
         criterion = self.criterion
-        return lambda x: x + criterion.split_unknowns(x)[1] - discount * adjoint(x)
+        return lambda x: x + criterion.split_unknowns(x)[1] - criterion.discount * adjoint(x)
 
     def precondition(self, residual: Any) -> Any:
         """Roughly the solution of that system for a right side; at worst the right side."""
@@ -250,20 +245,22 @@ class Operators:
         max_value = max_abs(value)
         max_reward = accuracy.reward_scale
         if backup is not None and self.backend.has_separate_reward:
-            max_size = (
-                max_abs(backup) + abs(self.gain) + self.criterion.contraction_factor * max_value
-            )
-            max_reward = np.minimum(
-                max_reward, (1 + 4 * accuracy.relative_rounding) * max_size + MIN_REWARD_SCALE
-            )
-        sums = accuracy.relative_rounding * (
-            max_reward + abs(self.gain) + self.criterion.discount * max_value
-        )
-        model_error = (
-            accuracy.reward_error
-            + accuracy.row_error * self.criterion.contraction_factor * max_value
-        )
-        return sums + self.criterion.bound_row_sum_error(shift, max_value) + model_error
+            carried = self.criterion.contraction_factor * max_value
+            max_size = max_abs(backup) + abs(self.gain) + carried
+            max_size = (1 + 4 * accuracy.relative_rounding) * max_size + MIN_REWARD_SCALE
+            max_reward = np.minimum(max_reward, max_size)
+        return _bound_backup_error(self.data, max_reward, abs(self.gain), max_value, shift)
+
+
+def _bound_backup_error(data: ModelData, max_reward, max_gain, max_value, shift):
+    """What rounding and building do to a backup of values up to ``max_value``, and of a shift."""
+    accuracy = data.accuracy
+    criterion = data.criterion
+    rounded = max_reward + max_gain + criterion.discount * max_value
+    carried_error = accuracy.row_error * criterion.contraction_factor * max_value
+    row_sum_error = criterion.bound_row_sum_error(shift, max_value)
+    model_error = accuracy.reward_error + carried_error
+    return accuracy.relative_rounding * rounded + row_sum_error + model_error
 
 
 def max_abs(x: Any) -> Any:
@@ -276,20 +273,13 @@ def compute_rounding_floor(data: ModelData, floor):
 
     No value exceeds that of the largest reward in every period, so distant points change nothing.
     """
-    accuracy = data.accuracy
     criterion = data.criterion
-    value_bound = criterion.bound_value(accuracy.reward_scale)
+    max_reward = data.accuracy.reward_scale
+    max_value = criterion.bound_value(max_reward)
     # All of it may be in the shift, and then the gain is as large as a reward.
-    sums = accuracy.relative_rounding * (
-        accuracy.reward_scale
-        + criterion.reward_shift(value_bound)
-        + criterion.discount * value_bound
-    )
-    model_error = (
-        accuracy.reward_error + accuracy.row_error * criterion.contraction_factor * value_bound
-    )
-    eta = sums + model_error + criterion.bound_row_sum_error(value_bound, value_bound)
-    return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * value_bound))
+    max_gain = criterion.reward_shift(max_value)
+    eta = _bound_backup_error(data, max_reward, max_gain, max_value, max_value)
+    return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * max_value))
 
 
 def compute_target(data: ModelData, floor):

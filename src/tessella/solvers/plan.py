@@ -17,26 +17,23 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from tessella.errors import ArgumentError, counted, is_positive
 from tessella.mdp.describe import count_largest_intermediate, count_model_bytes
 from tessella.mdp.model import MDP
-from tessella.mdp.stages.partition import (
-    Partition,
-    partition_among_devices,
-    partition_by_size,
-)
+from tessella.mdp.stages.partition import Partition, partition_among_devices, partition_by_size
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.method import Method
 from tessella.solvers.multigrid import count_correction_bytes
 from tessella.solvers.operators import DEFAULT_RELATIVE_TOLERANCE
+from tessella.support.text import format_bytes
 
 TIMED_SWEEPS = 3  # sweeps that are timed
 
@@ -87,13 +84,15 @@ class CostEstimate:
     @property
     def sentence(self) -> str:
         """In a sentence, about a solve."""
-        memory_text = (
-            f"takes {format_bytes(self.memory)} of {format_bytes(self.available)} of memory"
-        )
+        needed, available = format_bytes(self.memory), format_bytes(self.available)
+        memory_text = f"takes {needed} of {available} of memory"
         memory_text += f" on each of {self.devices} devices" if self.devices > 1 else ""
         if not self.fits:
-            memory_text = f"{memory_text} and does not fit (about {self.max_states:,} states would)"
-        return f"A solve {memory_text}; {self._sweeps_text}."
+            memory_text += f" and does not fit (about {self.max_states:,} states would)"
+        sweeps_text = "how many sweeps it takes depends on how fast the model mixes"
+        if self.sweeps is not None:
+            sweeps_text = f"at most about {counted(self.sweeps, 'sweep')}"
+        return f"A solve {memory_text}; {sweeps_text}."
 
     @property
     def summary(self) -> str:
@@ -105,12 +104,6 @@ class CostEstimate:
             compile_text = ", and compiling some more" if self.compiled else ""
             time_text += f" All of it takes at most about {self.seconds:.2g} s{compile_text}."
         return f"{self.sentence}\n{time_text}"
-
-    @property
-    def _sweeps_text(self) -> str:
-        if self.sweeps is None:
-            return "how many sweeps it takes depends on how fast the model mixes"
-        return f"at most about {counted(self.sweeps, 'sweep')}"
 
     def __str__(self) -> str:
         width = max(map(len, self.arrays))
@@ -144,12 +137,13 @@ def estimate_cost(
 ) -> CostEstimate:
     """Memory by array, sweeps and time of a solve by this plan."""
     mdp = plan.mdp
-    partition = _find_block_partition(plan)
+    block_states = plan.method.states_per_block
+    partition = None if block_states is None else partition_by_size(mdp.dynamics, block_states)
     arrays = _count_array_bytes(plan) if partition is None else _count_block_bytes(mdp, partition)
     if memory is not None and not is_positive(memory):
         raise ArgumentError("memory must be a number of bytes", value=f"got {memory!r:.60}")
     if memory is None:
-        memory = find_available_memory(plan) // _count_sharing_devices(plan.devices)
+        memory = find_available_memory(plan)
     estimate = CostEstimate(
         mdp.n_states,
         arrays,
@@ -163,40 +157,27 @@ def estimate_cost(
     return replace(estimate, sweep_seconds=measure_sweep_seconds(plan, partition))
 
 
-def _find_block_partition(plan: ExecutionPlan) -> Partition | None:
-    """How a model that is swept in place is cut into blocks; None where it is not."""
-    block_states = plan.method.states_per_block
-    return None if block_states is None else partition_by_size(plan.mdp.dynamics, block_states)
-
-
-def _count_sharing_devices(device_list: Sequence[Any]) -> int:
-    """How many devices have one memory: those that a processor was made into, all of them."""
-    return len(device_list) if device_list and device_list[0].platform == "cpu" else 1
-
-
 def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
     """Bytes by what they hold where values are swept in place."""
     dynamics = cast(Staged, mdp.dynamics)
     slice_states = math.prod(mdp.grid.shape) // partition.length  # states of one place of the axis
     n_blocks = len(partition.blocks)
-    arrays = {
-        "the model's own, in blocks": n_blocks
-        * _count_window_bytes(dynamics, partition, factors=True)
-    }
+    window_bytes = _count_window_bytes(dynamics, partition, factors=True)
+    window_states = slice_states * partition.block_with_halo
+    value_length = partition.padded_length + partition.halo_below + partition.halo_above
+    arrays = {"the model's own, in blocks": n_blocks * window_bytes}
     if mdp.feasible is not None:
-        arrays["feasible actions"] = (
-            n_blocks * partition.block_with_halo * slice_states * mdp.n_actions
-        )
-    widest_array = -(
-        -count_largest_intermediate(dynamics) * partition.block_with_halo // partition.length
-    )
+        arrays["feasible actions"] = n_blocks * window_states * mdp.n_actions
     return arrays | {
-        "values": 8
-        * slice_states
-        * (partition.padded_length + partition.halo_below + partition.halo_above),
-        "a block, its backup and its policy": 20 * slice_states * partition.block_with_halo,
-        "in between": 16 * widest_array,
+        "values": 8 * slice_states * value_length,
+        "a block, its backup and its policy": 20 * window_states,
+        "in between": 16 * _scale_to_window(count_largest_intermediate(dynamics), partition),
     }
+
+
+def _scale_to_window(count: int, partition: Partition) -> int:
+    """The share of so many numbers over the grid that a block has with its halo, rounded up."""
+    return -(-count * partition.block_with_halo // partition.length)
 
 
 def _count_window_bytes(dynamics: Staged, partition: Partition, factors: bool = False) -> int:
@@ -215,11 +196,11 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     n = mdp.n_states
     widest_array = max(n, count_largest_intermediate(mdp.dynamics))
     model_array_bytes = count_model_bytes(mdp.dynamics)
-    partition = _find_device_partition(plan)
-    if partition is not None:
+    if plan.devices:  # a model that cannot be cut among them is refused
+        partition = partition_among_devices(mdp.dynamics, len(plan.devices))
         model_array_bytes = _count_window_bytes(cast(Staged, mdp.dynamics), partition)
         n = n * partition.block_length // partition.length
-        widest_array = -(-widest_array * partition.block_with_halo // partition.length)
+        widest_array = _scale_to_window(widest_array, partition)
     arrays = {"the model's own": model_array_bytes}
     if plan.dynamics is not mdp.dynamics:
         arrays["its rows"] = count_model_bytes(plan.dynamics)
@@ -245,16 +226,8 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         from tessella.solvers.prepared_model import PreparedModel
 
         coarse_axes = PreparedModel(plan).coarse_axes
-        has_gain = plan.mdp.criterion.has_gain
-        arrays["coarse nodes"] = count_correction_bytes(coarse_axes, has_gain)
+        arrays["coarse nodes"] = count_correction_bytes(coarse_axes, mdp.criterion.has_gain)
     return arrays
-
-
-def _find_device_partition(plan: ExecutionPlan) -> Partition | None:
-    """How a model is cut among devices; None on one. One that cannot be cut is refused."""
-    if not plan.devices:
-        return None
-    return partition_among_devices(plan.mdp.dynamics, len(plan.devices))
 
 
 def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
@@ -268,56 +241,49 @@ def _bound_sweeps(mdp: MDP, tol: float | None) -> int | None:
         return 1
     target = tol or DEFAULT_RELATIVE_TOLERANCE * mdp.criterion.value_of_constant_reward(scale)
     # By logarithms: of a huge scale and a tiny tolerance the quotient would vanish.
-    log_ratio = (
-        math.log(target)
-        + 2 * math.log(mdp.criterion.equivalent_constant_reward(1.0))
-        - math.log(scale)
-    )
+    log_gap = math.log(mdp.criterion.equivalent_constant_reward(1.0))
+    log_ratio = math.log(target) + 2 * log_gap - math.log(scale)
     return max(math.ceil(log_ratio / math.log(discount)), 1)
 
 
 def find_available_memory(plan: ExecutionPlan) -> int:
-    """Bytes of memory that there are: of the accelerator that JAX runs on, or of the host."""
-    stats = _device_memory() if plan.backend == "jax" else {}
-    if "bytes_limit" in stats:
-        return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
+    """Bytes of memory that each device has: an accelerator that JAX runs on, or the host.
+
+    Devices that a processor was made into share its memory.
+    """
+    if plan.backend == "jax":
+        import jax
+
+        device = jax.devices()[0]
+        stats = {} if device.platform == "cpu" else device.memory_stats() or {}
+        if "bytes_limit" in stats:
+            return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
+    n_sharing = len([device for device in plan.devices if device.platform == "cpu"])
+    return _find_host_memory() // max(n_sharing, 1)
+
+
+def _find_host_memory() -> int:
+    """Bytes that are free, or where the system does not say that, all there are."""
     meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        lines = (line.split() for line in meminfo.read_text().splitlines())
-        free = next(
-            (int(kilobytes) for name, kilobytes, *_ in lines if name == "MemAvailable:"), None
-        )
-        if free is not None:
-            return 1024 * free
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def _device_memory() -> Mapping[str, int]:
-    import jax
-
-    device = jax.devices()[0]
-    return {} if device.platform == "cpu" else device.memory_stats() or {}
+    lines = meminfo.read_text().splitlines() if meminfo.exists() else []
+    free = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return 1024 * free[0] if free else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def measure_sweep_seconds(plan: ExecutionPlan, partition: Partition | None = None) -> float:
     """Seconds of one plain sweep by this plan, after compiling; in blocks of a partition."""
-    from tessella.solvers.in_place import build_in_place_sweep
+    import jax
+
+    from tessella.mdp.compilation import in_float64
+    from tessella.solvers.blocks import InPlaceSweeper
     from tessella.solvers.iteration import run_sweeps
     from tessella.solvers.prepared_model import PreparedModel
 
     prepared = PreparedModel(plan)
     sweep = partial(run_sweeps, prepared)
     if partition is not None:
-        sweep = build_in_place_sweep(prepared, partition)
-    sweep(1)
+        sweep = in_float64(InPlaceSweeper)(prepared, partition).sweep
+    jax.block_until_ready(sweep(1))
     started = time.perf_counter()
-    sweep(TIMED_SWEEPS)
+    jax.block_until_ready(sweep(TIMED_SWEEPS))
     return (time.perf_counter() - started) / TIMED_SWEEPS
-
-
-def format_bytes(count: float) -> str:
-    """``1.2 GB``."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count:.0f} bytes"

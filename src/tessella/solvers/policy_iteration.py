@@ -1,6 +1,11 @@
-"""Policy iteration, exact and inexact, without a matrix.
+"""Value iteration, modified policy iteration, and policy iteration, exact and inexact.
 
-With pi greedy at v and d = T v - v = T_pi v - v, the value of pi is v + e where
+Value iteration is v <- T v, damped where the criterion needs it. The two-sided bounds of
+``iteration`` shrink with the *span* of T v - v, which usually falls much faster than discount^k, so
+the loop stops long before the classical test would. Modified policy iteration is v <- T_pi^m T v,
+with pi greedy at v: sweeps of one policy cost less than sweeps that maximise.
+
+Policy iteration takes the value of pi, which with d = T v - v = T_pi v - v is v + e where
 
     (I - discount P_pi) e = d.
 
@@ -18,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +41,41 @@ SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
 
 
 @dataclass(frozen=True)
+class ValueIteration(Method):
+    """Value iteration."""
+
+    requires_jax = False
+
+    def step(self, operators: Operators, state: IterationState):
+        return operators.criterion.next_iterate(state.value, state.backup)
+
+
+@dataclass(frozen=True)
+class ModifiedPolicyIteration(Method):
+    """Modified policy iteration with ``partial_sweeps`` of evaluation for each improvement."""
+
+    partial_sweeps: int = 20
+
+    requires_jax = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_whole("partial_sweeps", self.partial_sweeps, 0)
+
+    def step(self, operators: Operators, state: IterationState):
+        def sweep(value):
+            return operators.policy_step(state.policy, value)
+
+        first = operators.criterion.next_iterate(state.value, state.backup)
+        return array_namespace(first).iterate(self.partial_sweeps, sweep, first)
+
+
+@dataclass(frozen=True)
 class PolicyIteration(Method):
-    """Howard's policy iteration; each policy is evaluated to nearly full accuracy."""
+    """Howard's policy iteration; each policy is evaluated to nearly full accuracy.
+
+    ``max_products`` is of the linear solver; that of small tables has its own.
+    """
 
     max_sweeps: int = field(default=10_000, compare=False)
     max_products: int = 500
@@ -54,80 +92,151 @@ class PolicyIteration(Method):
         forcing = self.thresholds.exact_relative_tolerance
         if operators.data.coarse_correction is not None:
             forcing = choose_relative_tolerance(operators, state, forcing, self.thresholds)
-        return evaluate_greedy_policy(operators, state, forcing, self.max_products, self.thresholds)
+        return self.evaluate_greedy_policy(operators, state, forcing)
+
+    def evaluate_greedy_policy(self, operators: Operators, state: IterationState, forcing: Any):
+        """v + e, by sweeps or a linear solver: the first few sweeps decide which.
+
+        Sweeps of the policy cut the span of the residual by some rho each. Where few of them will
+        do, they are the cheapest way; else the linear solver takes over. It may stagnate (no Krylov
+        method beats sweeps on a long line of states before it has traversed it once), and then
+        sweeps continue up to a limit. Tables are then solved directly; where other dynamics offer a
+        direct solve, ``loop`` uses it when a run stalls.
+        """
+        thresholds = self.thresholds
+        n_trial = thresholds.trial_sweeps
+        xp = array_namespace(state.value)
+        span = operators.criterion.span
+        first_residual = state.backup - state.value
+        start = operators.criterion.next_iterate(state.value, state.backup)
+        trial, residual = run_trial_sweeps(operators, state.policy, start, n_trial)
+        first_span = xp.maximum(span(first_residual), SMALLEST_POSITIVE)
+        rho = (span(residual) / first_span) ** (1 / (n_trial + 1))
+        log_rate = xp.log(xp.clip(rho, SMALLEST_POSITIVE, 1 - 1e-9))
+        sweeps_needed = xp.log(forcing) / log_rate - n_trial
+        max_few = thresholds.few_sweeps_rows
+        sweep_count = sweeps_needed
+        # Through stages, a sweep of all actions takes hardly longer than one of a policy.
+        if not operators.has_direct_solve:
+            max_few = thresholds.few_sweeps_stages
+            ratio = compute_target_ratio(operators, state, thresholds)
+            share = xp.clip(thresholds.sweep_safety_factor * ratio, SMALLEST_POSITIVE, 1.0)
+            sweeps_to_target = xp.log(share) / log_rate - n_trial
+            is_settled = state.changed <= thresholds.policy_settled_fraction * state.value.size
+            sweep_count = xp.where(
+                is_settled,
+                xp.minimum(sweeps_to_target, thresholds.settled_max_sweeps),
+                xp.minimum(sweeps_needed, thresholds.early_max_sweeps),
+            )
+        # Both ways end in the same loop of sweeps, so that it is compiled once.
+        system = state.policy, trial, residual, forcing, sweeps_needed
+        value, count = xp.branch(
+            sweeps_needed <= max_few,
+            lambda: (trial, xp.ceil(xp.maximum(sweep_count, 0)).astype(int)),
+            lambda: self._solve_by_bicgstab(operators, *system),
+        )
+        return xp.iterate(count, lambda v: operators.policy_step(state.policy, v), value)
+
+    def _solve_by_bicgstab(
+        self, operators: Operators, policy, value, residual, forcing, sweeps_needed
+    ):
+        """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves much of ``residual``.
+
+        ``residual`` (grid) is that of v. Sweeps alone would be ``sweeps_needed``: a solver that
+        gets nowhere has cost half as much at most.
+        """
+        thresholds = self.thresholds
+        n_trial = thresholds.trial_sweeps
+        xp = array_namespace(value)
+        # Known without solving: a constant residual r changes the value by r / (1 - discount).
+        span = operators.criterion.span
+        common = operators.criterion.common_part(residual)
+        max_steps = max(self.max_products // 2, 1)
+        if operators.has_direct_solve:
+            max_steps = min(max_steps, thresholds.direct_solve_after_steps)
+        else:
+            paying_steps = sweeps_needed / thresholds.sweeps_per_solver_step
+            max_steps = xp.clip(paying_steps, n_trial, max_steps).astype(int)
+        e = xp.bicgstab(
+            lambda e: operators.policy_system(policy, e),
+            residual - common,
+            tol=forcing,
+            maxiter=max_steps,
+            preconditioner=operators.precondition,
+        )
+        value = value + operators.criterion.value_of_constant_reward(common)
+        # A small norm may hide large entries; sweeps smooth them.
+        corrected, residual_after = run_trial_sweeps(
+            operators, policy, operators.add_correction(value, e), n_trial
+        )
+        is_solved = span(residual_after) <= thresholds.solve_max_span_ratio * span(residual)
+        # The factors of many long rows fill up: they would take hours.
+        is_sparse = not operators.solves_iteratively or value.size <= thresholds.direct_max_states
+        if operators.has_direct_solve and is_sparse and not is_solved:
+            e = operators.solve_policy_system(policy, residual - common)
+            corrected = operators.add_correction(value, e)
+            return run_trial_sweeps(operators, policy, corrected, n_trial)[0], 0
+        max_fallback = thresholds.fallback_sweeps_per_product * self.max_products
+        fallback_sweeps = xp.clip(xp.ceil(sweeps_needed), 0, max_fallback).astype(int)
+        return xp.where(is_solved, corrected, value), xp.where(is_solved, 0, fallback_sweeps)
 
 
 @dataclass(frozen=True)
-class InexactPolicyIteration(Method):
+class InexactPolicyIteration(PolicyIteration):
     """Policy iteration with evaluations cut short: the automatic choice.
 
-    ``forcing`` and ``max_products`` are of the linear solver; that of small tables has its own.
+    ``forcing`` is the share of the residual that a linear solver may leave.
     """
 
-    max_sweeps: int = field(default=10_000, compare=False)
-    forcing: float = 1e-2
     max_products: int = 200
-    thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
+    forcing: float = 1e-2
 
     safeguarded = True
-    solves_linear_systems = True
-    requires_jax = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_between(self, "forcing", 0, 1)
-        require_whole("max_products", self.max_products, 1)
 
     def step(self, operators: Operators, state: IterationState):
         if operators.has_cheap_bellman:
-            return step_with_greedy_sweeps(
-                operators, state, self.forcing, self.max_products, self.thresholds
-            )
+            return self._step_with_greedy_sweeps(operators, state)
         forcing = choose_relative_tolerance(operators, state, self.forcing, self.thresholds)
-        return evaluate_greedy_policy(operators, state, forcing, self.max_products, self.thresholds)
+        return self.evaluate_greedy_policy(operators, state, forcing)
 
+    def _step_with_greedy_sweeps(self, operators: Operators, state: IterationState):
+        """The next point where sweeps over all actions are cheap, or where values propagate slowly.
 
-def step_with_greedy_sweeps(
-    operators: Operators,
-    state: IterationState,
-    forcing: float,
-    max_products: int,
-    thresholds: EvaluationThresholds,
-):
-    """The next point where sweeps over all actions are cheap, or where values propagate slowly.
-
-    Evaluating a policy that the next few sweeps would change anyway is wasted, so sweeps over all
-    actions come first, until they leave the policy about as it is. If they show that a few more
-    reach the target, those are all; else the policy is evaluated: directly if the model is small
-    and its rows are short, by a linear solver if they are long.
-    """
-    greedy = run_greedy_sweeps(operators, state, thresholds)
-    criterion = operators.criterion
-    value = greedy.value
-    backup = greedy.backup
-    policy = greedy.policy
-    n = state.value.size
-    residual = backup - value
-    # Known without solving: a constant residual r changes the value by r / (1 - discount).
-    common = criterion.common_part(residual)
-    max_cheap_sweeps = min(
-        thresholds.direct_cost_sweeps_per_root_state * math.sqrt(n),
-        thresholds.iterative_solve_cost_sweeps
-        if operators.solves_iteratively
-        else thresholds.direct_cost_max_sweeps,
-    )
-    if greedy.sweeps_needed <= max_cheap_sweeps:
-        start = backup + criterion.discount * criterion.value_of_constant_reward(common)
-        return operators.iterate_policy(policy, start, greedy.sweeps_needed)
-    if n > thresholds.direct_max_states:
-        greedy_state = state._replace(value=value, backup=backup, policy=policy)
-        return evaluate_greedy_policy(operators, greedy_state, forcing, max_products, thresholds)
-    tol = max(
-        thresholds.direct_target_factor * greedy.target_ratio,
-        thresholds.exact_relative_tolerance if greedy.policy_stays else forcing,
-    )
-    e = operators.solve_policy_system(policy, residual - common, tol)
-    return operators.add_correction(value + criterion.value_of_constant_reward(common), e)
+        Evaluating a policy that the next few sweeps would change anyway is wasted, so sweeps over
+        all actions come first, until they leave the policy about as it is. If they show that a few
+        more reach the target, those are all; else the policy is evaluated: directly if the model is
+        small and its rows are short, by a linear solver if they are long.
+        """
+        thresholds = self.thresholds
+        greedy = run_greedy_sweeps(operators, state, thresholds)
+        value, backup, policy = greedy[:3]
+        criterion = operators.criterion
+        n = state.value.size
+        residual = backup - value
+        # Known without solving: a constant residual r changes the value by r / (1 - discount).
+        common = criterion.common_part(residual)
+        max_cheap_sweeps = min(
+            thresholds.direct_cost_sweeps_per_root_state * math.sqrt(n),
+            thresholds.iterative_solve_cost_sweeps
+            if operators.solves_iteratively
+            else thresholds.direct_cost_max_sweeps,
+        )
+        if greedy.sweeps_needed <= max_cheap_sweeps:
+            start = backup + criterion.discount * criterion.value_of_constant_reward(common)
+            return operators.iterate_policy(policy, start, greedy.sweeps_needed)
+        if n > thresholds.direct_max_states:
+            greedy_state = state._replace(value=value, backup=backup, policy=policy)
+            return self.evaluate_greedy_policy(operators, greedy_state, self.forcing)
+        tol = max(
+            thresholds.direct_target_factor * greedy.target_ratio,
+            thresholds.exact_relative_tolerance if greedy.policy_stays else self.forcing,
+        )
+        e = operators.solve_policy_system(policy, residual - common, tol)
+        return operators.add_correction(value + criterion.value_of_constant_reward(common), e)
 
 
 class GreedyState(NamedTuple):
@@ -178,74 +287,6 @@ def count_sweeps_between(bound: float, target: float, rho: float) -> int:
     )
 
 
-def evaluate_greedy_policy(
-    operators: Operators,
-    state: IterationState,
-    forcing: float,
-    max_products: int,
-    thresholds: EvaluationThresholds,
-):
-    """v + e, by sweeps or a linear solver: the first few sweeps decide which.
-
-    Sweeps of the policy cut the span of the residual by some rho each. Where few of them will do,
-    they are the cheapest way; else the linear solver takes over. It may stagnate (no Krylov
-    method beats sweeps on a long line of states before it has traversed it once), and then sweeps
-    continue up to a limit. Tables are then solved directly; where other dynamics offer a direct
-    solve, ``loop`` uses it when a run stalls.
-    """
-    xp = array_namespace(state.value)
-    span = operators.criterion.span
-    first_residual = state.backup - state.value
-    start = operators.criterion.next_iterate(state.value, state.backup)
-    trial, residual = run_trial_sweeps(operators, state.policy, start, thresholds.trial_sweeps)
-    rho = (span(residual) / xp.maximum(span(first_residual), SMALLEST_POSITIVE)) ** (
-        1 / (thresholds.trial_sweeps + 1)
-    )
-    log_rate = xp.log(xp.clip(rho, SMALLEST_POSITIVE, 1 - 1e-9))
-    max_few = (
-        thresholds.few_sweeps_rows if operators.has_direct_solve else thresholds.few_sweeps_stages
-    )
-    sweeps_needed = xp.log(forcing) / log_rate - thresholds.trial_sweeps
-    is_few = sweeps_needed <= max_few
-    sweep_count = sweeps_needed
-    # Through stages, a sweep of all actions takes hardly longer than one of a policy.
-    if not operators.has_direct_solve:
-        sweeps_to_target = (
-            xp.log(
-                xp.clip(
-                    thresholds.sweep_safety_factor
-                    * compute_target_ratio(operators, state, thresholds),
-                    SMALLEST_POSITIVE,
-                    1.0,
-                )
-            )
-            / log_rate
-            - thresholds.trial_sweeps
-        )
-        is_settled = state.changed <= thresholds.policy_settled_fraction * state.value.size
-        sweep_count = xp.where(
-            is_settled,
-            xp.minimum(sweeps_to_target, thresholds.settled_max_sweeps),
-            xp.minimum(sweeps_needed, thresholds.early_max_sweeps),
-        )
-    # Both ways end in the same loop of sweeps, so that it is compiled once.
-    value, count = xp.branch(
-        is_few,
-        lambda: (trial, xp.ceil(xp.maximum(sweep_count, 0)).astype(int)),
-        lambda: solve_by_bicgstab(
-            operators,
-            state.policy,
-            trial,
-            residual,
-            forcing,
-            max_products,
-            sweeps_needed,
-            thresholds,
-        ),
-    )
-    return xp.iterate(count, lambda v: operators.policy_step(state.policy, v), value)
-
-
 def choose_relative_tolerance(
     operators: Operators, state: IterationState, forcing: float, thresholds: EvaluationThresholds
 ):
@@ -280,55 +321,3 @@ def run_trial_sweeps(operators: Operators, policy, start, count: int):
 
     value, backup, _ = array_namespace(start).iterate(count + 1, sweep, (start, start, start))
     return value, backup - value
-
-
-def solve_by_bicgstab(
-    operators: Operators,
-    policy,
-    value,
-    residual,
-    forcing,
-    max_products: int,
-    sweeps_needed,
-    thresholds: EvaluationThresholds,
-):
-    """(v + e, 0) with e by BiCGSTAB; (v, sweeps to do) where that leaves too much of ``residual``.
-
-    ``residual`` (grid) is that of v. Sweeps alone would be ``sweeps_needed``: a solver that gets
-    nowhere has cost half as much at most.
-    """
-    xp = array_namespace(value)
-
-    def system(e):
-        return operators.policy_system(policy, e)
-
-    # Known without solving: a constant residual r changes the value by r / (1 - discount).
-    span = operators.criterion.span
-    common = operators.criterion.common_part(residual)
-    max_steps = max(max_products // 2, 1)
-    preconditioner = operators.precondition
-    if operators.has_direct_solve:
-        max_steps = min(max_steps, thresholds.direct_solve_after_steps)
-    else:
-        max_steps = xp.clip(
-            sweeps_needed / thresholds.sweeps_per_solver_step, thresholds.trial_sweeps, max_steps
-        ).astype(int)
-    e = xp.bicgstab(
-        system, residual - common, tol=forcing, maxiter=max_steps, preconditioner=preconditioner
-    )
-    value = value + operators.criterion.value_of_constant_reward(common)
-    # A small norm may hide large entries; sweeps smooth them.
-    corrected, residual_after = run_trial_sweeps(
-        operators, policy, operators.add_correction(value, e), thresholds.trial_sweeps
-    )
-    is_solved = span(residual_after) <= thresholds.solve_max_span_ratio * span(residual)
-    # The factors of many long rows fill up: they would take hours.
-    is_sparse = not operators.solves_iteratively or value.size <= thresholds.direct_max_states
-    if operators.has_direct_solve and is_sparse and not is_solved:
-        e = operators.solve_policy_system(policy, residual - common)
-        corrected = operators.add_correction(value, e)
-        return run_trial_sweeps(operators, policy, corrected, thresholds.trial_sweeps)[0], 0
-    fallback_sweeps = xp.clip(
-        xp.ceil(sweeps_needed), 0, thresholds.fallback_sweeps_per_product * max_products
-    ).astype(int)
-    return xp.where(is_solved, corrected, value), xp.where(is_solved, 0, fallback_sweeps)

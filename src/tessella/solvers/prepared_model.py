@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria.criterion import CriterionKernel
 from tessella.errors import ModelError
 from tessella.mdp.compilation import compile_per_shape, results_stay_on_device, to_backend
 from tessella.mdp.dynamics import BackendModel, Dynamics
@@ -45,10 +44,7 @@ class PreparedModel:
     """
 
     def __init__(
-        self,
-        plan: ExecutionPlan,
-        tol: float | None = None,
-        absorption_time: float | None = None,
+        self, plan: ExecutionPlan, tol: float | None = None, absorption_time: float | None = None
     ) -> None:
         mdp = plan.mdp
         self.plan = plan
@@ -69,22 +65,18 @@ class PreparedModel:
     @property
     def saved_contraction_gap(self) -> float:
         """Lower bound on 1 - c for the model as saved to a file; 0 if it may be negative."""
-        row_error = (
-            self.mdp.dynamics.rounding.in_file.row_error
-            - self.mdp.dynamics.rounding.in_memory.row_error
-        )
+        rounding = self.mdp.dynamics.rounding
+        row_error = rounding.in_file.row_error - rounding.in_memory.row_error
         gap = self.mdp.criterion.contraction_gap(self.row_sum_bounds.widen(2 * row_error))
         return max(gap * (1 - 64 * EPS), 0.0)
 
     def saved_backup_error(self, value: NDArray) -> float:
         """The error of a backup of ``value`` that is computed from the arrays of a model file."""
-        given_rounding = self.mdp.dynamics.rounding.in_memory
-        saved_rounding = self.mdp.dynamics.rounding.in_file
+        given = self.mdp.dynamics.rounding.in_memory
+        saved = self.mdp.dynamics.rounding.in_file
         max_backup = float(np.abs(value).max()) * self.mdp.discount * self.row_sum_bounds.high
-        difference = (saved_rounding.reward_error - given_rounding.reward_error) + (
-            saved_rounding.row_error - given_rounding.row_error
-        ) * max_backup
-        return 2 * difference * (1 + 8 * EPS)
+        row_difference = (saved.row_error - given.row_error) * max_backup
+        return 2 * (saved.reward_error - given.reward_error + row_difference) * (1 + 8 * EPS)
 
     @property
     def row_sum_bounds(self) -> RowSumBounds:
@@ -96,8 +88,8 @@ class PreparedModel:
         """The part of the error of an occupancy that is due to rounding, also of a saved model."""
         # The adjoint sums over all predecessors of a state, which may be many.
         sums = EPS * (self.dynamics.adjoint_rounding_terms + 8)
-        given_rounding = self.mdp.dynamics.rounding.in_memory.row_error
-        saved_rounding = self.mdp.dynamics.rounding.in_file.row_error
+        rounding = self.mdp.dynamics.rounding
+        given_rounding, saved_rounding = rounding.in_memory.row_error, rounding.in_file.row_error
         return float(sums + 2 * saved_rounding - given_rounding) / self.contraction_gap
 
     @property
@@ -157,19 +149,9 @@ class PreparedModel:
         """Whether NumPy computes, so that nothing is compiled."""
         return not self.backend.is_compiled
 
-    def make_criterion_kernel(self, unit: float) -> CriterionKernel:
-        kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
-        if self.absorption_time is None:
-            return kernel
-        return kernel.with_absorption_time(np.float64(self.absorption_time))
-
-    @property
-    def needs_coarse_correction(self) -> bool:
-        return self.plan.preconditioner == "coarse"
-
     def build_policy_data(self, policy: NDArray) -> ModelData:
         """Model data, with a coarse correction for this policy if the plan has one."""
-        if not self.needs_coarse_correction:
+        if self.plan.preconditioner != "coarse":
             return self.data
         axes = self.coarse_axes
         probes = np.asarray(_compute_coarse_system(self.backend, axes, self.data, policy))
@@ -202,7 +184,10 @@ class PreparedModel:
         errors = (unit, rounding.row_error, rounding.reward_error, self.mdp.dynamics.reward_scale)
         targets = self.tol or 0, DEFAULT_RELATIVE_TOLERANCE
         accuracy = AccuracySettings(*map(np.float64, (*errors, *targets)))
-        return ModelData(arrays, feasible, self.make_criterion_kernel(unit), accuracy)
+        kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
+        if self.absorption_time is not None:
+            kernel = kernel.with_absorption_time(np.float64(self.absorption_time))
+        return ModelData(arrays, feasible, kernel, accuracy)
 
 
 @compile_per_shape("backend", "axes")

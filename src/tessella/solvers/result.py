@@ -54,8 +54,14 @@ class Status(Enum):
 
     CONVERGED = "bound {bound} is within the tolerance {target}"
     SOLVED_BY_PERIODS = "every period was solved once; rounding leaves {bound}"
-    POLICY_PROVEN = (
-        "every action is decided, or tied within rounding; values are off by up to {bound}"
+    POLICY_PROVEN = "every action is decided; values are off by up to {bound}"
+    TIED_WITHIN_ROUNDING = (
+        "{decided} of {states} actions are decided, and the others tied within the {tolerance} "
+        "that rounding leaves; values are off by up to {bound}"
+    )
+    NOTHING_DECIDED = (
+        "nothing could be decided: rounding leaves a tolerance of {tolerance}, more than any "
+        "margin; values are off by up to {bound}"
     )
     SOLVED_DIRECTLY = "float64 leaves a bound of {bound}"
     TOO_WIDE = "float64 leaves a bound of {bound}, too wide to be of use"
@@ -82,6 +88,7 @@ class Status(Enum):
             Status.CONVERGED,
             Status.SOLVED_BY_PERIODS,
             Status.POLICY_PROVEN,
+            Status.TIED_WITHIN_ROUNDING,
             Status.SOLVED_DIRECTLY,
         )
 

@@ -37,26 +37,26 @@ from numpy.typing import NDArray
 
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.exogenous import Exogenous
-from tessella.rounding import EPS, OUTWARD_FACTOR
+from tessella.mdp.model import MDP
+from tessella.rounding import EPS, OUTWARD_FACTOR, round_up
 from tessella.solvers.bounds import Decision, center_values, decide, find_best_two
 from tessella.solvers.iteration import IterationState, make_initial_state, run_iterations
-from tessella.solvers.loop import Callback, RunLog
+from tessella.solvers.loop import USEFUL_REWARD_FRACTION, Callback, RunLog
+from tessella.solvers.mixed_precision import count_steps_left
 from tessella.solvers.operators import ModelData
+from tessella.solvers.policy_iteration import ValueIteration
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, Status, make_run_result
-from tessella.solvers.value_iteration import ValueIteration
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 FIRST_SWEEPS = 4  # sweeps before the first bound; later a quarter of those so far ...
 MAX_SWEEPS_PER_CHECK = 100  # ... but no more than these
-TRIAL_SWEEPS = 32  # sweeps that show how fast the bound falls
 # A bound within this multiple of what rounding leaves: what is then undecided is tied.
 ROUNDING_MULTIPLE = 1.5
 # Margins are computed once more at the end, by other code: they lead by this much more.
 MARGIN_FACTOR = 1 + 1e-6
-DENSE_SHARE = 1 / 8  # of entries that are not 0, from which on K is factorised as dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +69,7 @@ class Slices:
     error: float  # discount times the error of K
     gap: float  # 1 - c
     includes_end: bool  # whether the process can end, which all states share
+    is_dense: bool  # whether the matrix is factorised as dense
 
     @staticmethod
     def build(prepared: PreparedModel) -> Slices:
@@ -84,13 +85,16 @@ class Slices:
             error = max(sums.excess, 0.0) if includes_end else sums.deviation
             exogenous = Exogenous((), (), (), sp.csr_array(np.eye(1)), error)
         lengths = enumerate(mdp.grid.shape)
+        matrix = sp.csr_array(mdp.discount * exogenous.matrix)
+        share = matrix.nnz / (len(matrix.indptr) - 1) ** 2
         return Slices(
             exogenous.axes,
             tuple(n if axis in exogenous.axes else 1 for axis, n in lengths),
-            sp.csr_array(mdp.discount * exogenous.matrix),
+            matrix,
             mdp.discount * (exogenous.error + 2 * EPS),
             prepared.contraction_gap,
             includes_end,
+            share > prepared.plan.thresholds.dense_exogenous_share,
         )
 
     def bound_comparisons(self, low: NDArray, high: NDArray, eta: float) -> NDArray[np.float64]:
@@ -126,7 +130,7 @@ class Slices:
         from scipy.sparse.linalg import splu
 
         n = len(self.matrix.indptr) - 1
-        if self.matrix.nnz > DENSE_SHARE * n * n:
+        if self.is_dense:
             return partial(linalg.lu_solve, linalg.lu_factor(np.eye(n) - self.matrix.toarray()))
         return splu(sparse.csc_array(sparse.eye_array(n) - self.matrix)).solve
 
@@ -176,24 +180,19 @@ def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decis
     return decide(prepared, value, bound, slices.bound_point(measured))
 
 
-class PolicyProof(NamedTuple):
-    """A run that ended, with its policy proven or its values as accurate as they can be."""
-
-    result: Result
-    decision: Decision
-    has_values: bool
-    method: str
-
-
 @in_float64
-def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyProof | None:
+def prove_policy(
+    prepared: PreparedModel, callback: Callback | None
+) -> tuple[Result, Decision, bool, str] | None:
     """Iterate until every action is decided, or tied within rounding.
 
-    None where that would take longer than solving for the values.
+    (the run, what it decides, whether its values are as accurate as they can be, the method); None
+    where that would take longer than solving for the values.
     """
     backend = prepared.backend
     data = prepared.data
     slices = Slices.build(prepared)
+    thresholds = prepared.plan.thresholds
     method = prepared.plan.method
     is_sweep = not method.uses_single_precision
     if is_sweep:
@@ -213,26 +212,33 @@ def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyPr
         shortfall = _compute_shortfall(slices, measured, error)
         if shortfall <= 1 or float(state.bound) <= float(batch.target) or log.is_stopped:
             break
-        left = _estimate_sweeps_left(shortfall_before, shortfall, count)
-        max_sweeps = prepared.plan.thresholds.proof_max_sweeps
-        is_slow = len(log) >= TRIAL_SWEEPS and len(log) + left > max_sweeps
+        left = count * count_steps_left(shortfall_before, shortfall, 1.0)
+        is_tried = len(log) >= thresholds.proof_trial_sweeps
+        is_slow = is_tried and len(log) + left > thresholds.proof_max_sweeps
         if is_slow or bool(batch.finished):  # by a bound that is not finite
             return None
         shortfall_before = shortfall
     has_values = bool(state.bound <= batch.target)
-    status = _find_proof_status(has_values, is_proven=shortfall <= 1)
     bound = float(state.bound)
     value = prepared.to_result(_report_value(data, state))
-    history = log.history()
-    result = make_run_result(status, value, bound, float(batch.target), history, may_raise=False)
     decision = decide(prepared, value, bound, error)
-    return PolicyProof(result, decision, has_values, method.name)
+    decided = int((decision.margin > decision.tie_tolerance).sum())
+    tolerance = float(np.max(decision.tie_tolerance))
+    status = _find_proof_status(prepared.mdp, decided, tolerance)
+    if has_values or shortfall > 1:
+        status = Status.CONVERGED if has_values else Status.STOPPED
+    run = value, bound, float(batch.target), log.history()
+    counts: dict[str, Any] = {"decided": f"{decided:,}", "states": f"{prepared.mdp.n_states:,}"}
+    result = make_run_result(status, *run, may_raise=False, tolerance=round_up(tolerance), **counts)
+    return result, decision, has_values, method.name
 
 
-def _find_proof_status(has_values: bool, is_proven: bool) -> Status:
-    if has_values:
-        return Status.CONVERGED
-    return Status.POLICY_PROVEN if is_proven else Status.STOPPED
+def _find_proof_status(mdp: MDP, decided: int, tolerance: float) -> Status:
+    """How a proof ends where so many actions are decided, and rounding leaves ``tolerance``."""
+    if decided == mdp.n_states:
+        return Status.POLICY_PROVEN
+    is_tie = tolerance <= USEFUL_REWARD_FRACTION * mdp.dynamics.reward_scale
+    return Status.TIED_WITHIN_ROUNDING if decided or is_tie else Status.NOTHING_DECIDED
 
 
 def _report_value(data: ModelData, state: IterationState) -> Any:
@@ -253,10 +259,3 @@ def _compute_shortfall(slices: Slices, point: SlicedPoint, error: NDArray) -> fl
     with np.errstate(invalid="ignore"):
         ratio = np.where(is_single & np.isfinite(rounding), 0.0, (error + eta) / enough)
     return float(np.where(np.isnan(ratio), np.inf, ratio).max())
-
-
-def _estimate_sweeps_left(before: float, now: float, sweeps: int) -> float:
-    """Sweeps until the shortfall is 1, at the pace of the last ones."""
-    if not np.isfinite(before):
-        return 0.0
-    return np.inf if not now < before else sweeps * np.log(now) / np.log(before / now)

@@ -118,7 +118,7 @@ def _check_consistency(
     q = data["q"]
     value = data["value"]
     tie_tolerance = data["tie_tolerance"]
-    best, second = (np.full(value.shape, -np.inf) for _ in range(2))
+    best = second = np.full(value.shape, -np.inf)
     for action in range(q.shape[-1]):
         second = np.maximum(second, np.minimum(best, q[..., action]))
         best = np.maximum(best, q[..., action])
@@ -329,19 +329,14 @@ class Solution(Result):
         Without ``mdp`` the model is read from the file, which must hold it. Its numbers must
         agree with one another; ``certify`` proves what they are worth.
         """
-        from tessella.mdp.netcdf import (
-            open_dataset,
-            read_attributes,
-            read_variables,
-            require_unaltered,
-        )
+        from tessella.mdp import netcdf
 
-        with open_dataset(path, FILE_KIND) as file:
-            metadata = read_attributes(file)
-            found_format = metadata.get("format")
-            if found_format != SOLUTION_FORMAT:
+        with netcdf.open_dataset(path, FILE_KIND) as file:
+            metadata = netcdf.read_attributes(file)
+            found = metadata.get("format")
+            if found != SOLUTION_FORMAT:
                 requirement = f"it must have format {SOLUTION_FORMAT!r}"
-                raise FileError(requirement, value=f"got {found_format!r}")
+                raise FileError(requirement, value=f"got {found!r}")
             if mdp is None:
                 mdp = _load_model(path, metadata["fingerprint"])
             elif metadata["fingerprint"] != mdp.fingerprint:
@@ -351,14 +346,17 @@ class Solution(Result):
                     value=f"this one is {mdp.name!r} ({mdp.fingerprint[:12]})",
                 )
             _check_shapes(file.variables, mdp)
-            data = read_variables(file.variables, os.path.getsize(path))
-            require_unaltered(metadata, data)
+            data = netcdf.read_variables(file.variables, os.path.getsize(path))
+            netcdf.require_unaltered(metadata, data)
             return _make_loaded_solution(mdp, metadata, data)
 
     @property
     def _accuracy_text(self) -> str:
         if self.gain is None:
-            proven = "policy proven, " if self.converged and not self.has_values else ""
+            proven = ""
+            if self.converged and not self.has_values:
+                is_decided = self.get_raw("margin") > self.slice_tolerance
+                proven = f"policy proven{'' if bool(is_decided.all()) else ' up to rounding'}, "
             return f"{proven}|V - V*| <= {round_up(self.error_bound, 2)}"
         average = format_average(self.mdp, self)
         return f"cost of {average}" if self.mdp.sense.is_cost else average

@@ -1,9 +1,4 @@
-"""solve(mdp) -> Solution, by whichever method.
-
-From |V - V*| <= e follow bounds on the action values, |Q - Q*| <= discount e + eta, and from these
-the certain decisions: an action is *decided* where its margin exceeds ``2 (discount e + eta)``, or
-what ``slices`` proves.
-"""
+"""solve(mdp) -> Solution, by whichever method; what its values decide is in ``bounds``."""
 
 from __future__ import annotations
 
@@ -51,9 +46,9 @@ def solve(
             are several and the model is large, and one device otherwise.
         plan: all routes at once, such as ``tessella.plan(mdp).using(representation="stages")``; it
             has the method, the tolerance and the devices.
-        until: with ``"policy"``, stop when every action is proven to be optimal, or tied within
-            rounding: see ``slices``. The values are then rough, as ``error_bound`` says. It serves
-            discounted models, on one device.
+        until: with ``"policy"``, stop when every action is proven to be optimal, or rounding hides
+            its margin: see ``slices``. The values are then rough, as ``error_bound`` says. It
+            serves discounted models, on one device.
     """
     require_type("solve", mdp, MDP)
     if until != "values":

@@ -110,7 +110,8 @@ class Thresholds:
     short_row_entries: int = 4  # entries for each pair: policies of such models settle late
     all_actions_max_pairs: int = 1 << 20  # pairs whose action values are held at once
     # Precision and method (benchmarks/methods.py).
-    large_min_states: int = 10_000  # states from which on single precision and coarse grids pay
+    # States from which on single precision, coarse grids and rougher occupancies pay.
+    large_min_states: int = 10_000
     # states up to which a discounted model gets a coarse grid: beyond, the nodes that can be
     # afforded are too far apart (benchmarks/discounts.py --accelerator)
     coarse_max_states: int = 1 << 22
@@ -118,16 +119,15 @@ class Thresholds:
     mixed_max_sweep_ratio: int = 8
     small_forcing: float = 1e-2  # share of the residual that an evaluation may leave ...
     large_forcing: float = 1e-1  # ... and in large models
-    # Sweeps for a proof of the policy; if it takes more, values are solved for
-    # (benchmarks/slices.py).
+    # Proofs of a policy (benchmarks/slices.py): if one takes more sweeps, values are solved for.
     proof_max_sweeps: int = 400
+    proof_trial_sweeps: int = 32  # sweeps that show how many a proof will take
+    dense_exogenous_share: float = 1 / 8  # of entries not 0: from here K is factorised as dense
     evaluation: EvaluationThresholds = DEFAULT_EVALUATION
-    # Accelerators (benchmarks/billion.py).
-    accelerator_min_states: int = 1 << 22  # states from which on an accelerator is used in full
-    tiled_min_states: int = 1 << 22  # states from which on kernels cut the grid into tiles
+    # Accelerators (benchmarks/billion.py): states from which on they are used in full, and kernels
+    # cut the grid, or a block of it, into tiles.
+    accelerator_min_states: int = 1 << 22
     # Certificates (benchmarks/certify.py) and rules (benchmarks/rules.py).
-    # states, up to which the finest tolerance costs nothing
-    fine_occupancy_max_states: int = 10_000
     blocks_min_states: int = 1_000_000  # states from which on a certificate is computed in blocks
     dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows ...
     dense_rules_max_entries: int = 60_000_000  # ... of so many entries in all

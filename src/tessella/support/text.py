@@ -1,4 +1,4 @@
-"""Text for people: tables, money, percentages and durations."""
+"""Text for people: tables, money, percentages, durations and bytes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ def format_duration(seconds: float) -> str:
     minutes, seconds_part = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds_part:02}" if hours else f"{minutes}:{seconds_part:02}"
+
+
+def format_bytes(count: float) -> str:
+    """``1.2 GB``."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count:.0f} bytes"
 
 
 def align_columns(

@@ -23,7 +23,7 @@ from tessella.rounding import round_up
 from tessella.tessellation.tessellate import Tessellation, tessellate
 
 if TYPE_CHECKING:
-    from tessella.solvers.occupancy import Occupancy
+    from tessella.solvers.policy_evaluation import Occupancy
 
 
 @dataclass(frozen=True, eq=False)

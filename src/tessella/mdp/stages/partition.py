@@ -10,8 +10,8 @@ stages stop there that would continue; the block in the middle is right. An axis
 blocks of one length, so the last of them may lie partly past its end: what is there is a copy of
 the last place, which no state of the model reaches.
 
-All blocks are held at once (``solvers.in_place``), or one after the other
-(``solvers.block_residuals``), or each on its own device (``sharded``).
+All blocks are held at once or one after the other (``solvers.blocks``), or each on its own device
+(``sharded``).
 """
 
 from __future__ import annotations

@@ -177,8 +177,8 @@ class TruncatedValueIteration(DeterministicMethod):
         return {"sweeps": self.sweeps}
 
     def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        from tessella.solvers.policy_iteration import ValueIteration
         from tessella.solvers.solve import solve
-        from tessella.solvers.value_iteration import ValueIteration
 
         sweeps = specs[0].settings["sweeps"]
         began = time.perf_counter()

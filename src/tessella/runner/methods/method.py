@@ -69,8 +69,8 @@ class Instance:
 
         By value iteration: the one method whose work is counted in full Bellman backups.
         """
+        from tessella.solvers.policy_iteration import ValueIteration
         from tessella.solvers.solve import solve
-        from tessella.solvers.value_iteration import ValueIteration
 
         solution = solve(self.mdp, ValueIteration())
         # Methods see it; none may change what all are measured against.

@@ -1,4 +1,9 @@
-"""occupancy(mdp, policy) -> Occupancy: how often each state is visited, discounted.
+"""evaluate(mdp, policy) -> Evaluation and occupancy(mdp, policy) -> Occupancy: value and visits.
+
+*The value* of a policy, V_pi = r_pi + discount P_pi V_pi, by the same loop as solving: by Krylov
+corrections, enclosed by ``iteration`` with T_pi in place of T.
+
+*The occupancy*: how often each state is visited, discounted,
 
     d = (1 - discount) sum_t discount^t mu P_pi^t = (1 - discount) mu + discount P_pi' d,
 
@@ -18,20 +23,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.criterion import require_criterion
-from tessella.errors import NotConverged, require_type
+from tessella.errors import NotConverged, counted, require_type
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, round_down, round_up
+from tessella.solvers.absorbing import bound_policy_absorption, zero_absorbing_states
+from tessella.solvers.backward_induction import evaluate_by_periods
 from tessella.solvers.execution_plan import ExecutionPlan, plan_for_policies
 from tessella.solvers.hitting_times import bound_policy_hitting_time
+from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import validate_tol
-from tessella.solvers.mixed_precision import scale_residual, to_single_precision
+from tessella.solvers.mixed_precision import MixedPrecision, scale_residual, to_single_precision
 from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.prepared_model import PreparedModel
+from tessella.solvers.result import Result, format_average
 
+DOUBLE_FORCING = 1e-6  # share of the residual that an iteration in double precision may leave
+MAX_ROUNDS = 200  # corrections, or series of plain steps
 # A correction that leaves more of the residual than this has failed.
 CORRECTION_MAX_RESIDUAL_RATIO = 0.5
 SINGLE_CORRECTION_TOLERANCE = 1e-3  # share of the residual that single precision may leave
@@ -41,6 +53,106 @@ DOUBLE_CORRECTION_MAX_STEPS = 200  # steps of BiCGSTAB in double precision
 # Periods that a discount weighs: from these on, a coarse correction saves more than it costs.
 COARSE_MIN_PERIODS = 1000.0
 PLAIN_STEPS = 800  # steps of the process where a correction did not help
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Result):
+    """The value of a policy: V_pi lies within ``error_bound`` of ``value`` in every state.
+
+    Attributes:
+        start: (grid) distribution of the first state; None where all states are as likely.
+    """
+
+    mdp: MDP
+    policy: Policy
+    start: NDArray[np.float64] | None = None
+
+    @property
+    def mean(self) -> float:
+        """Expected over the first state, or the gain; known within ``error_bound``."""
+        if self.gain is not None:
+            return self.gain
+        return float(self.value.mean() if self.start is None else (self.start * self.value).sum())
+
+    def __str__(self) -> str:
+        subject = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
+        sense = self.mdp.sense
+        sweeps = counted(self.sweeps, "sweep")
+        if self.gain is not None:
+            average = format_average(self.mdp, self)
+            return f"{sense.gain.capitalize()} {subject}: {average}, {sweeps}, {self.status_text}"
+        display_value = sense.display(self.value)
+        extremes = [
+            f"{display_value.flat[s]:.6g} at {self.mdp.grid.describe(int(s))}"
+            for s in (display_value.argmin(), display_value.argmax())
+        ]
+        averaged = "over the start"
+        if self.start is None:
+            averaged = f"over {self.value.size:,} states"
+        return (
+            f"{sense.value.capitalize()} {subject}: "
+            f"mean {sense.display(self.mean):.6g} {averaged}\n"
+            f"lowest {extremes[0]}, highest {extremes[1]}\n"
+            f"|V - V_pi| <= {round_up(self.error_bound, 2)}, "
+            f"{sweeps}, {self.status_text}"
+        )
+
+
+def evaluate(
+    mdp: MDP,
+    policy: Any,
+    start: Start = None,
+    *,
+    tol: float | None = None,
+    guess: NDArray | None = None,
+    callback: Callback | None = None,
+    partial: bool = False,
+    plan: ExecutionPlan | None = None,
+) -> Evaluation:
+    """The value of ``policy`` in every state.
+
+    Args:
+        policy: whatever decides: see ``tessella.as_policy``.
+        start: where its mean is taken, any start: see ``tessella.mdp.start``; None for the model's
+            own. It has no part in the value of a state.
+        tol: bound on max|V - V_pi|; None asks for about twelve digits at least.
+        guess: (grid) where to begin, such as the optimum's value.
+        plan: the routes to take, such as ``solution.plan``; by default chosen for the model.
+    """
+    require_type("evaluate", mdp, MDP)
+    checked_policy = mdp.policy(policy)
+    plan = plan_for_policies(mdp, plan)
+    start_weights = None
+    if start is not None or mdp.start is not None:
+        weights = start_distribution(mdp, start, checked_policy, plan)
+        start_weights = weights.reshape(mdp.grid.shape)
+    options = {"callback": callback, "partial": partial}
+    evaluation = evaluate_prepared(PreparedModel(plan, tol), checked_policy, guess, **options)
+    return replace(evaluation, start=start_weights)
+
+
+def evaluate_prepared(
+    prepared: PreparedModel,
+    policy: Policy,
+    guess: NDArray | None = None,
+    *,
+    callback: Callback | None = None,
+    partial: bool = False,
+) -> Evaluation:
+    """Evaluate on a prepared model, to its tolerance; its plan must be one for policies."""
+    mdp = prepared.mdp
+    if guess is None and mdp.dynamics.n_periods is not None:
+        guess = evaluate_by_periods(prepared, policy.table)
+    if mdp.criterion.requires_absorption:
+        prepared, absorbing = bound_policy_absorption(prepared, policy.table)
+        guess = zero_absorbing_states(absorbing, guess)
+    thresholds = prepared.plan.thresholds.evaluation
+    method = MixedPrecision(thresholds=thresholds)
+    if prepared.plan.evaluation_precision == "double":
+        method = InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
+    options = {"callback": callback, "partial": partial}
+    result = iterate(prepared, method, policy=policy.table, guess=guess, **options)
+    return Evaluation(**vars(result), mdp=mdp, policy=policy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +181,6 @@ def occupancy(
     start: Start = None,
     *,
     tol: float | None = None,
-    max_rounds: int = 200,
     plan: ExecutionPlan | None = None,
 ) -> Occupancy:
     """Share of time in each state: discounted, from a start; or in the long run.
@@ -83,7 +194,7 @@ def occupancy(
         plan: the routes to take, such as ``solution.plan``; by default chosen for the model.
     """
     require_type("occupancy", mdp, MDP)
-    result = compute_occupancy(mdp, policy, start, tol=tol, max_rounds=max_rounds, plan=plan)
+    result = compute_occupancy(mdp, policy, start, tol=tol, plan=plan)
     remaining = mdp.criterion.remaining_time_share(result.start)
     share = result.share / remaining
     bound = result.error_bound / remaining + 4 * EPS
@@ -96,7 +207,6 @@ def compute_occupancy(
     start: Start,
     *,
     tol: float | None,
-    max_rounds: int = 200,
     guess: NDArray | None = None,
     plan: ExecutionPlan | None = None,
 ) -> Occupancy:
@@ -109,9 +219,7 @@ def compute_occupancy(
     tol = validate_tol(tol) or 1e-11
     plan = plan_for_policies(mdp, plan)
     mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
-    return compute_prepared_occupancy(
-        PreparedModel(plan), checked_policy, mu, tol, max_rounds, guess
-    )
+    return compute_prepared_occupancy(PreparedModel(plan), checked_policy, mu, tol, guess)
 
 
 @in_float64
@@ -120,14 +228,16 @@ def compute_prepared_occupancy(
     checked_policy: Policy,
     mu: NDArray,
     tol: float,
-    max_rounds: int = 200,
     guess: NDArray | None = None,
 ) -> Occupancy:
     """The same for a prepared model, from the distribution ``mu`` (grid) of the first state."""
     mdp = prepared.mdp
     actions = checked_policy.table
     use_single = prepared.plan.evaluation_precision == "single"
-    factor = _compute_error_factor(prepared, actions)
+    # It turns the sum of a residual into a bound on the sum of the errors.
+    factor = 1 / prepared.contraction_gap
+    if mdp.criterion.has_gain:  # the norm of (I - P + mean)^-1: see ``hitting_times``
+        factor = 1 + 2 * bound_policy_hitting_time(prepared, actions)
     floor = prepared.adjoint_rounding_floor * prepared.contraction_gap * factor
     target = max(tol, 2 * floor)
     policy, rhs = to_backend(prepared.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
@@ -139,7 +249,7 @@ def compute_prepared_occupancy(
     if guess is not None:
         d = to_backend(prepared.backend, guess.reshape(mu.shape).astype(float))
     residual = bound = np.inf
-    for _ in range(max_rounds):
+    for _ in range(MAX_ROUNDS):
         previous = residual
         if mdp.dynamics.n_periods is None:
             d, residual = _improve(use_single, system, d, previous)
@@ -151,9 +261,8 @@ def compute_prepared_occupancy(
             return Occupancy(mdp, checked_policy, mu, np.asarray(d), bound)
         if residual > CORRECTION_MAX_RESIDUAL_RATIO * previous:
             d = _solve_directly(prepared, np.asarray(actions), rhs, d)
-    reached = round_up(bound)
-    needed = round_down(target)
-    raise NotConverged(f"occupancy: bound {reached} after {max_rounds} rounds, not {needed}")
+    reached = f"{round_up(bound)} after {MAX_ROUNDS} rounds"
+    raise NotConverged(f"occupancy: bound {reached}, not {round_down(target)}")
 
 
 def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, Any]:
@@ -163,14 +272,6 @@ def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, 
     if not float(residual) < CORRECTION_MAX_RESIDUAL_RATIO * previous:
         trial, residual = _run_plain_steps(backend, *arguments, d)
     return trial, residual
-
-
-def _compute_error_factor(prepared: PreparedModel, table: NDArray) -> float:
-    """The factor that turns the sum of a residual into a bound on the sum of the errors."""
-    if prepared.mdp.criterion.has_gain:
-        # The norm of (I - P + mean)^-1: see ``hitting_times``.
-        return 1 + 2 * bound_policy_hitting_time(prepared, table)
-    return 1 / prepared.contraction_gap
 
 
 def _solve_directly(prepared: PreparedModel, table: NDArray, rhs, d):
