@@ -73,11 +73,15 @@ def _inventory_model(
                         + shortage_cost * np.maximum(demand - stock, 0)
                     )
                 ),
+                counts={
+                    "demand": lambda demand: demand,
+                    "lost": lambda stock, demand: np.maximum(demand - stock, 0),
+                },
             ),
             Shift("regime", Noise("drift", *LAZY_WALK)),
         ],
         action_name="order",
-    )
+    ).with_measures(fill_rate="1 - lost / demand")
 
 
 inventory = Problem(
