@@ -38,6 +38,9 @@ from tessella.learn import fit_batch as fit_batch
 from tessella.mdp.as_policy import as_policy as as_policy
 from tessella.mdp.dynamics import TileSizes as TileSizes
 from tessella.mdp.model import MDP as MDP
+from tessella.mdp.measures import AtLeast as AtLeast
+from tessella.mdp.measures import AtMost as AtMost
+from tessella.mdp.measures import MeasureValue as MeasureValue
 from tessella.mdp.policy import Policy as Policy
 from tessella.mdp.simulate import Paths as Paths
 from tessella.mdp.simulate import simulate as simulate
@@ -101,6 +104,7 @@ from tessella.runner.run_study import run_study as run_study
 from tessella.runner.study import Measure as Measure
 from tessella.runner.study import Study as Study
 from tessella.solvers.backward_induction import BackwardInduction as BackwardInduction
+from tessella.solvers.constrained import ConstrainedSolution as ConstrainedSolution
 from tessella.solvers.evaluate import Evaluation as Evaluation
 from tessella.solvers.evaluate import evaluate as evaluate
 from tessella.solvers.execution_plan import ExecutionPlan as ExecutionPlan

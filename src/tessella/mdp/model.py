@@ -262,7 +262,7 @@ class MDP:
 
     @staticmethod
     def from_step(
-        step: Callable[..., tuple[Mapping[str, ArrayLike], ArrayLike]],
+        step: Callable[..., tuple],
         grid: StateGrid | Mapping[str, Sequence],
         actions: Actions,
         discount: float | Criterion | None = None,
