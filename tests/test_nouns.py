@@ -47,6 +47,8 @@ def line(n):
 def made(shop):
     """One of each type, and certificates with every set of parts."""
     solution, policy = ts.solve(shop), shop.policy(POLICY)
+    counted = shop.with_measures(orders=lambda order: order)
+    limited = ts.solve(counted, subject_to={"orders": ts.AtMost(0.5)})
     t, u = ts.tessellate(solution), ts.tessellate(shop, policy)
     return [
         shop,
@@ -74,6 +76,10 @@ def made(shop):
         ts.least_size(solution, 0.1, ts.AxisTree()),
         ts.tune(solution, lambda stock, base: np.clip(base - stock, 0, 2), base=range(3)),
         ts.diff(shop, policy, solution.policy),
+        limited,
+        ts.AtLeast(0.5),
+        ts.AtMost(0.5),
+        ts.evaluate(counted, policy).measures["orders"],
         shop.criterion,
         ts.Average(),
         ts.FiniteHorizon(3),
@@ -94,7 +100,7 @@ def nouns(made):
 
 
 def test_every_noun_reads_in_a_few_short_lines(made, nouns):
-    assert (len(made), len(nouns)) == (35, 32)
+    assert (len(made), len(nouns)) == (39, 36)
     for noun in made:
         kind = type(noun)
         lines = str(noun).splitlines()

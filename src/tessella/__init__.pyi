@@ -38,6 +38,9 @@ from tessella.learn import fit_batch as fit_batch
 from tessella.mdp.as_policy import as_policy as as_policy
 from tessella.mdp.dynamics import TileSizes as TileSizes
 from tessella.mdp.model import MDP as MDP
+from tessella.mdp.measures import AtLeast as AtLeast
+from tessella.mdp.measures import AtMost as AtMost
+from tessella.mdp.measures import MeasureValue as MeasureValue
 from tessella.mdp.policy import Policy as Policy
 from tessella.mdp.simulate import Paths as Paths
 from tessella.mdp.simulate import simulate as simulate
@@ -102,6 +105,7 @@ from tessella.runner.study import Measure as Measure
 from tessella.runner.study import Study as Study
 from tessella.solvers.backward_induction import BackwardInduction as BackwardInduction
 from tessella.solvers.blocks import InPlace as InPlace
+from tessella.solvers.constrained import ConstrainedSolution as ConstrainedSolution
 from tessella.solvers.execution_plan import ExecutionPlan as ExecutionPlan
 from tessella.solvers.linear_programming import LinearProgramming as LinearProgramming
 from tessella.solvers.method import Method as Method

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError
+from tessella.errors import ArgumentError, ModelError
 from tessella.mdp.state_action_space import StateActionSpace
 from tessella.numerics import array_namespace
-from tessella.rounding import RoundingBounds, RowSumBounds
+from tessella.rounding import EPS, RoundingBounds, RowSumBounds
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -148,6 +148,28 @@ class BackendModel:
 
     backend: Backend
     arrays: object
+
+
+REWARD = "reward"  # the name of the objective among the amounts of a period
+
+
+@dataclass(frozen=True, eq=False)
+class Payment:
+    """An amount that is paid, or counted by a measure, in a period or in one of its stages."""
+
+    expected: Any  # over the noise, as an array by action and state
+    error: float = 0.0  # bound on what rounding did to it
+    function: Callable[..., Any] | None = None  # of coordinates, action and noise, for simulation
+
+
+def combine_payments(parts: Mapping[str, Payment], weights: Mapping[str, float]) -> Payment:
+    """The weighted sum of amounts, those without a weight counting 0, and its rounding."""
+    weighted = [(weights.get(name, 0.0), part) for name, part in parts.items()]
+    terms = [weight * np.asarray(part.expected) for weight, part in weighted]
+    sizes = sum(float(np.abs(term).max()) for term in terms)
+    error = sum(abs(weight) * part.error for weight, part in weighted)
+    error = (error + EPS * len(terms) * sizes) * (1 + EPS * len(terms))
+    return Payment(sum(terms[1:], start=terms[0]), error)
 
 
 @dataclass(frozen=True)
@@ -287,6 +309,15 @@ class Dynamics(ABC):
     def expected_reward(self) -> NDArray[np.float64]:
         """(S, A) expected one-period reward."""
         return np.stack([self.action_reward(a) for a in range(self.n_actions)], axis=1)
+
+    @property
+    def counts(self) -> frozenset[str]:
+        """Names of the amounts that measures count besides the reward."""
+        return frozenset()
+
+    def with_reward(self, weights: Mapping[str, float]) -> Dynamics:
+        """The same transitions with another reward: a weighted sum of reward and counts."""
+        raise ModelError(f"{self.kind} dynamics count nothing besides the reward")
 
     @abstractmethod
     def step(

@@ -25,6 +25,7 @@ from tessella.errors import ModelError, format_value, raise_for_first
 from tessella.grid import require_unmasked
 from tessella.mdp.checks import as_numbers
 from tessella.mdp.dynamics import (
+    REWARD,
     Backend,
     BackendModel,
     CompileOptions,
@@ -104,6 +105,16 @@ class FiniteHorizonDynamics(Dynamics):
         """What enters the fingerprint of a model: every distinct period once."""
         index = {id(period): i for i, period in enumerate(self.distinct_periods)}
         return self.space, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
+
+    @property
+    def counts(self) -> frozenset[str]:
+        return frozenset().union(*(period.counts for period in self.distinct_periods))
+
+    def with_reward(self, weights: Mapping[str, float]) -> FiniteHorizonDynamics:
+        weighted = {id(period): period.with_reward(weights) for period in self.distinct_periods}
+        periods = tuple(weighted[id(period)] for period in self.periods)
+        final = weights.get(REWARD, 0.0) * self.final
+        return replace(self, periods=periods, final=final, file_rounding=None)
 
     def compute_row_sums(self) -> RowSumBounds:
         row_sums = [period.row_sums for period in self.distinct_periods]

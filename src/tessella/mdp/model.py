@@ -24,15 +24,16 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import FileError, ModelError, PolicyError
+from tessella.errors import ArgumentError, FileError, ModelError, PolicyError, raise_for_first
 from tessella.files import read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, component_names, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
-from tessella.mdp.checks import check_observation_noise
-from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
+from tessella.mdp.checks import FunctionChecks, as_numbers, check_observation_noise
+from tessella.mdp.dynamics import REWARD, Dynamics, ModelParts, Payment, SourceModel
 from tessella.mdp.exogenous import Exogenous, find_exogenous
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
+from tessella.mdp.measures import MeasureFormula, check_measure_name, parse_measure
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.stage import Function, Noise, Stage, subtract_costs
@@ -41,6 +42,7 @@ from tessella.mdp.start import Start, start_distribution
 from tessella.mdp.state_action_space import (
     Feasible,
     build_feasible_mask,
+    call_if_function,
     make_state_action_space,
     require_feasible_actions,
 )
@@ -53,6 +55,7 @@ from tessella.mdp.tabular.pairs import (
     to_pairs,
     to_sparse,
 )
+from tessella.mdp.tabular.tabular import Tabular
 from tessella.support.sense import Sense, sense_of
 
 HASHED_NAMES = {
@@ -85,6 +88,8 @@ class MDP:
         minimise: whether it was given in costs. Rewards and values are negated costs; what is
             printed is in costs, and so is ``cost`` of a solution.
         source: the model of which these are the tables, where a file says so.
+        measures: what its policies are measured by besides the objective, by name: every count of
+            its stages, and what ``with_measures`` adds. They are no part of its numbers.
     """
 
     grid: StateGrid
@@ -100,8 +105,13 @@ class MDP:
     clock: Clock | None = None
     minimise: bool = False
     source: SourceModel | None = None
+    measures: Mapping[str, MeasureFormula] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        counted = {
+            name: MeasureFormula({name: 1.0}, text=name) for name in sorted(self.dynamics.counts)
+        }
+        object.__setattr__(self, "measures", {**counted, **self.measures})
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
         check_observation_noise(self.observation_noise, self.grid, ModelError)
         if self.feasible is not None:
@@ -153,6 +163,7 @@ class MDP:
         *,
         pays_rate: float | Function | None = None,
         costs_rate: float | Function | None = None,
+        counts_rate: Mapping[str, float | Function] | None = None,
         clock: float | None = None,
         feasible: Feasible = None,
         action_name: str = "action",
@@ -168,6 +179,7 @@ class MDP:
                 reads them per unit of time.
             pays_rate: what is paid per unit of time, a number or a function of axes and action.
             costs_rate: what it costs per unit of time, likewise.
+            counts_rate: what measures count per unit of time, likewise, by name.
             clock: periods per unit of time, at least the largest total rate, which it is if not
                 given. Values under an interest rate do not depend on it.
             feasible: a mask (grid shape + actions) or a function of axes and action.
@@ -175,7 +187,9 @@ class MDP:
         space = make_state_action_space(grid, actions, action_name)
         mask = None if feasible is None else build_feasible_mask(space, feasible)
         net_rate = subtract_costs(pays_rate, costs_rate)
-        parts, criterion, used_clock = uniformise(space, events, interest, net_rate, clock, mask)
+        parts, criterion, used_clock = uniformise(
+            space, events, interest, net_rate, counts_rate, clock, mask
+        )
         minimise = _minimises_cost([*events, Event("time", 1.0, pays=pays_rate, costs=costs_rate)])
         return replace(
             assemble_model(parts, criterion, name, parameters, minimise), clock=used_clock
@@ -248,7 +262,7 @@ class MDP:
 
     @staticmethod
     def from_step(
-        step: Callable[..., tuple[Mapping[str, ArrayLike], ArrayLike]],
+        step: Callable[..., tuple],
         grid: StateGrid | Mapping[str, Sequence],
         actions: Actions,
         discount: float | Criterion | None = None,
@@ -265,6 +279,7 @@ class MDP:
 
         ``step`` is vectorised and names what it needs: axes, the action, the noises. Several noises
         are independent of one another given state and action. With ``minimise`` it returns costs.
+        A third result, ``{"lost": ...}``, holds what measures count.
         """
         from tessella.mdp.tabular.outcomes import from_step
 
@@ -404,11 +419,73 @@ class MDP:
         time_noise = [0.0] if new_criterion.has_horizon else []
         noise_by_axis = (*time_noise, *noise.tolist()) if noise.any() else 0.0
         whole = assemble_model(components, new_criterion, self.name, self.parameters, self.minimise)
-        return replace(whole, observation_noise=noise_by_axis)
+        return replace(whole, observation_noise=noise_by_axis, measures=self.measures)
 
     def with_start(self, start: Start) -> MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
         return replace(self, start=None if start is None else start_distribution(self, start))
+
+    def with_measures(self, **measures: str | ArrayLike | Callable[..., ArrayLike]) -> MDP:
+        """The same model with more measures.
+
+        Args:
+            measures: expressions of counts, ``fill_rate="1 - lost / demand"``; for a table also new
+                counts: expected amounts (S,), (S, A), or a function of axes and action.
+        """
+        dynamics = self.dynamics
+        for name, given in measures.items():
+            check_measure_name(name)
+            if not isinstance(given, str):
+                dynamics = self._count_in_table(dynamics, name, given)
+        texts = {name: text for name, text in measures.items() if isinstance(text, str)}
+        taken = [name for name in texts if name in dynamics.counts]
+        if taken:
+            raise ModelError("a measure needs a name of its own", value=f"{taken[0]!r} is a count")
+        parsed = {name: parse_measure(text, dynamics.counts) for name, text in texts.items()}
+        return replace(self, dynamics=dynamics, measures={**self.measures, **parsed})
+
+    def _count_in_table(self, dynamics: Dynamics, name: str, given: Any) -> Dynamics:
+        if not isinstance(dynamics, Tabular):
+            requirement = "with_measures takes amounts for tables; stages count with counts={...}"
+            raise ModelError(requirement, location=name, value=f"this model is {dynamics.kind}")
+        space = dynamics.space
+        subject = f"the count {name!r}"
+        if callable(given):
+            amounts = FunctionChecks(space, subject).read_rewards(
+                call_if_function(given, space.mesh(), subject), subject
+            )
+            full = np.broadcast_to(amounts[..., 0], (self.n_actions, *self.grid.shape))
+            table = full.reshape(self.n_actions, -1).T.copy()
+        else:
+            table = as_numbers(given, subject)
+            table = table[:, None] if table.ndim == 1 else table
+            shape = (self.n_states, self.n_actions)
+            if table.shape not in (shape, (self.n_states, 1)):
+                raise ModelError(f"{subject} must have shape {shape}", value=f"has {table.shape}")
+            table = np.broadcast_to(table, shape).copy()
+        bad = self.feasible_mask & ~np.isfinite(table)
+        raise_for_first(
+            f"{subject} must be finite",
+            bad,
+            lambda place: self.describe(*map(int, place)),
+            lambda place: f"is {table[place]}",
+            "pairs",
+        )
+        table[~self.feasible_mask] = 0.0
+        return replace(dynamics, counted={**dynamics.counted, name: Payment(table)})
+
+    def with_objective(self, weights: Mapping[str, float], *, minimise: bool = False) -> MDP:
+        """The same model with a weighted sum of its reward and counts as its reward.
+
+        ``{"reward": 1.0, "lost": -5.0}`` pays what the model pays less 5 for each unit lost.
+        """
+        known = {REWARD, *self.dynamics.counts}
+        for name in weights:
+            if name not in known:
+                requirement = f"an objective is made of {', '.join(sorted(known))}"
+                raise ArgumentError(requirement, value=f"got {name!r}")
+        dynamics = self.dynamics.with_reward(weights)
+        return replace(self, dynamics=dynamics, minimise=minimise, source=None)
 
     def with_observation_noise(self, noise: float | Sequence[float]) -> MDP:
         """The same model, seen with other noise: what ``draw`` takes when it is given none."""

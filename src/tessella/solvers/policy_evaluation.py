@@ -12,11 +12,16 @@ with the adjoint of the policy's expectation. For a trial d with residual rho, t
 horizon, d is a share of the time that is left after the start, and sums to 1 from any of them; one
 forward pass over the periods computes it.
 Corrections of large models are in single precision, residuals never (see ``mixed_precision``).
+
+A measure is evaluated like the objective: the same model with a count as its reward. An average is
+stated as the model states averages: per period, or per unit of time in a model built from rates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,8 +30,11 @@ from numpy.typing import NDArray
 from tessella.criteria.criterion import require_criterion
 from tessella.errors import NotConverged, counted, require_type
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
+from tessella.mdp.dynamics import REWARD
+from tessella.mdp.measures import CONSTANT, MeasureValue, Weights
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.stages.events import average_unit
 from tessella.mdp.start import Start, start_distribution
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS, round_down, round_up
@@ -73,6 +81,11 @@ class Evaluation(Result):
         if self.gain is not None:
             return self.gain
         return float(self.value.mean() if self.start is None else (self.start * self.value).sum())
+
+    @cached_property
+    def measures(self) -> dict[str, MeasureValue | None]:
+        """All measures of the model; None for a ratio whose denominator may be 0."""
+        return _evaluate_measures(self)
 
     def __str__(self) -> str:
         subject = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
@@ -153,6 +166,76 @@ def evaluate_prepared(
     options = {"callback": callback, "partial": partial}
     result = iterate(prepared, method, policy=policy.table, guess=guess, **options)
     return Evaluation(**vars(result), mdp=mdp, policy=policy)
+
+
+def sum_scale(mdp: MDP) -> float:
+    """What expected sums are multiplied by to be stated: an average may be per unit of time."""
+    return average_unit(mdp.clock)[0] if mdp.criterion.has_gain else 1.0
+
+
+def evaluate_sum(
+    mdp: MDP,
+    policy: Any,
+    weights: Weights,
+    start: Start = None,
+    *,
+    tol: float | None = None,
+    guess: NDArray | None = None,
+) -> tuple[MeasureValue, NDArray | None]:
+    """The expected weighted sum of counts under a policy, and its value in every state."""
+    counted = {name: weight for name, weight in weights.items() if name != CONSTANT}
+    number = weights.get(CONSTANT, 0.0)
+    if not counted:
+        return MeasureValue.from_sum(number, 0.0), None
+    model = mdp.with_objective(counted)
+    evaluation = evaluate(model, policy, start, tol=tol, guess=guess, partial=True)
+    return state_sum(mdp, evaluation.mean, evaluation.error_bound, number), evaluation.value
+
+
+def state_sum(mdp: MDP, mean: float, error: float, number: float = 0.0) -> MeasureValue:
+    """A mean over the start or a gain, with a number added, as measures state it."""
+    scale = sum_scale(mdp)
+    value = scale * mean + number
+    rounding = 4 * EPS * (abs(scale * mean) + abs(value))
+    return MeasureValue.from_sum(value, scale * error + rounding)
+
+
+def _evaluate_measures(evaluation: Evaluation) -> dict[str, MeasureValue | None]:
+    """All measures of the model under a policy; None for a ratio whose denominator may be 0."""
+    mdp = evaluation.mdp
+    names = set().union(*(measure.names for measure in mdp.measures.values()))
+    start = None if evaluation.start is None else evaluation.start
+    sums = {
+        name: evaluate_sum(mdp, evaluation.policy, {name: 1.0}, start)[0]
+        for name in sorted(names - {REWARD})
+    }
+    sums[REWARD] = state_sum(mdp, evaluation.mean, evaluation.error_bound)
+    sums[CONSTANT] = MeasureValue.from_sum(1.0, 0.0)
+    return {
+        name: divide(
+            add_up((weight, sums[n]) for n, weight in measure.numerator.items()),
+            add_up((weight, sums[n]) for n, weight in measure.denominator.items()),
+        )
+        for name, measure in mdp.measures.items()
+    }
+
+
+def add_up(terms: Iterable[tuple[float, MeasureValue]]) -> MeasureValue:
+    """A weighted sum of enclosed numbers."""
+    listed = list(terms)
+    size = sum(abs(weight * term.value) for weight, term in listed)
+    error = sum(abs(weight) * term.error_bound for weight, term in listed)
+    value = float(sum(weight * term.value for weight, term in listed))
+    return MeasureValue.from_sum(value, float(error + 4 * EPS * len(listed) * size))
+
+
+def divide(top: MeasureValue, below: MeasureValue) -> MeasureValue | None:
+    """The ratio of two enclosed numbers; None where the second may be 0."""
+    if below.low <= 0 <= below.high:
+        return None
+    ends = [t / b for t in (top.low, top.high) for b in (below.low, below.high)]
+    outward = 4 * EPS * float(np.abs(ends).max())
+    return MeasureValue(top.value / below.value, min(ends) - outward, max(ends) + outward)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
+
+from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, require_type
+from tessella.mdp.measures import Constraint, read_constraints
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.bounds import Decision
+from tessella.solvers.constrained import ColumnGeneration, ConstrainedSolution
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
@@ -16,6 +22,34 @@ from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Checkpoint, CheckpointWriter, Result, ValueAccuracy
 from tessella.solvers.slices import decide_by_slices, prove_policy
 from tessella.solvers.solution import Solution, make_optimal_policy
+
+
+@overload
+def solve(
+    mdp: MDP,
+    method: Method | None = None,
+    *,
+    tol: float | None = None,
+    callback: Callback | None = None,
+    partial: bool = False,
+    checkpoint: str | Path | Checkpoint | None = None,
+    devices: int | None = None,
+    plan: ExecutionPlan | None = None,
+    until: Literal["values", "policy"] = "values",
+    guess: NDArray | None = None,
+    subject_to: None = None,
+) -> Solution: ...
+
+
+@overload
+def solve(
+    mdp: MDP,
+    *,
+    tol: float | None = None,
+    callback: Callback | None = None,
+    devices: int | None = None,
+    subject_to: Mapping[str, Constraint],
+) -> ConstrainedSolution: ...
 
 
 def solve(
@@ -29,7 +63,9 @@ def solve(
     devices: int | None = None,
     plan: ExecutionPlan | None = None,
     until: Literal["values", "policy"] = "values",
-) -> Solution:
+    guess: NDArray | None = None,
+    subject_to: Mapping[str, Constraint] | None = None,
+) -> Solution | ConstrainedSolution:
     """The optimal value, action values and policy of ``mdp``, with a bound on their error.
 
     Args:
@@ -49,8 +85,21 @@ def solve(
         until: with ``"policy"``, stop when every action is proven to be optimal, or rounding hides
             its margin: see ``slices``. The values are then rough, as ``error_bound`` says. It
             serves discounted models, on one device.
+        guess: (grid) where to begin, such as the value of a similar model; a finite horizon and
+            totals need none.
+        subject_to: constraints on measures, ``{"fill_rate": AtLeast(0.98)}``: the best of all
+            policies that satisfy them, those that draw actions included, is a
+            ``ConstrainedSolution``. Then ``tol`` is how far apart its bounds may be.
     """
     require_type("solve", mdp, MDP)
+    if subject_to is not None:
+        _check_constrained(
+            until=until, method=method, partial=partial, checkpoint=checkpoint, plan=plan
+        )
+        # A limit of rounding widens the bounds of a solve, and does not end the search.
+        solve_model = functools.partial(solve, callback=callback, devices=devices, partial=True)
+        constraints = read_constraints(mdp.measures, subject_to)
+        return ColumnGeneration(mdp, constraints, solve_model, tol).run()
     if until != "values":
         _check_proof(mdp, until, method=method, tol=tol, checkpoint=checkpoint)
         devices = 1 if devices is None and plan is None else devices
@@ -73,7 +122,8 @@ def solve(
         prepared, result = solve_total_reward(prepared, method, callback=callback, partial=partial)
     else:
         options = {"callback": callback, "partial": partial, "checkpoint_writer": checkpoint_writer}
-        result = iterate(prepared, method, guess=method.init(mdp), **options)
+        first = method.init(mdp) if guess is None else guess
+        result = iterate(prepared, method, guess=first, **options)
     return _make_solution(
         prepared, result, decide_by_slices(prepared, result.get_raw("value"), result.error_bound)
     )
@@ -90,6 +140,14 @@ def _complete_plan(mdp: MDP, plan: ExecutionPlan | None, **options: Any) -> Exec
             value=f"got plan and {' and '.join(given)}",
         )
     return require_plan(mdp, plan)
+
+
+def _check_constrained(**options: object) -> None:
+    """Raise an ArgumentError for options that solving with constraints does not support."""
+    given = [name for name, value in options.items() if value not in (None, False, "values")]
+    if given:
+        requirement = "subject_to goes with tol, callback and devices"
+        raise ArgumentError(requirement, value=f"got {' and '.join(given)}")
 
 
 def _check_proof(mdp: MDP, until: object, **options: object) -> None:

@@ -30,10 +30,16 @@ from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number, raise_for_first
 from tessella.grid import index_type
 from tessella.mdp.checks import FunctionChecks
-from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.dynamics import ModelParts, Payment
 from tessella.mdp.stages.maps import find_target_states, read_axis_updates
 from tessella.mdp.stages.scatter import Scatter
-from tessella.mdp.stages.stage import CompiledStage, Function, require_list, subtract_costs
+from tessella.mdp.stages.stage import (
+    CompiledStage,
+    Function,
+    check_counts,
+    require_list,
+    subtract_costs,
+)
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.state_action_space import (
     NoiseTable,
@@ -60,6 +66,7 @@ class Event:
         pays: what is paid each time, a number or a function of axes and action, which see the
             coordinates before the move.
         costs: what it costs each time, likewise.
+        counts: what measures count each time, likewise, by name.
     """
 
     name: str
@@ -67,6 +74,7 @@ class Event:
     to: Callable[..., Mapping[str, ArrayLike]] | None = None
     pays: float | Function | None = None
     costs: float | Function | None = None
+    counts: Mapping[str, float | Function] | None = None
 
     @property
     def net_reward(self) -> float | Function | None:
@@ -104,6 +112,7 @@ def uniformise(
     events: Sequence[Event],
     interest: float | Criterion,
     pays_rate: float | Function | None,
+    counts_rate: Mapping[str, float | Function] | None,
     clock_rate: float | None,
     feasible: NDArray[np.bool_] | None,
 ) -> tuple[ModelParts, Criterion, Clock]:
@@ -119,7 +128,9 @@ def uniformise(
     # Infeasible pairs may have any rates; those that exceed the clock's are set to 0.
     exceeds_clock = total > clock.rate
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
-    dynamics = Staged(space, (_compile_tick(masked, events, rates, pays_rate, clock),))
+    tick = _compile_tick(masked, events, rates, pays_rate, clock)
+    counts = _compute_counts(masked, events, rates, counts_rate, clock)
+    dynamics = Staged(space, (replace(tick, counts=counts),))
     criterion = interest if isinstance(interest, Criterion) else _make_discount(clock)
     return ModelParts(space, dynamics, feasible), criterion, clock
 
@@ -226,6 +237,28 @@ def _compile_tick(
     )
     paid = None if reward is None else pays
     return CompiledStage(operation, reward, paid, NoiseVariable(EVENT, names), error)
+
+
+def _compute_counts(
+    space: StateActionSpace,
+    events: tuple[Event, ...],
+    rates: list[NDArray[np.float64]],
+    counts_rate: Mapping[str, float | Function] | None,
+    clock: Clock,
+) -> dict[str, Payment]:
+    """What a tick adds to each count: amounts of events and amounts per unit of time."""
+    by_event = {event.name: check_counts(event.counts, event.name) for event in events}
+    over_time = check_counts(counts_rate, "the time")
+    rate_of = dict(zip(by_event, rates, strict=True))
+    result = {}
+    for name in dict.fromkeys(
+        [*over_time, *(name for given in by_event.values() for name in given)]
+    ):
+        amounts = {event: given[name] for event, given in by_event.items() if name in given}
+        paid = PeriodReward(amounts, over_time.get(name), clock)
+        expected, error = _compute_expected_reward(space, paid, rate_of)
+        result[name] = Payment(expected, error, paid)
+    return result
 
 
 def _check_event_functions(

@@ -54,6 +54,7 @@ class Decide(Stage):
     between: OffGridOption = "error"
     edge: EdgeOption = "error"
     costs: Function | None = None
+    counts: Mapping[str, float | Function] | None = None
 
     @property
     def subject(self) -> str:
@@ -126,6 +127,7 @@ class Jump(Stage):
     between: OffGridOption = "error"
     edge: EdgeOption = "error"
     costs: Function | None = None
+    counts: Mapping[str, float | Function] | None = None
 
     def __post_init__(self) -> None:
         require_noise(self.noise, "a jump")

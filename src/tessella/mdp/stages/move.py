@@ -7,6 +7,7 @@ A chain with few non-zero diagonals is applied by slices, like a shift.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,7 @@ class Move(Stage):
     matrix: ArrayLike | Function
     pays: Function | None = None
     costs: Function | None = None
+    counts: Mapping[str, float | Function] | None = None
 
     @property
     def subject(self) -> str:

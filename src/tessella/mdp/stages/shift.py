@@ -7,6 +7,7 @@ It adds up slices of a padded array (``AxisShift``), as a banded chain of ``Move
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -57,6 +58,7 @@ class Shift(Stage):
     pays: Function | None = None
     between: OffGridOption = "error"
     costs: Function | None = None
+    counts: Mapping[str, float | Function] | None = None
 
     def __post_init__(self) -> None:
         require_noise(self.noise, f"a shift of {self.axis}")

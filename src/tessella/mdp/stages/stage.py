@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,8 @@ from tessella.mdp.checks import (
     as_numbers,
     check_probabilities,
 )
+from tessella.mdp.dynamics import REWARD, Payment, combine_payments
+from tessella.mdp.measures import check_measure_name
 from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
 from tessella.mdp.state_action_space import (
     NoiseTable,
@@ -146,6 +148,7 @@ class Stage(ABC):
 
     pays: Function | None = None
     costs: Function | None = None
+    counts: Mapping[str, float | Function] | None = None
 
     @property
     @abstractmethod
@@ -164,7 +167,7 @@ class Stage(ABC):
     @cached_property
     def names_time(self) -> bool:
         """Whether one of its functions names the time of a period."""
-        parts = [*vars(self).values()]
+        parts = [*vars(self).values(), *(self.counts or {}).values()]
         laws = [part.probabilities for part in parts if isinstance(part, Noise)]
         return any(map(names_time, [*parts, *laws]))
 
@@ -176,7 +179,11 @@ class Stage(ABC):
         operation = self.build_operation(checks)
         checks = replace(checks, subject=f"the reward of {self.subject}")
         reward, error = compute_expected_reward(checks, self.net_reward)
-        return CompiledStage(operation, reward, self.net_reward, checks.variable, error)
+        counts = {
+            name: compute_count(replace(checks, subject=f"the count {name!r} of {self.subject}"), f)
+            for name, f in check_counts(self.counts, self.subject).items()
+        }
+        return CompiledStage(operation, reward, self.net_reward, checks.variable, error, counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +195,22 @@ class CompiledStage:
     pays: Function | None  # the stage's own reward function, for simulation
     noise: NoiseVariable | None
     reward_error: float = 0.0  # bound on what rounding did to the expected reward
+    counts: Mapping[str, Payment] = field(default_factory=dict)
+
+    def fingerprint_key(self) -> tuple:
+        """What decides values: measures are no part of it."""
+        return self.operation, self.reward, self.pays, self.noise, self.reward_error
+
+    def with_reward(self, weights: Mapping[str, float]) -> CompiledStage:
+        """The stage with a weighted sum of its reward and counts as its reward."""
+        parts = dict(self.counts)
+        if self.reward is not None:
+            parts[REWARD] = Payment(self.reward, self.reward_error, self.pays)
+        if not parts:
+            return self
+        total = combine_payments(parts, weights)
+        pays = WeightedSum({n: (weights.get(n, 0.0), part.function) for n, part in parts.items()})
+        return replace(self, reward=total.expected, pays=pays, reward_error=total.error)
 
     @property
     def depends_on_action(self) -> bool:
@@ -203,7 +226,7 @@ class CompiledStage:
             reward = reward.block(*where)
         elif reward is not None:
             reward = take_range(reward, axis + 1, first, count)
-        return replace(self, operation=self.operation.block(*where), reward=reward)
+        return replace(self, operation=self.operation.block(*where), reward=reward, counts={})
 
     def arrays(self) -> dict[str, Any]:
         reward = {} if self.reward is None else {"reward": self.reward}
@@ -215,31 +238,35 @@ def subtract_costs(pays: Any, costs: Any) -> Any:
     if costs is None:
         return pays
     if callable(pays) or callable(costs):
-        return NetReward(0.0 if pays is None else pays, costs)
+        paid = 0.0 if pays is None else pays
+        return WeightedSum({"what is paid": (1.0, paid), "what it costs": (-1.0, costs)})
     return (0.0 if pays is None else pays) - np.asarray(costs)
 
 
-class NetReward:
-    """A function of all that two functions name: the one less the other."""
+class WeightedSum:
+    """A function of all that several functions name: the weighted sum of their results."""
 
-    def __init__(self, pays: Any, costs: Any) -> None:
-        self.parts = pays, costs
+    def __init__(self, terms: Mapping[str, tuple[float, Any]]) -> None:
+        self.terms = terms  # weights and functions or numbers, by what messages call them
+        parts = [part for _, part in terms.values()]
         named: dict[str, inspect.Parameter] = {}
-        for part in self.parts:
+        for part in parts:
             if callable(part):
                 named |= {
                     p.name: p.replace(kind=p.KEYWORD_ONLY)
                     for p in inspect.signature(part).parameters.values()
                     if p.kind is not p.VAR_KEYWORD
                 }
-        several = any(_takes_keywords(part) for part in self.parts)
+        several = any(_takes_keywords(part) for part in parts)
         rest = [inspect.Parameter("names", inspect.Parameter.VAR_KEYWORD)] if several else []
         self.__signature__ = inspect.Signature([*named.values(), *rest])
 
     def __call__(self, /, **names: Any) -> Any:
-        both = zip(self.parts, ("what is paid", "what it costs"), strict=True)
-        pays, costs = (as_numbers(call_if_function(part, names), subject) for part, subject in both)
-        return pays - costs
+        amounts = [
+            weight * as_numbers(call_if_function(part, names), subject)
+            for subject, (weight, part) in self.terms.items()
+        ]
+        return sum(amounts[1:], start=amounts[0])
 
 
 def _takes_keywords(part: object) -> bool:
@@ -315,6 +342,27 @@ def compute_expected_reward(
     return expected, bound_expectation_error(reward.shape[-1], sizes)
 
 
+def check_counts(counts: Any, subject: str) -> Mapping[str, float | Function]:
+    """The counts of a stage or event; their names must be words other than ``reward``."""
+    counts = {} if counts is None else counts
+    if not isinstance(counts, Mapping):
+        requirement = f"the counts of {subject} must have names, as in counts={{'lost': ...}}"
+        raise ModelError(requirement, value=f"got {counts!r:.60}")
+    for name in counts:
+        check_measure_name(name)
+    return counts
+
+
+def compute_count(checks: FunctionChecks, given: float | Function) -> Payment:
+    """The amount of a count, a number or a function; its expectation is computed when needed."""
+    function = given if callable(given) else lambda: given
+    amount = checks.read_rewards(checks.call(function), checks.subject)
+    if amount.shape[-1] == 1:  # the same whatever the noise
+        return Payment(amount[..., 0], 0.0, function)
+    factors = ExpectedReward(checks.probs, amount)
+    return Payment(factors, bound_expectation_error(amount.shape[-1], factors.bound), function)
+
+
 def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
     """(..., largest + 1) Poisson probabilities, the tail mass put on ``largest``.
 
@@ -341,13 +389,14 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Pay(Stage):
-    """Pay ``pays(...)``, or what ``costs(...)`` with a minus sign, and stay."""
+    """Pay ``pays(...)``, or what ``costs(...)`` with a minus sign, or count, and stay."""
 
     pays: Function | None = None
     costs: Function | None = None
+    counts: Mapping[str, float | Function] | None = None
 
     def __post_init__(self) -> None:
-        if self.pays is None and self.costs is None:
+        if self.pays is None and self.costs is None and self.counts is None:
             raise ModelError("a Pay stage needs what it pays, or what it costs")
 
     @property
@@ -392,9 +441,11 @@ def restrict_scratch_axes(
 def _restrict_stage(stage: CompiledStage, axes: int) -> CompiledStage | None:
     """The stage on the first ``axes`` alone; None where it needs the others."""
     operation = stage.operation.restrict_to_leading_axes(axes)
-    reward = (
-        None if stage.reward is None else drop_trailing_axes(np.asarray(stage.reward), axes + 1)
-    )
-    if operation is None or (reward is None) != (stage.reward is None):
+    amounts = {name: count.expected for name, count in stage.counts.items()}
+    if stage.reward is not None:
+        amounts[REWARD] = stage.reward
+    narrow = {name: drop_trailing_axes(np.asarray(a), axes + 1) for name, a in amounts.items()}
+    if operation is None or any(a is None for a in narrow.values()):
         return None
-    return replace(stage, operation=operation, reward=reward)
+    counts = {name: replace(c, expected=narrow[name]) for name, c in stage.counts.items()}
+    return replace(stage, operation=operation, reward=narrow.get(REWARD), counts=counts)

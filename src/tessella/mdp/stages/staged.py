@@ -95,6 +95,19 @@ class Staged(Dynamics):
             compiled = restrict_scratch_axes(wide.grid, space.grid, compiled)
         return Staged(space, tuple(compiled))
 
+    @property
+    def counts(self) -> frozenset[str]:
+        return frozenset().union(*(stage.counts for stage in self.stages))
+
+    def with_reward(self, weights: Mapping[str, float]) -> Staged:
+        weighted = Staged(self.space, tuple(stage.with_reward(weights) for stage in self.stages))
+        rows = self.__dict__.get("_rows")
+        if rows is not None:  # the same rows, which take long to build
+            reward = weighted.expected_reward()
+            rows = replace(rows, reward=reward, build_rounding=weighted.rounding.in_file)
+            object.__setattr__(weighted, "_rows", rows)
+        return weighted
+
     def compute_row_sums(self) -> RowSumBounds:
         return reduce(RowSumBounds.compose, (stage.operation.row_sums for stage in self.stages))
 

@@ -13,10 +13,10 @@ outcomes is infeasible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError, ModelError, format_value, require_extra
 from tessella.grid import require_ordered
 from tessella.mdp.checks import FunctionChecks, as_numbers
-from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.dynamics import ModelParts, Payment
 from tessella.mdp.stages.maps import find_target_states, read_axis_updates
-from tessella.mdp.stages.stage import Noise, tabulate_noise
+from tessella.mdp.stages.stage import Noise, check_counts, tabulate_noise
 from tessella.mdp.start import start_distribution
 from tessella.mdp.state_action_space import (
     Feasible,
@@ -52,7 +52,7 @@ STEP_MAX_BYTES = 8 << 30  # bytes beyond which no model is written out
 
 
 def from_step(
-    step: Callable[..., tuple[Mapping[str, Any], Any]],
+    step: Callable[..., tuple],
     space: StateActionSpace,
     noise: Sequence[Noise] | Noise,
     feasible: Feasible,
@@ -70,8 +70,11 @@ def from_step(
     _require_memory(space, math.prod(len(noise_table) for noise_table in noise_tables))
     named, noise_table = _combine_noises(masked_space, noise_tables)
     result = call_by_name(step, space.mesh() | named, STEP_SUBJECT)
-    if not (isinstance(result, tuple) and len(result) == 2):
-        raise ModelError(f"{STEP_SUBJECT} must return (next coordinates by name, reward)")
+    if not (isinstance(result, tuple) and len(result) in (2, 3)):
+        raise ModelError(
+            f"{STEP_SUBJECT} must return (next coordinates by name, reward), "
+            "or with counts by name as the third"
+        )
     checks = FunctionChecks(masked_space, STEP_SUBJECT, noise_table)
     to = find_target_states(checks, read_axis_updates(checks, result[0]))
     paid = sign * checks.read_rewards(result[1], f"the reward of {STEP_SUBJECT}")
@@ -89,8 +92,17 @@ def from_step(
     pairs = Pairs(space, states, choices, rows)
     outcomes = Outcomes.from_list(pairs.pair_indices[pair], n * n_actions, state, p, reward)
     expected = outcomes.expected_reward[pairs.pair_indices]
-    build_rounding = outcomes.rounding(factors=max(len(noise_tables), 1))
-    return build_tabular(pairs, expected, outcomes, build_rounding)
+    factors = max(len(noise_tables), 1)
+    parts = build_tabular(pairs, expected, outcomes, outcomes.rounding(factors))
+    counted = {}
+    for name, given in check_counts(result[2] if len(result) == 3 else None, STEP_SUBJECT).items():
+        amount = checks.read_rewards(given, f"the count {name!r} of {STEP_SUBJECT}")
+        own = Outcomes.from_list(
+            pairs.pair_indices[pair], n * n_actions, state, p, select_pairs(amount)[happens]
+        )
+        error = own.rounding(factors).reward_error
+        counted[name] = Payment(own.expected_reward.reshape(n, n_actions), error)
+    return replace(parts, dynamics=replace(cast(Tabular, parts.dynamics), counted=counted))
 
 
 def _require_memory(space: StateActionSpace, outcomes: int) -> None:

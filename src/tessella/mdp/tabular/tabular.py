@@ -10,7 +10,8 @@ A row may sum to less than 1 where the process can end: what is missing goes now
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,15 @@ from numpy.typing import NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.checks import ROW_SUM_TOLERANCE
-from tessella.mdp.dynamics import BackendModel, Dynamics, FactorisedSystem, StepResult
+from tessella.mdp.dynamics import (
+    REWARD,
+    BackendModel,
+    Dynamics,
+    FactorisedSystem,
+    Payment,
+    StepResult,
+    combine_payments,
+)
 from tessella.mdp.state_action_space import StateActionSpace
 from tessella.mdp.tabular.rows import (
     CompiledRowBackend,
@@ -119,8 +128,27 @@ class Tabular(Dynamics):
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
     build_rounding: ModelRounding = NO_ROUNDING  # what building it cost
+    counted: Mapping[str, Payment] = field(default_factory=dict)  # (S, A) expected amounts
 
     offers_rows = True
+
+    def fingerprint_key(self) -> tuple:
+        """What decides values: measures are no part of it."""
+        table = self.space, self.rows, self.row_of, self.reward
+        return (*table, self.outcomes, self.build_rounding)
+
+    @property
+    def counts(self) -> frozenset[str]:
+        return frozenset(self.counted)
+
+    def with_reward(self, weights: Mapping[str, float]) -> Tabular:
+        own = Payment(self.reward, self.build_rounding.reward_error)
+        total = combine_payments({**self.counted, REWARD: own}, weights)
+        outcomes = self.outcomes
+        if outcomes is not None:  # each gets what its pair gets on average
+            outcomes = replace(outcomes, reward=total.expected.ravel()[outcomes.pair])
+        rounding = ModelRounding(self.build_rounding.row_error, total.error)
+        return replace(self, reward=total.expected, outcomes=outcomes, build_rounding=rounding)
 
     @staticmethod
     def build(

@@ -1,0 +1,216 @@
+"""Measures: what a policy does besides its objective, such as units lost or a fill rate.
+
+A model counts amounts m_i(s, a) in every period. Under a policy each has an expected sum M_i as the
+criterion defines it: discounted, total, over the horizon, or the average of a period. A measure is
+
+    ( sum_i a_i M_i ) / ( sum_i b_i M_i ),
+
+a weighted sum of them, or a ratio of two: the fill rate ``1 - lost / demand``. A ratio of
+discounted sums weighs early periods more, in both of its sums; it is not the expectation of a
+ratio.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tessella.errors import ArgumentError, ModelError, format_value, is_number
+
+Weights = Mapping[str, float]
+CONSTANT = ""  # the place of a number among weights
+ONE: Weights = {CONSTANT: 1.0}
+OBJECTIVES: dict[str, float] = {"reward": 1.0, "cost": -1.0}  # names of the objective
+
+
+def check_measure_name(name: object) -> None:
+    """Refuse a name that an expression cannot read, or that means the objective."""
+    if not (isinstance(name, str) and name.isidentifier()) or name in OBJECTIVES:
+        requirement = "a measure needs a name like 'lost', other than 'reward' and 'cost'"
+        raise ModelError(requirement, value=f"got {name!r:.60}")
+
+
+@dataclass(frozen=True)
+class MeasureFormula:
+    """A weighted sum of counts, or a ratio of two such sums.
+
+    Attributes:
+        numerator: weights by name of count; ``reward`` is the objective, and the empty name a
+            number that is added.
+        denominator: likewise; the number 1 for a sum.
+        text: how it was written.
+    """
+
+    numerator: Weights
+    denominator: Weights = field(default_factory=lambda: dict(ONE))
+    text: str = ""
+
+    @property
+    def is_ratio(self) -> bool:
+        return self.denominator != ONE
+
+    @property
+    def names(self) -> set[str]:
+        """The counts that it reads."""
+        return {*self.numerator, *self.denominator} - {CONSTANT}
+
+    def excess(self, level: float, sign: float = 1.0) -> dict[str, float]:
+        """Weights of ``sign * (numerator - level * denominator)``.
+
+        Where the denominator is positive, this sum is at least 0 if and only if
+        ``sign * measure >= sign * level``.
+        """
+        return add_weights(
+            scale_weights(self.numerator, sign), scale_weights(self.denominator, -sign * level)
+        )
+
+
+def parse_measure(text: str, counts: Collection[str]) -> MeasureFormula:
+    """The measure that an expression of counts describes: ``1 - lost / demand``."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        requirement = "a measure is an expression such as 1 - lost / demand"
+        raise ModelError(requirement, value=f"got {text!r:.60}") from None
+    measure = FormulaParser(text, frozenset(counts)).read(tree)
+    if not measure.names:
+        raise ModelError("a measure needs a count", value=f"got {text!r:.60}")
+    return replace(measure, text=text)
+
+
+@dataclass(frozen=True)
+class FormulaParser:
+    """Reads the syntax tree of an expression, and never runs it."""
+
+    text: str
+    counts: frozenset[str]
+
+    def read(self, node: ast.AST) -> MeasureFormula:
+        match node:
+            case ast.Constant(value=int() | float() as number) if is_number(number):
+                return MeasureFormula({CONSTANT: float(number)})
+            case ast.Name(id=name) if name in OBJECTIVES:
+                return MeasureFormula({"reward": OBJECTIVES[name]})
+            case ast.Name(id=name) if name in self.counts:
+                return MeasureFormula({name: 1.0})
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self.multiply(MeasureFormula({CONSTANT: -1.0}), self.read(operand))
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self.add(self.read(left), self.read(right))
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return self.add(self.read(left), self.read(ast.UnaryOp(ast.USub(), right)))
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return self.multiply(self.read(left), self.read(right))
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return self.divide(self.read(left), self.read(right))
+        known = ", ".join(sorted(self.counts)) or "none in this model"
+        raise self.make_error(
+            f"written with counts ({known}), reward, cost, numbers, + - * / and brackets",
+            f"got {ast.unparse(node)!r:.60}",
+        )
+
+    def add(self, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
+        if left.denominator == right.denominator:
+            return MeasureFormula(add_weights(left.numerator, right.numerator), left.denominator)
+        if left.is_ratio:
+            left, right = right, left
+        if left.is_ratio or left.names:
+            raise self.make_error()
+        number = left.numerator.get(CONSTANT, 0.0)
+        total = add_weights(scale_weights(right.denominator, number), right.numerator)
+        return MeasureFormula(total, right.denominator)
+
+    def multiply(self, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
+        if left.names:
+            left, right = right, left
+        if left.names:
+            raise self.make_error()
+        factor = left.numerator.get(CONSTANT, 0.0)
+        return MeasureFormula(scale_weights(right.numerator, factor), right.denominator)
+
+    def divide(self, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
+        if left.is_ratio or right.is_ratio or not any(right.numerator.values()):
+            raise self.make_error()
+        if not right.names:
+            return MeasureFormula(scale_weights(left.numerator, 1 / right.numerator[CONSTANT]))
+        return MeasureFormula(left.numerator, right.numerator)
+
+    def make_error(
+        self, rule: str = "a weighted sum of counts or a ratio of two such sums", value: str = ""
+    ) -> ModelError:
+        return ModelError(f"a measure is {rule}", location=self.text, value=value or "is neither")
+
+
+def add_weights(left: Weights, right: Weights) -> dict[str, float]:
+    total = {name: left.get(name, 0.0) + right.get(name, 0.0) for name in {**left, **right}}
+    return {name: weight for name, weight in total.items() if weight}
+
+
+def scale_weights(weights: Weights, factor: float) -> dict[str, float]:
+    return {name: factor * weight for name, weight in weights.items() if factor * weight}
+
+
+@dataclass(frozen=True)
+class MeasureValue:
+    """The value of a measure under a policy, between ``low`` and ``high``."""
+
+    value: float
+    low: float
+    high: float
+
+    @staticmethod
+    def from_sum(value: float, error: float) -> MeasureValue:
+        return MeasureValue(value, value - error, value + error)
+
+    @property
+    def error_bound(self) -> float:
+        """How far the value may be off."""
+        return max(self.high - self.value, self.value - self.low)
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g}"
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound on a measure."""
+
+    level: float
+
+    sign = 1.0
+    words = "at least"
+
+    def __post_init__(self) -> None:
+        if not is_number(self.level):
+            requirement = f"the level of {type(self).__name__} must be a finite number"
+            raise ArgumentError(requirement, value=f"got {format_value(self.level)}")
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.level:g}"
+
+
+class AtLeast(Constraint):
+    """The measure must be at least ``level``."""
+
+
+class AtMost(Constraint):
+    """The measure must be at most ``level``."""
+
+    sign = -1.0
+    words = "at most"
+
+
+def read_constraints(measures: Mapping[str, MeasureFormula], given: Any) -> dict[str, Constraint]:
+    """``subject_to`` checked: constraints by measure."""
+    requirement = "subject_to maps measures to AtLeast(level) or AtMost(level)"
+    if not isinstance(given, Mapping) or not given:
+        raise ArgumentError(requirement, value=f"got {given!r:.60}")
+    for name, constraint in given.items():
+        if name not in measures:
+            known = ", ".join(measures) or "none; stages count them with counts={...}"
+            raise ArgumentError(f"the model's measures are {known}", value=f"got {name!r:.60}")
+        if not isinstance(constraint, Constraint):
+            raise ArgumentError(requirement, location=name, value=f"got {constraint!r:.60}")
+    return dict(given)

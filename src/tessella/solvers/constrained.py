@@ -1,0 +1,524 @@
+"""solve(mdp, subject_to=...): the best of all policies that satisfy constraints on measures.
+
+Let R(pi) be what a policy earns from the start, and G_j(pi) >= 0 the constraints: for a ratio
+N / D >= b this is G = N - b D. The pairs (R, G) of all policies, randomised ones included, are the
+mixtures of those of deterministic policies (Altman 1999). So the optimum is a linear program over
+mixtures w of deterministic policies, solved by column generation (Dantzig and Wolfe 1960):
+
+    master    maximise  sum_k w_k R_k   subject to   sum_k w_k G_jk >= 0,  sum_k w_k = 1,  w >= 0
+    pricing   maximise  R(pi) + sum_j y_j G_j(pi),    y the prices of the constraints in the master.
+
+The pricing problem is the same model with another reward. For any prices y >= 0 its optimum bounds
+what any policy earns that satisfies the constraints; the master's value is attained. The run ends
+when the two meet. A first phase finds a mixture that satisfies the constraints, or prices for which
+even the best policy has sum_j y_j G_j < 0, which proves that there is none.
+
+All policies in the optimal mixture are optimal at the final prices, and so is every policy that
+takes each state's action from one of them. With one constraint, a path from the one policy to the
+other, a state at a time, has two neighbours on either side of the constraint: they differ in one
+state, and the optimum randomises there alone. With d the occupancy of that state under each,
+
+    P(second action) = w d_2 / ((1 - w) d_1 + w d_2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tessella.errors import ArgumentError, ModelError, NotConverged
+from tessella.mdp.dynamics import REWARD
+from tessella.mdp.measures import (
+    CONSTANT,
+    Constraint,
+    MeasureValue,
+    Weights,
+    add_weights,
+    scale_weights,
+)
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
+from tessella.mdp.start import start_distribution
+from tessella.rounding import round_up
+from tessella.solvers.policy_evaluation import (
+    add_up,
+    divide,
+    evaluate,
+    evaluate_sum,
+    occupancy,
+    state_sum,
+)
+from tessella.solvers.solution import Solution
+from tessella.support.text import format_percent
+
+GAP_TOLERANCE = 1e-8  # of the size of the optimum: where the run ends
+MAX_POLICIES = 500  # generated before a run is given up
+ROUGH_SHARE = 1e-3  # of the gap: the accuracy of solves that look for the price
+BRACKET_STEP = 1.5  # factor, as a logarithm, between prices that are tried for an interval
+PRICE_ACCURACY = 2e-3  # relative, of the price that rough solves find
+KEPT_PER_CONSTRAINT = 4  # policies of the master program for each constraint and one more
+PHASE_TOLERANCE = 1e-9  # what may be missing of constraints, scaled to 1, in the first phase
+WEIGHT_TOLERANCE = 1e-9  # smaller weights of policies are those of the program's rounding
+MASTER_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedPolicy:
+    """A policy, what it earns, and by how much it exceeds each constraint."""
+
+    policy: Policy
+    reward: MeasureValue
+    excess: tuple[MeasureValue, ...]
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether every constraint is proven to hold."""
+        return all(excess.low >= 0 for excess in self.excess)
+
+
+@dataclass(frozen=True)
+class ConstraintResult:
+    """A constraint at the optimum.
+
+    Attributes:
+        name: of its measure.
+        constraint: what was asked for.
+        value: of the measure in the optimal mixture.
+        price: what the objective loses for one more unit of the level: the shadow price.
+    """
+
+    name: str
+    constraint: Constraint
+    value: float
+    price: float
+    is_ratio: bool
+
+    @property
+    def is_binding(self) -> bool:
+        return self.price > 0
+
+
+@dataclass(frozen=True)
+class RandomisedState:
+    """The one state in which the optimal policy draws its action."""
+
+    state: int
+    actions: tuple[int, int]
+    probability: float  # of the second action
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedSolution:
+    """The optimum subject to constraints.
+
+    Attributes:
+        low, high: the optimum of all policies lies between them, as a reward.
+        mixture: policies and their weights; one of them is drawn at the start.
+        randomised: the state in which the same optimum is reached by drawing its action each time;
+            None where nothing is drawn, or where the policies differ in more states.
+        policy: the best policy found that draws nothing; None where none was found.
+        constraints: each constraint, with its value and shadow price.
+        lagrangian: the solution of the model whose reward includes the constraints at their prices:
+            it proves ``high``.
+    """
+
+    mdp: MDP
+    low: float
+    high: float
+    mixture: tuple[tuple[float, Policy], ...]
+    randomised: RandomisedState | None
+    best: EvaluatedPolicy | None
+    constraints: tuple[ConstraintResult, ...]
+    lagrangian: Solution
+
+    @property
+    def policy(self) -> Policy | None:
+        return None if self.best is None else self.best.policy
+
+    @cached_property
+    def measures(self) -> dict[str, MeasureValue | None]:
+        """All measures of ``policy``."""
+        return {} if self.policy is None else evaluate(self.mdp, self.policy).measures
+
+    def __str__(self) -> str:
+        sense = self.mdp.sense
+        low, high = sense.display_interval(self.low, self.high)
+        terms = " and ".join(f"{one.name} {one.constraint}" for one in self.constraints)
+        width = round_up(max(high - low, 0.0), 2)
+        lines = [
+            f"{sense.goal.capitalize()} of {self.mdp.name or 'the model'} with {terms}: "
+            f"{low:.6g}, known within {width}",
+            *(_describe_constraint(self.mdp, one) for one in self.constraints),
+            *self._describe_mixture(),
+        ]
+        if self.best is not None:
+            shown = sense.display(self.best.reward.value)
+            share = format_percent(abs(self.high - self.best.reward.value) / abs(self.high or 1.0))
+            lines.append(f"best policy found that draws nothing: {shown:.6g}, {share} worse")
+        return "\n".join(lines)
+
+    def _describe_mixture(self) -> list[str]:
+        if self.randomised is not None:
+            where = self.randomised
+            first, second = (self.mdp.describe(where.state, a) for a in where.actions)
+            share = format_percent(where.probability)
+            return [f"the optimum draws one action: {second} with {share}, else {first}"]
+        if len(self.mixture) == 1:
+            return ["the optimum draws nothing"]
+        shares = " and ".join(format_percent(weight) for weight, _ in self.mixture)
+        return [f"the optimum draws one of {len(self.mixture)} policies at the start: {shares}"]
+
+
+def _describe_constraint(mdp: MDP, one: ConstraintResult) -> str:
+    text = f"  {one.name} {one.constraint}: "
+    if not one.is_binding:
+        return f"{text}not binding, reaches {one.value:.6g}"
+    step, unit = (0.01, "one percentage point") if one.is_ratio else (1.0, "one unit")
+    verb = "costs" if mdp.sense.is_cost else "forgoes"
+    return f"{text}binding; {unit} more {verb} {step * one.price:.4g}"
+
+
+@dataclass(frozen=True)
+class Master:
+    """The solution of the master program: the best mixture of the policies so far."""
+
+    weights: NDArray[np.float64]  # of policies
+    prices: NDArray[np.float64]  # of constraints
+    value: float  # what the mixture earns; in the first phase by how much it falls short, negated
+
+
+class ColumnGeneration:
+    """Generates policies until the best mixture of them is proven to be optimal.
+
+    Args:
+        solve_model: how a model without constraints is solved: ``solve``, with its options.
+    """
+
+    def __init__(
+        self,
+        mdp: MDP,
+        constraints: Mapping[str, Constraint],
+        solve_model: Callable[..., Solution],
+        tol: float | None = None,
+    ) -> None:
+        self.mdp = mdp
+        self.solve_model = solve_model
+        self.tol = tol
+        self.constraints = constraints
+        self.measures = [mdp.measures[name] for name in constraints]
+        self.start = start_distribution(mdp, None).reshape(mdp.grid.shape)
+        self.columns: list[EvaluatedPolicy] = []
+        self.dropped: list[EvaluatedPolicy] = []
+        self.guesses: dict[tuple, NDArray | None] = {}
+        self.guess: NDArray | None = None  # where the next solve begins
+        self.high = np.inf  # no policy that satisfies the constraints earns more
+        self.lagrangian: Solution | None = None  # proves it
+
+    @cached_property
+    def excess(self) -> list[Weights]:
+        """Of each constraint: the weighted sum of counts that must not be negative."""
+        both = zip(self.measures, self.constraints.values(), strict=True)
+        return [measure.excess(one.level, one.sign) for measure, one in both]
+
+    def run(self) -> ConstrainedSolution:
+        """The optimum."""
+        self._add_best_policy(1.0, np.zeros(len(self.excess)))
+        self._find_feasible_mixture()
+        self._maximise_reward()
+        master = self._solve_master()
+        self._find_neighbours(master)
+        return self._make_solution(self._solve_master())
+
+    def _find_feasible_mixture(self) -> None:
+        """Add policies until a mixture satisfies the constraints; raise where none can."""
+        while True:
+            master = self._solve_master(is_first_phase=True)
+            if master.value >= 0:
+                return
+            best = self._add_best_policy(0.0, master.prices)
+            if best.high < 0 or best.value <= master.value * (1 - GAP_TOLERANCE):
+                self._raise_unattainable()
+
+    def _maximise_reward(self) -> None:
+        """Add policies until none improves the mixture."""
+        if len(self.excess) == 1 and not self.columns[0].is_feasible:
+            self._approach_price()
+        while True:
+            master = self._solve_master()
+            if self.high - master.value <= self._choose_tolerance(master.value):
+                return
+            self._drop_columns(master.prices)
+            self._add_best_policy(1.0, master.prices)
+            if self._is_repeated(self.columns[-1]):
+                return
+
+    def _choose_tolerance(self, value: float) -> float:
+        """How far apart the bounds of the optimum may be."""
+        return GAP_TOLERANCE * max(abs(value), abs(self.high)) if self.tol is None else self.tol
+
+    def _approach_price(self) -> None:
+        """With one constraint, add the best policies at prices on either side of the optimal one.
+
+        The excess of the best policy grows with the price. Rough solves find where it changes sign;
+        prices of the master would halve the interval with every policy.
+        """
+        from scipy.optimize import brentq
+
+        tol = ROUGH_SHARE * (self.high - self._solve_master().value)
+
+        @cache
+        def compute_excess(log_price: float) -> float:
+            solution, _ = self._maximise(self._weigh(1.0, np.exp([log_price])), tol=tol)
+            return self._evaluate_excess(solution.policy, tol)[0].value
+
+        low = high = float(np.log(self._solve_master().prices[0]))
+        while compute_excess(high) < 0:
+            low = high
+            high += BRACKET_STEP
+        if low == high:
+            low = high - BRACKET_STEP
+            while compute_excess(low) >= 0:
+                high = low
+                low -= BRACKET_STEP
+        root: Any = brentq(compute_excess, low, high, xtol=PRICE_ACCURACY)
+        for log_price in (root - PRICE_ACCURACY, root + PRICE_ACCURACY):
+            self._add_best_policy(1.0, np.exp([log_price]))
+
+    def _drop_columns(self, prices: NDArray) -> None:
+        """Keep the policies that are best at these prices: they have excesses of similar sizes."""
+        values = [
+            column.reward.value
+            + sum(p * e.value for p, e in zip(prices, column.excess, strict=True))
+            for column in self.columns
+        ]
+        best = np.argsort(values)[::-1][: KEPT_PER_CONSTRAINT * (1 + len(prices))]
+        self.dropped += [c for k, c in enumerate(self.columns) if k not in best]
+        self.columns = [self.columns[k] for k in sorted(best)]
+
+    def _is_repeated(self, column: EvaluatedPolicy) -> bool:
+        tables = (other.policy.table for other in self.columns if other is not column)
+        return any(np.array_equal(table, column.policy.table) for table in tables)
+
+    def _find_neighbours(self, master: Master) -> None:
+        """With one constraint, mix two policies that differ in one state, if they are as good."""
+        mixed = np.flatnonzero(master.weights)
+        if len(self.excess) > 1 or len(mixed) != 2:
+            return
+        columns = sorted((self.columns[k] for k in mixed), key=lambda c: c.excess[0].value)
+        first, second = (column.policy for column in columns)
+        differing = np.flatnonzero(first.table != second.table)
+        low = 0  # the first so many of these states take the second policy's action
+        high = len(differing)
+        while high - low > 1:
+            middle = (low + high) // 2
+            table = first.table.copy()
+            switched = differing[:middle]
+            table.flat[switched] = second.table.flat[switched]
+            policy = self.mdp.policy(table)
+            if self._evaluate_excess(policy)[0].low >= 0:
+                high = middle
+                second = policy
+            else:
+                low = middle
+                first = policy
+        before = self.columns
+        self.columns = []
+        for policy in (first, second):
+            self._add_policy(policy)
+        if self._solve_master().value < master.value - self._choose_tolerance(master.value):
+            self.columns += before
+        else:
+            self.dropped += before
+
+    def _weigh(self, objective: float, prices: NDArray) -> dict[str, float]:
+        """Weights of the pricing problem."""
+        weights = scale_weights({REWARD: 1.0}, objective)
+        for price, excess in zip(prices, self.excess, strict=True):
+            weights = add_weights(weights, scale_weights(excess, float(price)))
+        return weights
+
+    def _add_best_policy(self, objective: float, prices: NDArray) -> MeasureValue:
+        """Solve the pricing problem and add its policy; its value bounds that of every policy."""
+        if len(self.columns) + len(self.dropped) >= MAX_POLICIES:
+            raise NotConverged(f"{MAX_POLICIES} policies were not enough for these constraints")
+        solution, value = self._maximise(self._weigh(objective, prices))
+        self._add_policy(solution.policy, (value, prices) if objective else None)
+        if objective and value.high < self.high:
+            self.high = value.high
+            self.lagrangian = solution
+        return value
+
+    def _maximise(
+        self, weights: Weights, tol: float | None = None
+    ) -> tuple[Solution, MeasureValue]:
+        """The policy with the largest weighted sum of counts, and that sum."""
+        counted = {name: weight for name, weight in weights.items() if name != CONSTANT}
+        model = self.mdp.with_objective(counted, minimise=self.mdp.minimise)
+        solution = self.solve_model(model, tol=tol, guess=self.guess)
+        self.guess = solution.value
+        mean = solution.gain
+        if mean is None:
+            mean = float((self.start * solution.value).sum())
+        number = weights.get(CONSTANT, 0.0)
+        return solution, state_sum(self.mdp, mean, solution.error_bound, number)
+
+    def _evaluate(self, policy: Policy, weights: Weights, tol: float | None) -> MeasureValue:
+        """A weighted sum of counts; the values of the last policy are where to begin."""
+        key = tuple(weights.items())
+        value, self.guesses[key] = evaluate_sum(
+            self.mdp, policy, weights, tol=tol, guess=self.guesses.get(key)
+        )
+        return value
+
+    def _evaluate_excess(
+        self, policy: Policy, tol: float | None = None
+    ) -> tuple[MeasureValue, ...]:
+        return tuple(self._evaluate(policy, weights, tol) for weights in self.excess)
+
+    def _add_policy(
+        self,
+        policy: Policy,
+        priced: tuple[MeasureValue, NDArray] | None = None,
+    ) -> None:
+        """Add a policy to the master; ``priced`` is its reward with the excesses at some prices."""
+        excess = self._evaluate_excess(policy)
+        if priced is None:
+            reward = self._evaluate(policy, {REWARD: 1.0}, None)
+        else:
+            value, prices = priced
+            reward = add_up([(1.0, value), *zip(-prices, excess, strict=True)])
+        self.columns.append(EvaluatedPolicy(policy, reward, excess))
+
+    def _solve_master(self, is_first_phase: bool = False) -> Master:
+        """The best mixture, by HiGHS; numbers are scaled to sizes near 1.
+
+        In the first phase, slack variables take up what is missing, and their sum is minimised.
+        """
+        from scipy.optimize import linprog
+
+        reward = np.array([column.reward.low for column in self.columns])
+        excess = np.array([[one.low for one in column.excess] for column in self.columns]).T
+        row_scale = np.maximum(np.abs(excess).max(axis=1), np.finfo(float).tiny)
+        reward_scale = max(float(np.abs(reward).max()), np.finfo(float).tiny)
+        n_rows, n_columns = excess.shape
+        costs = np.zeros(n_columns) if is_first_phase else -reward / reward_scale
+        slack = np.full(n_rows, 1.0 if is_first_phase else 0.0)
+        rows = np.hstack([-excess / row_scale[:, None], -np.eye(n_rows)])
+        result = linprog(
+            np.concatenate([costs, slack]),
+            A_ub=rows,
+            b_ub=np.zeros(n_rows),
+            A_eq=np.concatenate([np.ones(n_columns), np.zeros(n_rows)])[None],
+            b_eq=[1.0],
+            bounds=[(0, None)] * n_columns + [(0, None if is_first_phase else 0)] * n_rows,
+            method="highs-ds",
+            options=MASTER_TOLERANCES,
+        )
+        scale = 1.0 if is_first_phase else reward_scale
+        prices = np.maximum(-result.ineqlin.marginals, 0.0) * scale / row_scale
+        weights = _polish_weights(result.x[:n_columns], excess / row_scale[:, None], prices)
+        if is_first_phase:
+            return Master(
+                weights, prices, -float(result.fun) if result.fun > PHASE_TOLERANCE else 0.0
+            )
+        return Master(weights, prices, float(reward @ weights))
+
+    def _make_solution(self, master: Master) -> ConstrainedSolution:
+        assert self.lagrangian is not None
+        mixed = np.flatnonzero(master.weights)
+        mixture = [(float(master.weights[k]), self.columns[k]) for k in mixed]
+        feasible = [column for column in self.columns + self.dropped if column.is_feasible]
+        return ConstrainedSolution(
+            mdp=self.mdp,
+            low=master.value,
+            high=self.high,
+            mixture=tuple((weight, column.policy) for weight, column in mixture),
+            randomised=self._find_randomised_state(mixture),
+            best=max(feasible, key=lambda column: column.reward.low, default=None),
+            constraints=tuple(
+                self._describe(j, mixture, float(price)) for j, price in enumerate(master.prices)
+            ),
+            lagrangian=self.lagrangian,
+        )
+
+    def _describe(
+        self, index: int, mixture: list[tuple[float, EvaluatedPolicy]], price: float
+    ) -> ConstraintResult:
+        name, constraint = list(self.constraints.items())[index]
+        measure = self.measures[index]
+        below = sum(
+            weight * self._evaluate(column.policy, measure.denominator, None).value
+            for weight, column in mixture
+        )
+        if below <= 0:
+            requirement = f"the denominator of {name} must be positive at the optimum"
+            raise ModelError(requirement, location=measure.text, value=f"is {below:g}")
+        excess = sum(weight * column.excess[index].value for weight, column in mixture)
+        value = constraint.level + constraint.sign * excess / below
+        return ConstraintResult(name, constraint, value, price * below, measure.is_ratio)
+
+    def _find_randomised_state(
+        self, mixture: list[tuple[float, EvaluatedPolicy]]
+    ) -> RandomisedState | None:
+        if len(mixture) != 2 or self.mdp.criterion.requires_absorption:
+            return None
+        (_, first), (weight, second) = mixture
+        tables = first.policy.table, second.policy.table
+        differing = np.flatnonzero(tables[0] != tables[1])
+        if len(differing) != 1:
+            return None
+        state = int(differing[0])
+        visits = [occupancy(self.mdp, one.policy).share.flat[state] for one in (first, second)]
+        often = weight * visits[1]
+        seldom = (1 - weight) * visits[0]
+        actions = (int(tables[0].flat[state]), int(tables[1].flat[state]))
+        return RandomisedState(state, actions, float(often / (often + seldom)))
+
+    def _raise_unattainable(self) -> None:
+        """Raise with the best level that each constraint could have by itself."""
+        limits = [self._find_limit(index) for index in range(len(self.excess))]
+        for (name, one), limit in zip(self.constraints.items(), limits, strict=True):
+            if one.sign * (limit - one.level) < 0:
+                extreme = "most" if one.sign > 0 else "least"
+                requirement = f"{name} can be at {extreme} {limit:.8g} in this model"
+                raise ArgumentError(requirement, value=f"got {one}")
+        reach = ", ".join(
+            f"{name} alone reaches {limit:.6g}"
+            for name, limit in zip(self.constraints, limits, strict=True)
+        )
+        terms = " and ".join(f"{name} {one}" for name, one in self.constraints.items())
+        raise ArgumentError(f"no policy satisfies {terms}", value=reach)
+
+    def _find_limit(self, index: int) -> float:
+        """The best value of a measure over all policies, a ratio by Dinkelbach's method (1967)."""
+        measure = self.measures[index]
+        sign = list(self.constraints.values())[index].sign
+        level = list(self.constraints.values())[index].level
+        while True:
+            solution, _ = self._maximise(measure.excess(level, sign))
+            value = divide(
+                self._evaluate(solution.policy, measure.numerator, None),
+                self._evaluate(solution.policy, measure.denominator, None),
+            )
+            if value is None:
+                requirement = f"the denominator of measure {measure.text!r} must not be 0"
+                raise ModelError(requirement, value="a policy makes it 0")
+            if abs(value.value - level) <= 2 * value.error_bound + GAP_TOLERANCE * abs(level):
+                return value.value
+            level = value.value
+
+
+def _polish_weights(weights: NDArray, excess: NDArray, prices: NDArray) -> NDArray[np.float64]:
+    """The weights of a vertex to full accuracy: constraints with a price hold with equality."""
+    mixed = np.flatnonzero(weights > WEIGHT_TOLERANCE)
+    active = np.flatnonzero(prices > 0)
+    system = np.vstack([excess[np.ix_(active, mixed)], np.ones(len(mixed))])
+    exact = np.linalg.lstsq(system, np.append(np.zeros(len(active)), 1.0), rcond=None)[0]
+    polished = np.zeros(len(weights))
+    polished[mixed] = np.maximum(exact, 0.0)
+    return polished / polished.sum()
