@@ -1,0 +1,167 @@
+"""Constraints: the optimum and small rules at service levels, and its time at 501,501 states.
+
+    python benchmarks/constraints.py [levels] [rules] [large] [storm PYTHON]
+
+``levels`` is INV-Mix without shortage costs at four fill rates; ``rules`` the smallest rules on the
+inventory and queue problems at three levels each; ``large`` the CPU time of one constraint at
+501,501 states as a multiple of one solve, second runs of both; ``storm`` compares with the
+multi-objective queries of Storm, run by a Python that has stormpy.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import tessella as ts
+
+FILL_RATES = (0.90, 0.95, 0.98, 0.99)
+LOSS = 0.02
+# The measure, its sense, and shares of the way from the unconstrained level to the best level.
+PROBLEMS = {
+    "inventory": ("fill_rate", ts.AtLeast),
+    "lost_sales": ("fill_rate", ts.AtLeast),
+    "perishable": ("fill_rate", ts.AtLeast),
+    "queue_admission": ("rejection", ts.AtMost),
+    "naor_admission": ("rejection", ts.AtMost),
+    "parallel_queues": ("present", ts.AtMost),
+}
+SHARES = (0.25, 0.5, 0.75)
+STORM_PROGRAM = Path(__file__).parent / "with_storm_multi.py"
+
+
+def print_levels() -> None:
+    mdp = ts.inventory(shortage_cost=0.0)
+    print("fill rate | least cost | bounds apart | drawn in | best policy, no draw | price of a point | s")
+    for level in FILL_RATES:
+        start = time.perf_counter()
+        result = ts.solve(mdp, subject_to={"fill_rate": ts.AtLeast(level)})
+        seconds = time.perf_counter() - start
+        drawn = result.randomised
+        where = "nowhere" if drawn is None else mdp.grid.describe(drawn.state)
+        best = "none" if result.best is None else f"{-result.best.reward.value:.4f}"
+        print(
+            f"{level:.2f} | {-result.high:.4f} | {result.high - result.low:.1e} | {where} | {best} | "
+            f"{0.01 * result.constraints[0].price:.3f} | {seconds:.2f}"
+        )
+
+
+def print_rules() -> None:
+    print("problem | constraint | parameters | rule | cost above the bound | measure | exports agree | s")
+    for name, (measure, kind) in PROBLEMS.items():
+        mdp = ts.problem(name).build()
+        optimum = ts.evaluate(mdp, ts.solve(mdp).policy).measures[measure].value
+        limit = find_limit(mdp, measure, kind)
+        for share in SHARES:
+            level = optimum + share * (limit - optimum)
+            start = time.perf_counter()
+            rule = ts.compress(mdp, LOSS, subject_to={measure: kind(level)}, seconds=60)
+            seconds = time.perf_counter() - start
+            value = ts.evaluate(mdp, rule).measures[measure]
+            bound = ts.solve(mdp, subject_to={measure: kind(level)})
+            reward = ts.evaluate(mdp, rule).mean
+            above = (bound.high - reward) / abs(bound.high)
+            holds = kind.sign * (value.low if kind.sign > 0 else value.high) >= kind.sign * level
+            print(
+                f"{name} | {measure} {kind(level)} | {rule.parameters} | {rule.family} | {above:.2%} | "
+                f"{value.value:.6g} {'holds' if holds else 'MISSED'} | {agree(mdp, rule)} | {seconds:.1f}",
+                flush=True,
+            )
+
+
+def find_limit(mdp: ts.MDP, measure: str, kind: type) -> float:
+    """The best level, from the message about a level beyond it."""
+    try:
+        ts.solve(mdp, subject_to={measure: kind(kind.sign * 1e9)})
+    except ts.ArgumentError as error:
+        words = str(error).split()
+        return float(words[words.index("in") - 1])
+    raise AssertionError("a level beyond all was reached")
+
+
+def agree(mdp: ts.MDP, rule: ts.Rule) -> bool:
+    """Whether the rule exported to Python decides like the rule in every state."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rule.py"
+        ts.export(rule, path)
+        names: dict = {}
+        exec(path.read_text(), names)
+        decide = names["decide"]
+        table = rule.table.ravel()
+        for state in range(mdp.n_states):
+            coordinates = {k: v.item() for k, v in mdp.grid.coordinates(np.array([state])).items()}
+            if decide(**coordinates) != mdp.actions[table[state]]:
+                return False
+    return True
+
+
+def print_large() -> None:
+    for discount in (0.95, 0.999):
+        options = {"max_stock": 1000, "max_regime": 500, "demand_slope": 0.36 * 24 / 500}
+        mdp = ts.inventory(**options, discount=discount, shortage_cost=0.0)
+        plain = ts.inventory(**options, discount=discount)
+        level = {"fill_rate": ts.AtLeast(0.98)}
+        ts.solve(plain)
+        one = measure_cpu(lambda model=plain: ts.solve(model))
+        ts.solve(mdp, subject_to=level)
+        constrained = measure_cpu(lambda model=mdp: ts.solve(model, subject_to=level))
+        ratio = constrained / one
+        print(f"501,501 states, {discount}: one solve {one:.2f} s, with a constraint {ratio:.1f} times")
+
+
+def measure_cpu(run) -> float:
+    start = time.process_time()
+    run()
+    return time.process_time() - start
+
+
+def compare_with_storm(python: str) -> None:
+    cases = {
+        "inventory": (ts.inventory(shortage_cost=0.0), "lost", 4.0),
+        "queue_admission": (ts.queue_admission(), "rejected", 15.0),
+        "perishable": (ts.problem("perishable").build(discount=0.95), "wasted", 0.5),
+    }
+    for name, (mdp, count, level) in cases.items():
+        pairs = mdp.to_pairs()
+        counted = mdp.with_objective({count: 1.0}).to_pairs()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.npz"
+            rows = pairs.transition
+            np.savez(
+                path,
+                data=rows.data,
+                indices=rows.indices,
+                indptr=rows.indptr,
+                shape=rows.shape,
+                state=pairs.states,
+                reward=pairs.reward,
+                count=counted.reward,
+                discount=mdp.discount,
+                level=level,
+            )
+            command = [python, str(STORM_PROGRAM), str(path)]
+            found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        result = ts.solve(mdp, subject_to={count: ts.AtMost(level)})
+        print(f"{name}, {count} at most {level}: [{result.low:.8f}, {result.high:.8f}], Storm {found:.8f}")
+
+
+def main() -> None:
+    parts = sys.argv[1:] or ["levels", "rules", "large"]
+    if "levels" in parts:
+        print_levels()
+    if "rules" in parts:
+        print_rules()
+    if "large" in parts:
+        print_large()
+    if "storm" in parts:
+        compare_with_storm(parts[-1])
+
+
+if __name__ == "__main__":
+    main()
