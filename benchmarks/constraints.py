@@ -30,7 +30,6 @@ PROBLEMS = {
     "perishable": ("fill_rate", ts.AtLeast),
     "queue_admission": ("rejection", ts.AtMost),
     "naor_admission": ("rejection", ts.AtMost),
-    "parallel_queues": ("present", ts.AtMost),
 }
 SHARES = (0.25, 0.5, 0.75)
 STORM_PROGRAM = Path(__file__).parent / "with_storm_multi.py"
@@ -38,7 +37,9 @@ STORM_PROGRAM = Path(__file__).parent / "with_storm_multi.py"
 
 def print_levels() -> None:
     mdp = ts.inventory(shortage_cost=0.0)
-    print("fill rate | least cost | bounds apart | drawn in | best policy, no draw | price of a point | s")
+    print(
+        "fill rate | least cost | bounds apart | drawn in | best policy, no draw | price of a point | s"
+    )
     for level in FILL_RATES:
         start = time.perf_counter()
         result = ts.solve(mdp, subject_to={"fill_rate": ts.AtLeast(level)})
@@ -53,7 +54,9 @@ def print_levels() -> None:
 
 
 def print_rules() -> None:
-    print("problem | constraint | parameters | rule | cost above the bound | measure | exports agree | s")
+    print(
+        "problem | constraint | parameters | rule | cost above the bound | measure | exports agree | s"
+    )
     for name, (measure, kind) in PROBLEMS.items():
         mdp = ts.problem(name).build()
         optimum = ts.evaluate(mdp, ts.solve(mdp).policy).measures[measure].value
@@ -112,7 +115,9 @@ def print_large() -> None:
         ts.solve(mdp, subject_to=level)
         constrained = measure_cpu(lambda model=mdp: ts.solve(model, subject_to=level))
         ratio = constrained / one
-        print(f"501,501 states, {discount}: one solve {one:.2f} s, with a constraint {ratio:.1f} times")
+        print(
+            f"501,501 states, {discount}: one solve {one:.2f} s, with a constraint {ratio:.1f} times"
+        )
 
 
 def measure_cpu(run) -> float:
@@ -123,9 +128,9 @@ def measure_cpu(run) -> float:
 
 def compare_with_storm(python: str) -> None:
     cases = {
-        "inventory": (ts.inventory(shortage_cost=0.0), "lost", 4.0),
-        "queue_admission": (ts.queue_admission(), "rejected", 15.0),
-        "perishable": (ts.problem("perishable").build(discount=0.95), "wasted", 0.5),
+        "inventory": (ts.inventory(shortage_cost=0.0, max_stock=16, max_regime=8), "lost", 6.0),
+        "queue_admission": (ts.queue_admission(max_queue=8, max_regime=4), "rejected", 15.0),
+        "a short queue": (ts.queue_admission(max_queue=8, max_regime=4), "waiting", 30.0),
     }
     for name, (mdp, count, level) in cases.items():
         pairs = mdp.to_pairs()
@@ -148,7 +153,9 @@ def compare_with_storm(python: str) -> None:
             command = [python, str(STORM_PROGRAM), str(path)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         result = ts.solve(mdp, subject_to={count: ts.AtMost(level)})
-        print(f"{name}, {count} at most {level}: [{result.low:.8f}, {result.high:.8f}], Storm {found:.8f}")
+        print(
+            f"{name}, {count} at most {level}: [{result.low:.8f}, {result.high:.8f}], Storm {found:.8f}"
+        )
 
 
 def main() -> None:

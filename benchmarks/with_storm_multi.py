@@ -54,7 +54,7 @@ def main():
         f'multi(R{{"paid"}}max=? [F "end"], R{{"counted"}}<={level!r} [F "end"])'
     )
     result = stormpy.model_checking(mdp, query, only_initial_states=True)
-    print(json.dumps(result.at(start) + shift))
+    print(json.dumps(result.get_value(start) + shift))
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def test_the_optimum_improves_on_no_level_and_falls_with_it():
         ),
         (
             {"fill_rate": ts.AtLeast(0.999999)},
-            "fill_rate can be at most 0.99999311 in this model; got at least 0.999999",
+            "fill_rate is at most 0.99999311 in this model; got at least 0.999999",
         ),
         (
             {"fill_rate": ts.AtLeast(0.95), "lost": ts.AtLeast(60)},

@@ -485,7 +485,7 @@ class ColumnGeneration:
         for (name, one), limit in zip(self.constraints.items(), limits, strict=True):
             if one.sign * (limit - one.level) < 0:
                 extreme = "most" if one.sign > 0 else "least"
-                requirement = f"{name} can be at {extreme} {limit:.8g} in this model"
+                requirement = f"{name} is at {extreme} {limit:.8g} in this model"
                 raise ArgumentError(requirement, value=f"got {one}")
         reach = ", ".join(
             f"{name} alone reaches {limit:.6g}"
