@@ -35,47 +35,59 @@ SHARES = (0.25, 0.5, 0.75)
 STORM_PROGRAM = Path(__file__).parent / "with_storm_multi.py"
 
 
+def print_row(*cells: object) -> None:
+    print(" | ".join(str(cell) for cell in cells), flush=True)
+
+
 def print_levels() -> None:
     mdp = ts.inventory(shortage_cost=0.0)
-    print(
-        "fill rate | least cost | bounds apart | drawn in | best policy, no draw | price of a point | s"
-    )
+    print_row("fill rate", "least cost", "bounds apart", "drawn in", "no draw", "a point", "s")
     for level in FILL_RATES:
         start = time.perf_counter()
         result = ts.solve(mdp, subject_to={"fill_rate": ts.AtLeast(level)})
         seconds = time.perf_counter() - start
         drawn = result.randomised
-        where = "nowhere" if drawn is None else mdp.grid.describe(drawn.state)
-        best = "none" if result.best is None else f"{-result.best.reward.value:.4f}"
-        print(
-            f"{level:.2f} | {-result.high:.4f} | {result.high - result.low:.1e} | {where} | {best} | "
-            f"{0.01 * result.constraints[0].price:.3f} | {seconds:.2f}"
+        print_row(
+            level,
+            f"{-result.high:.4f}",
+            f"{result.high - result.low:.1e}",
+            "nowhere" if drawn is None else mdp.grid.describe(drawn.state),
+            "none" if result.best is None else f"{-result.best.reward.value:.4f}",
+            f"{0.01 * result.constraints[0].price:.3f}",
+            f"{seconds:.2f}",
         )
 
 
 def print_rules() -> None:
-    print(
-        "problem | constraint | parameters | rule | cost above the bound | measure | exports agree | s"
-    )
+    print_row("problem", "constraint", "parameters", "rule", "above", "measure", "exports", "s")
     for name, (measure, kind) in PROBLEMS.items():
         mdp = ts.problem(name).build()
         optimum = ts.evaluate(mdp, ts.solve(mdp).policy).measures[measure].value
         limit = find_limit(mdp, measure, kind)
         for share in SHARES:
-            level = optimum + share * (limit - optimum)
-            start = time.perf_counter()
-            rule = ts.compress(mdp, LOSS, subject_to={measure: kind(level)}, seconds=60)
-            seconds = time.perf_counter() - start
-            value = ts.evaluate(mdp, rule).measures[measure]
-            bound = ts.solve(mdp, subject_to={measure: kind(level)})
-            reward = ts.evaluate(mdp, rule).mean
-            above = (bound.high - reward) / abs(bound.high)
-            holds = kind.sign * (value.low if kind.sign > 0 else value.high) >= kind.sign * level
-            print(
-                f"{name} | {measure} {kind(level)} | {rule.parameters} | {rule.family} | {above:.2%} | "
-                f"{value.value:.6g} {'holds' if holds else 'MISSED'} | {agree(mdp, rule)} | {seconds:.1f}",
-                flush=True,
-            )
+            level = kind(optimum + share * (limit - optimum))
+            print_rule(name, mdp, measure, level)
+
+
+def print_rule(name: str, mdp: ts.MDP, measure: str, level: ts.AtLeast | ts.AtMost) -> None:
+    start = time.perf_counter()
+    rule = ts.compress(mdp, LOSS, subject_to={measure: level}, seconds=60)
+    seconds = time.perf_counter() - start
+    evaluation = ts.evaluate(mdp, rule)
+    value = evaluation.measures[measure]
+    worst = value.low if level.sign > 0 else value.high
+    holds = level.sign * worst >= level.sign * level.level
+    bound = ts.solve(mdp, subject_to={measure: level}).high
+    print_row(
+        name,
+        f"{measure} {level}",
+        rule.parameters,
+        rule.family,
+        f"{(bound - evaluation.mean) / abs(bound):.2%}",
+        f"{value.value:.6g} {'holds' if holds else 'MISSED'}",
+        agree(mdp, rule),
+        f"{seconds:.1f}",
+    )
 
 
 def find_limit(mdp: ts.MDP, measure: str, kind: type) -> float:
@@ -111,18 +123,15 @@ def print_large() -> None:
         plain = ts.inventory(**options, discount=discount)
         level = {"fill_rate": ts.AtLeast(0.98)}
         ts.solve(plain)
-        one = measure_cpu(lambda model=plain: ts.solve(model))
+        one = measure_cpu(plain)
         ts.solve(mdp, subject_to=level)
-        constrained = measure_cpu(lambda model=mdp: ts.solve(model, subject_to=level))
-        ratio = constrained / one
-        print(
-            f"501,501 states, {discount}: one solve {one:.2f} s, with a constraint {ratio:.1f} times"
-        )
+        constrained = measure_cpu(mdp, subject_to=level)
+        print_row("501,501 states", discount, f"one {one:.2f} s", f"{constrained / one:.1f} times")
 
 
-def measure_cpu(run) -> float:
+def measure_cpu(mdp: ts.MDP, **options) -> float:
     start = time.process_time()
-    run()
+    ts.solve(mdp, **options)
     return time.process_time() - start
 
 
@@ -153,9 +162,8 @@ def compare_with_storm(python: str) -> None:
             command = [python, str(STORM_PROGRAM), str(path)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         result = ts.solve(mdp, subject_to={count: ts.AtMost(level)})
-        print(
-            f"{name}, {count} at most {level}: [{result.low:.8f}, {result.high:.8f}], Storm {found:.8f}"
-        )
+        bounds = f"[{result.low:.8f}, {result.high:.8f}]"
+        print_row(name, f"{count} at most {level}", bounds, f"Storm {found:.8f}")
 
 
 def main() -> None:
