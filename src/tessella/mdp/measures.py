@@ -67,10 +67,20 @@ class MeasureFormula:
         )
 
 
+def read_measure(name: str, text: str, counts: Collection[str]) -> MeasureFormula:
+    """The measure of this name that an expression of counts describes."""
+    check_measure_name(name)
+    if name in counts:
+        raise ModelError("a measure needs a name of its own", value=f"{name!r} is a count")
+    return parse_measure(text, counts)
+
+
 def parse_measure(text: str, counts: Collection[str]) -> MeasureFormula:
     """The measure that an expression of counts describes: ``1 - lost / demand``."""
     try:
         measure = FormulaParser(text, frozenset(counts)).read(ast.parse(text, mode="eval").body)
+    except ModelError:
+        raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         requirement = "a measure is an expression such as 1 - lost / demand"
         raise ModelError(requirement, value=f"got {text!r:.60}") from None
@@ -199,6 +209,9 @@ class AtMost(Constraint):
 
     sign = -1.0
     words = "at most"
+
+
+CONSTRAINT_KEYS: dict[str, type[Constraint]] = {"at_least": AtLeast, "at_most": AtMost}
 
 
 def read_constraints(measures: Mapping[str, MeasureFormula], given: Any) -> dict[str, Constraint]:

@@ -20,6 +20,7 @@ from tessella.criteria import Average, Discounted, FiniteHorizon, Total
 from tessella.criteria.criterion import Criterion
 from tessella.errors import ArgumentError, ModelError, format_brief
 from tessella.grid import StateGrid
+from tessella.mdp.measures import check_measure_name
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.stages.stage import Stage
 from tessella.mdp.state_action_space import TIME, call_by_name
@@ -272,8 +273,8 @@ class PeriodReader:
         """All stages that have no mistakes."""
         for key_path, entry in self.document.entries("stages"):
             kind = entry.get("kind")
-            if kind == "pay" and "pays" not in entry and "costs" not in entry:
-                message = "a stage of kind 'pay' needs 'pays' or 'costs'"
+            if kind == "pay" and entry.keys().isdisjoint(("pays", "costs", "counts")):
+                message = "a stage of kind 'pay' needs 'pays', 'costs' or 'counts'"
                 self.document.note_mistake(key_path, message)
             arguments = self._read_arguments(key_path, entry)
             if kind == "jump" and "noise" not in entry:
@@ -299,6 +300,18 @@ class PeriodReader:
         """What is paid, or costs, per unit of time."""
         given = self.model.data.get(key)
         return simplify_formula(self.symbols.read_formula((key,), given, self.symbols.state_names))
+
+    def read_counts(
+        self, path: KeyPath, given: Any, names: VisibleNames
+    ) -> dict[str, Formula | float] | None:
+        """What measures count, by name."""
+        counts = {}
+        for name, text in given.items() if isinstance(given, dict) else ():
+            with self.document.noting_errors((*path, name)):
+                check_measure_name(name)
+            formula = self.symbols.read_formula((*path, name), text, names)
+            counts[name] = simplify_formula(formula)
+        return None if None in counts.values() else counts
 
     def _is_complete(self, key_path: KeyPath, arguments: Mapping[str, Any]) -> bool:
         has_all = all(argument is not None for argument in arguments.values())
@@ -335,6 +348,8 @@ class PeriodReader:
                 return self._read_matrix(path, str(entry.get("axis", "")), given)
             case "to":
                 return self._read_move(path, str(entry.get("axis", "")), given, names)
+            case "counts":
+                return self.read_counts(path, given, names)
             case "by":
                 names = symbols.visible_names(noises, symbols.action)
         return symbols.read_formula(path, given, names)
