@@ -189,7 +189,7 @@ class Constraint:
     level: float
 
     sign = 1.0
-    words = "at least"
+    key = "at_least"  # in files
 
     def __post_init__(self) -> None:
         if not is_number(self.level):
@@ -197,7 +197,7 @@ class Constraint:
             raise ArgumentError(requirement, value=f"got {format_value(self.level)}")
 
     def __str__(self) -> str:
-        return f"{self.words} {self.level:g}"
+        return f"{self.key.replace('_', ' ')} {self.level:g}"
 
 
 class AtLeast(Constraint):
@@ -208,10 +208,10 @@ class AtMost(Constraint):
     """The measure must be at most ``level``."""
 
     sign = -1.0
-    words = "at most"
+    key = "at_most"
 
 
-CONSTRAINT_KEYS: dict[str, type[Constraint]] = {"at_least": AtLeast, "at_most": AtMost}
+CONSTRAINT_KEYS: dict[str, type[Constraint]] = {kind.key: kind for kind in (AtLeast, AtMost)}
 
 
 def read_constraints(measures: Mapping[str, MeasureFormula], given: Any) -> dict[str, Constraint]:

@@ -33,7 +33,13 @@ from tessella.mdp.checks import FunctionChecks, as_numbers, check_observation_no
 from tessella.mdp.dynamics import REWARD, Dynamics, ModelParts, Payment, SourceModel
 from tessella.mdp.exogenous import Exogenous, find_exogenous
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
-from tessella.mdp.measures import Constraint, MeasureFormula, check_measure_name, read_measure
+from tessella.mdp.measures import (
+    Constraint,
+    MeasureFormula,
+    check_measure_name,
+    read_constraints,
+    read_measure,
+)
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.stage import Function, Noise, Stage, subtract_costs
@@ -115,6 +121,8 @@ class MDP:
             name: MeasureFormula({name: 1.0}, text=name) for name in sorted(self.dynamics.counts)
         }
         object.__setattr__(self, "measures", {**counted, **self.measures})
+        if self.constraints:
+            read_constraints(self.measures, self.constraints)
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
         check_observation_noise(self.observation_noise, self.grid, ModelError)
         if self.feasible is not None:

@@ -29,14 +29,12 @@ import numpy as np
 from tessella.criteria import Average
 from tessella.criteria.criterion import Criterion
 from tessella.errors import TessellaError
-from tessella.mdp.measures import Constraint, MeasureFormula
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Event, Pay
 from tessella.mdp.stages.stage import Stage
 from tessella.mdp.state_action_space import TIME
 from tessella.modelfiles.formula import FORMULA_MAX_HELD_NUMBERS, HELD_REQUIREMENT, entry_width
-from tessella.modelfiles.measure_sections import list_counts, read_measures
-from tessella.modelfiles.model_document import ModelDocument, PeriodReader
+from tessella.modelfiles.model_document import ModelDocument, PeriodReader, read_measures
 from tessella.modelfiles.named_problem import build_named_problem
 from tessella.modelfiles.schema import (
     EVENT_MODEL_SCHEMA,
@@ -68,9 +66,9 @@ def read_limited(path: str | Path, settings: Mapping[str, Any], limits: ReadLimi
     if "problem" in document.data:
         check_schema(document, NAMED_PROBLEM_SCHEMA)
         mdp = build_named_problem(document, settings)
-        measures = read_measures(SymbolTable(document), mdp.dynamics.counts, mdp.measures)
+        measures = read_measures(SymbolTable(document), mdp.dynamics.counts, dict(mdp.measures))
         document.raise_mistakes()
-        return _with_measures(mdp, **measures)
+        return replace(mdp, **measures)
     check_schema(document, _choose_schema(document))
     if document.is_full:  # what has mistakes is not told apart from the rest any more
         document.raise_mistakes()
@@ -94,13 +92,12 @@ def _build_model(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
     has_events = "events" in document.data and "stages" not in document.data
     trials = _event_trials(period) if has_events else _stage_trials(period)
     whole = next(trials)
-    counts = list_counts(document)
-    measures = read_measures(model.symbols, counts, counts)
+    measures = read_measures(model.symbols, period.counted, {})
     _check_size(model)
     document.raise_mistakes()
     with np.errstate(all="ignore"):  # what is not finite is refused
         mdp = _build_or_refuse(document, whole, trials)
-    return _with_measures(_with_start(document, mdp), **measures)
+    return replace(_with_start(document, mdp), **measures)
 
 
 def _stage_trials(period: PeriodReader) -> Iterator[Trial]:
@@ -144,9 +141,9 @@ def _event_trials(period: PeriodReader) -> Iterator[Trial]:
     events = [event for _, event in period.events]
     pays = {"pays_rate": period.read_rate("pays_rate")}
     costs = {"costs_rate": period.read_rate("costs_rate")}
+    given = model.document.section("counts_rate")
     names = model.symbols.state_names
-    counted = period.read_counts(("counts_rate",), model.data.get("counts_rate"), names)
-    counts = {"counts_rate": counted}
+    counts = {"counts_rate": period.read_counts(("counts_rate",), given, names)}
     clock = model.data.get("clock")
     clock = None if clock is None else model.symbols.read_number(("clock",), clock)
 
@@ -163,8 +160,8 @@ def _event_trials(period: PeriodReader) -> Iterator[Trial]:
 
     rates = {**pays, **costs, **counts, "clock": clock}
     yield ("events",), partial(build, events, model.criterion, feasible, **rates)
-    event_names = {event.name for event in events}
-    idle = Event(next(f"event {i}" for i in count() if f"event {i}" not in event_names), 1.0)
+    taken = {event.name for event in events}
+    idle = Event(next(f"event {i}" for i in count() if f"event {i}" not in taken), 1.0)
     yield ("axes",), partial(build, [idle], average, None)
     yield ("feasible",), partial(build, [idle], average, feasible)
     yield ("criterion",), partial(build, [idle], model.criterion, None)
@@ -205,12 +202,6 @@ def _build_or_refuse(document: TomlDocument, whole: Trial, parts: Iterator[Trial
 def _describe_refusal(error: Exception) -> str:
     is_too_large = isinstance(error, MemoryError)
     return "this needs more memory than there is" if is_too_large else str(error)
-
-
-def _with_measures(
-    mdp: MDP, measures: Mapping[str, MeasureFormula], constraints: Mapping[str, Constraint]
-) -> MDP:
-    return replace(mdp, measures={**mdp.measures, **measures}, constraints=constraints)
 
 
 def _with_start(document: TomlDocument, mdp: MDP) -> MDP:
