@@ -61,16 +61,10 @@ from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
 from tessella.files import atomic_write, read_errors, require_regular
 from tessella.grid import StateGrid
+from tessella.mdp import netcdf_measures
 from tessella.mdp.actions import actions_from_json, actions_to_json
 from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
-from tessella.mdp.netcdf_measures import (
-    MEASURES_GROUP,
-    add_counts,
-    measures_to_arrays,
-    read_measures,
-    tabulate_counts,
-)
 from tessella.mdp.netcdf_tables import END_GROUP, TableReader, outcomes_to_arrays, table_to_arrays
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.state_action_space import (
@@ -242,7 +236,8 @@ def write_model_group(mdp: MDP, file: Any) -> None:
 def _write_model(file: Any, mdp: MDP, contents: tuple[dict[str, Any], Variables]) -> None:
     write_variables(file, *contents)
     if mdp.measures:
-        write_variables(file.createGroup(MEASURES_GROUP), *measures_to_arrays(mdp))
+        group = file.createGroup(netcdf_measures.MEASURES_GROUP)
+        write_variables(group, *netcdf_measures.measures_to_arrays(mdp))
 
 
 def read_format(path: str | Path) -> str:
@@ -296,7 +291,7 @@ def _make_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
             arrays = {name: values for name, (values, _) in variables.items()}
             _, tables = _read_tables(attributes, arrays, space, mdp.criterion)
             if mdp.dynamics.counts:  # periods that count differently are different periods
-                tables = add_counts(tables, *tabulate_counts(mdp))
+                tables = netcdf_measures.add_counts(tables, netcdf_measures.tabulate_counts(mdp))
         model = replace(mdp, dynamics=tables, source=None)
         attributes["table_fingerprint"] = model.fingerprint
     return attributes, variables
@@ -346,13 +341,12 @@ def load(path: str | Path) -> tuple[dict[str, Any], str]:
         arrays = read_variables(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
         fields, fingerprint = _read_fields(attributes, arrays)
-        if MEASURES_GROUP in file.groups:
-            group = file.groups[MEASURES_GROUP]
+        if netcdf_measures.MEASURES_GROUP in file.groups:
+            group = file.groups[netcdf_measures.MEASURES_GROUP]
             attributes = read_attributes(group)
             arrays = read_variables(group.variables, os.path.getsize(path), MODEL_MAX_BYTES)
             refuse_altered(attributes, arrays)
-            tables = fields["dynamics"], fields["feasible"]
-            fields |= read_measures(*tables, attributes, arrays["amounts"])
+            fields |= netcdf_measures.read_measures(fields, attributes, arrays)
         return fields, fingerprint
 
 

@@ -2,9 +2,9 @@
 
 A certificate names that content, and so holds whatever is counted besides. The group has
 
-attributes   counts (JSON, each name to a bound on the error of its amounts), formulas and
-             constraints (JSON, by measure), content (hash of all else in the group)
+attributes   counts and formulas (JSON: names, and expressions by name), content (its own hash)
 amounts      (count, state, action) expected amounts of a period, 0 where an action is infeasible
+errors       (count) bounds on the errors of amounts
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import FileError, is_number
+from tessella.errors import FileError
 from tessella.mdp.dynamics import Dynamics, Payment
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
-from tessella.mdp.measures import CONSTRAINT_KEYS, check_measure_name, read_measure
+from tessella.mdp.measures import check_measure_name, read_measure
 from tessella.mdp.tabular.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -30,67 +30,62 @@ if TYPE_CHECKING:
 MEASURES_GROUP = "measures"
 
 
-def tabulate_counts(mdp: MDP) -> tuple[dict[str, float], NDArray[np.float64]]:
-    """Bounds on the errors of counts by name, and their amounts (count, state, action)."""
-    errors = {}
-    amounts = []
+def tabulate_counts(mdp: MDP) -> dict[str, Payment]:
+    """The expected amounts of counts (state, action), with bounds on their errors."""
+    counts = {}
     for name in sorted(mdp.dynamics.counts):
         counted = mdp.dynamics.with_reward({name: 1.0})
-        is_timed = isinstance(counted, FiniteHorizonDynamics)
-        periods = counted.distinct_periods if is_timed else (counted,)
-        errors[name] = max(period.rounding.in_file.reward_error for period in periods)
-        amounts.append(np.where(mdp.feasible_mask, counted.expected_reward(), 0.0))
-    return errors, np.array(amounts).reshape(-1, *mdp.feasible_mask.shape)
+        periods = getattr(counted, "distinct_periods", [counted])
+        error = max(period.rounding.in_file.reward_error for period in periods)
+        amounts = np.where(mdp.feasible_mask, counted.expected_reward(), 0.0)
+        counts[name] = Payment(amounts, error)
+    return counts
 
 
-def measures_to_arrays(mdp: MDP) -> tuple[dict[str, Any], dict[str, Any]]:
+def measures_to_arrays(mdp: MDP) -> tuple[dict[str, str], dict[str, Any]]:
     """Attributes and variables of the group."""
-    errors, amounts = tabulate_counts(mdp)
-    levels = {name: {one.key: one.level} for name, one in mdp.constraints.items()}
-    formulas = {name: one.text for name, one in mdp.measures.items() if name not in errors}
-    attributes = {"counts": errors, "formulas": formulas, "constraints": levels}
-    variables = {"amounts": (amounts, ("count", "state", "action"))}
-    return {name: json.dumps(content) for name, content in attributes.items()}, variables
+    counts = tabulate_counts(mdp)
+    formulas = {name: one.text for name, one in mdp.measures.items() if name not in counts}
+    amounts = np.array([one.expected for one in counts.values()])
+    errors = np.array([one.error for one in counts.values()])
+    return {"counts": json.dumps([*counts]), "formulas": json.dumps(formulas)}, {
+        "amounts": (amounts.reshape(-1, *mdp.feasible_mask.shape), ("count", "state", "action")),
+        "errors": (errors, ("count",)),
+    }
 
 
 def read_measures(
-    dynamics: Dynamics, mask: NDArray[np.bool_], attributes: Mapping[str, Any], amounts: NDArray
+    fields: Mapping[str, Any], attributes: Mapping[str, Any], arrays: Mapping[str, NDArray]
 ) -> dict[str, Any]:
-    """The fields of a model with these tables that hold its measures, checked."""
-    errors, formulas, levels = (
-        json.loads(attributes[name]) for name in ("counts", "formulas", "constraints")
-    )
-    shape = (len(errors), *mask.shape)
-    is_table = amounts.dtype.kind == "f" and amounts.shape == shape and np.isfinite(amounts).all()
-    if not is_table or amounts[:, ~mask].any():
-        requirement = f"'amounts' must hold finite floats of shape {shape}, 0 where infeasible"
-        raise FileError(requirement, value=f"got {amounts.dtype} of shape {amounts.shape}")
-    for name, error in errors.items():
+    """The fields of a model that hold its measures, checked; ``fields`` are all others."""
+    names = json.loads(attributes["counts"])
+    amounts, errors = arrays["amounts"], arrays["errors"]
+    mask = fields["feasible"]
+    fits = amounts.shape == (len(names), *mask.shape) and errors.shape == amounts.shape[:1]
+    is_finite = np.isfinite(amounts).all() and np.isfinite(errors).all()
+    if not fits or not is_finite or amounts[:, ~mask].any() or (errors < 0).any():
+        requirement = "counts must have finite amounts, 0 where infeasible, and errors from 0 on"
+        raise FileError(requirement, value=f"got {len(names)} counts of shape {amounts.shape}")
+    for name in names:
         check_measure_name(name)
-        if not is_number(error) or error < 0:
-            requirement = f"the error of {name!r} must be a number from 0 on"
-            raise FileError(requirement, value=f"it is {error!r:.60}")
-    measures = {name: read_measure(name, text, [*errors]) for name, text in formulas.items()}
-    constraints = {}
-    for name, entry in levels.items():
-        ((key, level),) = entry.items()
-        constraints[name] = CONSTRAINT_KEYS[key](level)
-    dynamics = add_counts(dynamics, errors, amounts)
-    return {"dynamics": dynamics, "measures": measures, "constraints": constraints}
+    formulas = json.loads(attributes["formulas"])
+    counts = dict(zip(names, map(Payment, amounts, errors.tolist()), strict=True))
+    measures = {name: read_measure(name, text, names) for name, text in formulas.items()}
+    return {"dynamics": add_counts(fields["dynamics"], counts), "measures": measures}
 
 
-def add_counts(dynamics: Dynamics, errors: Mapping[str, float], amounts: NDArray) -> Dynamics:
+def add_counts(dynamics: Dynamics, counts: Mapping[str, Payment]) -> Dynamics:
     """The tables of a file with what they count; one object where periods are the same."""
     if isinstance(dynamics, Tabular):
-        payments = map(Payment, amounts, errors.values())
-        return replace(dynamics, counted=dict(zip(errors, payments, strict=True)))
+        return replace(dynamics, counted=counts)
     assert isinstance(dynamics, FiniteHorizonDynamics)
-    parts = np.split(amounts, len(dynamics.periods), axis=1)
-    distinct: dict[tuple[int, bytes], Dynamics] = {}
     periods = []
-    for period, part in zip(dynamics.periods, parts, strict=True):
-        key = id(period), hashlib.sha256(part.tobytes()).digest()
-        if key not in distinct:
-            distinct[key] = add_counts(period, errors, part)
-        periods.append(distinct[key])
+    distinct: dict[tuple[int, bytes], Dynamics] = {}
+    length = dynamics.space.grid.size // len(dynamics.periods)
+    for time, period in enumerate(dynamics.periods):
+        states = slice(time * length, (time + 1) * length)
+        own = {name: replace(one, expected=one.expected[states]) for name, one in counts.items()}
+        content = b"".join(one.expected.tobytes() for one in own.values())
+        key = id(period), hashlib.sha256(content).digest()
+        periods.append(distinct.setdefault(key, add_counts(period, own)))
     return replace(dynamics, periods=tuple(periods))
