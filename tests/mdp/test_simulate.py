@@ -201,7 +201,7 @@ def test_the_paths_that_count_are_those_that_pay():
     assert simulated.measures["share"].standard_error == 0.0
     # Demand that is not lost is what stock fell by: nothing is ordered.
     plain = replace(mdp, criterion=ts.Total())
-    again = ts.simulate(plain, np.zeros(7, dtype=int), 20, np.random.default_rng(2), paths=3)
+    again = ts.simulate(plain, np.zeros(7, dtype=int), 2, np.random.default_rng(2), paths=30)
     fallen = (again.states[:, 0] - again.states[:, -1]).mean()
     sold = again.measures["demand"].value - again.measures["lost"].value
     assert sold == pytest.approx(fallen)
