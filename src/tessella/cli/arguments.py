@@ -11,8 +11,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from tessella.cli.cache import solve_cached
-from tessella.errors import ArgumentError, FileError, ModelError, TessellaError
+from tessella.cli.command import format_table
+from tessella.errors import ArgumentError, FileError, ModelError, TessellaError, is_number
 
 if TYPE_CHECKING:
     from tessella.grid import StateGrid
@@ -288,6 +290,43 @@ def describe_model(mdp: MDP) -> dict[str, Any]:
         "criterion": describe_criterion(mdp),
         "stated_in": mdp.sense.rewards,
     }
+
+
+def evaluate_measures(mdp: MDP, policy: Any, start: Any = None) -> tuple[str, dict[str, Any]]:
+    """The measures of a policy as text to add to an answer, and for programs."""
+    from tessella.rounding import write_enclosed
+    from tessella.solvers.policy_evaluation import evaluate
+
+    rows = []
+    data: dict[str, Any] = {}
+    for name, found in evaluate(mdp, policy, start).measures.items() if mdp.measures else ():
+        enclosed = found and write_enclosed(found.value, found.error_bound)
+        rows.append((name, ", off by at most ".join(enclosed or ["its denominator is 0"])))
+        data[name] = found and {"value": found.value, "lower": found.low, "upper": found.high}
+    return format_measures(rows), data
+
+
+def format_measures(rows: Sequence[tuple[str, str]]) -> str:
+    """Measures as text to add to an answer: none where there are none."""
+    lines = ["\n\nMeasures:", *format_table(rows).splitlines()]
+    return "\n  ".join(lines) if rows else ""
+
+
+CONSTRAINT = re.compile(r"\s*(\w+)\s*([<>]=)\s*(\S+)\s*")
+
+
+def parse_constraints(words: tuple[str, ...]) -> dict[str, Any]:
+    """Constraints by measure, typed as ``fill_rate>=0.98``."""
+    from tessella.mdp.measures import AtLeast, AtMost
+
+    constraints = {}
+    for word in words:
+        match = CONSTRAINT.fullmatch(word)
+        if match is None or not is_number(parse_literal(match[3])):
+            requirement = "--subject-to is written fill_rate>=0.98 or lost<=2"
+            raise ArgumentError(requirement, value=f"got {word!r}")
+        constraints[match[1]] = {">=": AtLeast, "<=": AtMost}[match[2]](parse_literal(match[3]))
+    return constraints
 
 
 def describe_criterion(mdp: MDP) -> str:

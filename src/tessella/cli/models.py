@@ -17,6 +17,7 @@ from tessella.cli.arguments import (
     build_problem,
     describe_criterion,
     describe_model,
+    format_measures,
     format_title,
     is_saved_model,
     load_model,
@@ -67,7 +68,7 @@ def show_command(model: str, given: tuple[str, ...]) -> Answer:
     event_texts = describe_events(mdp)
     exogenous = [] if mdp.exogenous is None else list(mdp.exogenous.names)
     data = describe_model(mdp) | {"events": event_texts, "exogenous": exogenous}
-    data |= {"bytes": _memory_bytes(mdp)}
+    data |= {"bytes": _memory_bytes(mdp), "measures": _list_measures(mdp)}
     if named_problem is not None:
         data["problem"] = _describe_problem(named_problem, mdp)
     parts = [] if named_problem is None else [str(named_problem), ""]
@@ -94,6 +95,12 @@ def _describe_problem(named_problem: Problem, mdp: MDP) -> dict[str, Any]:
     }
 
 
+def _list_measures(mdp: MDP) -> dict[str, str]:
+    """Each measure with its formula, and what is asked of it."""
+    asked = {name: f", {constraint}" for name, constraint in mdp.constraints.items()}
+    return {name: one.text + asked.get(name, "") for name, one in mdp.measures.items()}
+
+
 def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -> str:
     from tessella.mdp.describe import describe_exogenous
 
@@ -112,6 +119,7 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += [f"  {mdp.action_name}: {_format_values(mdp.actions)}"]
     lines += ["", period, *(f"  {k}. {subject}" for k, subject in enumerate(event_texts, 1))]
     lines += [f"  {sentence}" for sentence in describe_exogenous(mdp)]
+    lines[-1] += format_measures([*_list_measures(mdp).items()])
     from tessella.support.text import format_bytes
 
     lines += ["", f"Wanted: {mdp.sense.goal}, {describe_criterion(mdp)}."]

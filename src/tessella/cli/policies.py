@@ -15,6 +15,7 @@ from tessella.cli.arguments import (
     LossParam,
     ModelParam,
     describe_model,
+    evaluate_measures,
     load_model,
     load_solution,
     model_argument,
@@ -152,12 +153,14 @@ def certify_command(
     from tessella.certificates.certify import certify
 
     solution = load_solution(model, given)
-    certificate = certify(solution, solution.mdp.policy(policy), parse_start(solution.mdp, start))
+    first = parse_start(solution.mdp, start)
+    certificate = certify(solution, solution.mdp.policy(policy), first)
+    text, measures = evaluate_measures(solution.mdp, certificate.policy, first)
     if save is not None:
         certificate.save(save)
     data = {"model": describe_model(solution.mdp), "policy": certificate.policy.name}
-    data |= {"certificate": certificate_json(certificate), "file": save}
-    return Answer(certificate.summary(), data)
+    data |= {"certificate": certificate_json(certificate), "measures": measures, "file": save}
+    return Answer(certificate.summary() + text, data)
 
 
 @as_command(
@@ -333,6 +336,10 @@ def diff_command(model: str, given: tuple[str, ...], a: str, b: str, start: str 
         "gain": difference.gain,
         "time_a": difference.time_a,
         "time_b": difference.time_b,
+        "measures": {
+            name: [None if found is None else found.value for found in both]
+            for name, both in difference.measures.items()
+        },
         "changes": [
             {"from": str(mdp.actions[x]), "to": str(mdp.actions[y]), "states": n, "gain": part}
             for x, y, n, part in difference.pairs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,14 @@ import numpy as np
 
 from tessella.cli.arguments import (
     describe_model,
+    evaluate_measures,
+    format_measures,
     format_title,
     load_model,
     load_solution,
     model_argument,
     open_model,
+    parse_constraints,
     parse_start,
     policy_option,
     start_option,
@@ -26,6 +30,7 @@ from tessella.files import atomic_write
 from tessella.rounding import round_up
 
 if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
     from tessella.mdp.simulate import Paths
     from tessella.solvers.solution import Solution
 
@@ -48,6 +53,12 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
     show_default=True,
     help="Stop when values are accurate, or when the policy is proven.",
 )
+@click.option(
+    "--subject-to",
+    multiple=True,
+    metavar="MEASURE>=LEVEL",
+    help="Bound a measure, or with <=; may repeat. Those of a model file apply too.",
+)
 @click.option("--save", type=click.Path(path_type=Path), help="Write the solution as NetCDF.")
 @click.option("--policy", type=click.Path(path_type=Path), help="Write its policy as CSV.")
 def solve_command(
@@ -55,6 +66,7 @@ def solve_command(
     given: tuple[str, ...],
     tol: float | None,
     until: str,
+    subject_to: tuple[str, ...],
     save: Path | None,
     policy: Path | None,
 ) -> Answer:
@@ -68,8 +80,13 @@ def solve_command(
         if path is not None and path.suffix != ending:
             raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
     opened = open_model(model, given)
+    mdp = opened if isinstance(opened, MDP) else opened.mdp
+    constraints = {**mdp.constraints, **parse_constraints(subject_to)}
+    if constraints:
+        if save is not None:
+            raise ArgumentError("with constraints, --policy writes the result", value="got --save")
+        return _solve_constrained(mdp, policy, tol=tol, until=until, subject_to=constraints)
     if until == "policy":
-        mdp = opened if isinstance(opened, MDP) else opened.mdp
         solution = solve_with_status(mdp, tol=tol, until=until)
         is_cached = False
     elif isinstance(opened, MDP):
@@ -80,9 +97,35 @@ def solve_command(
     else:
         solution, is_cached = solve_cached(opened.mdp, tol)
     messages = _write_files(solution, save, policy)
+    text, measures = evaluate_measures(mdp, solution.policy)
     data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
-    lines = [_describe_solution(solution, is_cached), *messages.values()]
-    return Answer("\n".join(lines), data)
+    lines = [_describe_solution(solution, is_cached) + text, *messages.values()]
+    return Answer("\n".join(lines), data | {"measures": measures})
+
+
+def _solve_constrained(mdp: MDP, policy: Path | None, **options: Any) -> Answer:
+    """The optimum with constraints, and the best policy found that draws nothing."""
+    solution: Any = solve_with_status(mdp, **options)
+    if policy is not None and solution.policy is None:
+        raise ArgumentError("the policy of a file draws nothing", value="none was found that does")
+    text, measures = "", {}
+    if solution.policy is not None:
+        text, measures = evaluate_measures(mdp, solution.policy)
+    messages = {} if policy is None else _write_files(solution, None, policy)
+    low, high = mdp.sense.display_interval(solution.low, solution.high)
+    data = {
+        "model": describe_model(mdp),
+        "optimum": {"lower": low, "upper": high},
+        "constraints": [
+            {"measure": one.name, one.constraint.key: one.constraint.level}
+            | {"value": one.value, "price": one.price}
+            for one in solution.constraints
+        ],
+        "says": str(solution),
+        "measures": measures,
+        "files": list(messages),
+    }
+    return Answer("\n".join([str(solution) + text, *messages.values()]), data)
 
 
 def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
@@ -215,8 +258,11 @@ def simulate_command(model, given, policy, periods, paths, seed, start, out) -> 
     returns = mdp.sense.display(simulated.returns)
     if out is not None:
         _write_csv(simulated, out)
+    measures = {name: found and asdict(found) for name, found in simulated.measures.items()}
+    rows = [(name, str(found)) for name, found in simulated.measures.items()]
     data = {
         "model": describe_model(mdp),
+        "measures": measures,
         "policy": "optimal" if policy is None else chosen.name,
         "periods": periods,
         "paths": paths,
@@ -225,7 +271,8 @@ def simulate_command(model, given, policy, periods, paths, seed, start, out) -> 
         "standard_error": returns.std(ddof=1) / np.sqrt(paths) if paths > 1 else None,
         "file": out,
     }
-    lines = [str(simulated), "", "The first path:", _format_first_path(simulated)]
+    text = str(simulated) + format_measures(rows)
+    lines = [text, "", "The first path:", _format_first_path(simulated)]
     return Answer("\n".join(lines + ([f"wrote {out}"] if out is not None else [])), data)
 
 

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, is_count, require_type
-from tessella.mdp.dynamics import as_generator
+from tessella.mdp.dynamics import REWARD, as_generator
+from tessella.mdp.measures import CONSTANT, MeasureFormula
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.stages.events import average_unit
 from tessella.mdp.start import Start, draw_start_states, find_listed_states
 
 Rng = np.random.Generator | int
+
+
+@dataclass(frozen=True)
+class MeasureEstimate:
+    """A simulated measure."""
+
+    value: float
+    standard_error: float  # not a number for a single path
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g}, standard error {self.standard_error:.2g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +41,26 @@ class Paths:
     states: NDArray[np.int64]  # (n, T + 1) flat state indices
     actions: NDArray[np.int64]  # (n, T); -1 after the process has ended
     rewards: NDArray[np.float64]  # (n, T); 0 after the end
+    policy: Policy
+    rng: np.random.Generator  # as it was before the first period
 
     @property
     def returns(self) -> NDArray[np.float64]:
         """(n,) discounted sums of rewards."""
         return self.rewards @ self.mdp.discount ** np.arange(self.rewards.shape[1])
+
+    @cached_property
+    def measures(self) -> dict[str, MeasureEstimate | None]:
+        """Estimates of measures; None for a ratio by 0. Each count draws the same paths again."""
+        n, periods = self.rewards.shape
+        scale = average_unit(self.mdp.clock)[0] / periods if self.mdp.criterion.has_gain else 1.0
+        sums = {REWARD: scale * self.returns, CONSTANT: np.ones(n)}
+        for name in self.mdp.dynamics.counts:
+            mdp = self.mdp.with_objective({name: 1.0})
+            rng = copy.deepcopy(self.rng)
+            again = simulate(mdp, self.policy, periods, rng, paths=n, start=self.states[:, 0])
+            sums[name] = scale * again.returns
+        return {name: _estimate(measure, sums) for name, measure in self.mdp.measures.items()}
 
     def __str__(self) -> str:
         n, periods = self.rewards.shape
@@ -69,6 +99,7 @@ def simulate(
     actions = np.full((paths, periods), -1, dtype=np.int64)
     rewards = np.zeros((paths, periods))
     states[:, 0] = _start_states(mdp, start, policy_used, paths, rng)
+    rng_before = copy.deepcopy(rng)
     is_active = np.ones(paths, dtype=bool)
     for t in range(periods):
         active = np.flatnonzero(is_active)
@@ -81,7 +112,20 @@ def simulate(
         states[active, t + 1] = steps.next_states
         rewards[active, t] = steps.rewards
         is_active[active] = ~steps.ended
-    return Paths(mdp, states, actions, rewards)
+    return Paths(mdp, states, actions, rewards, policy_used, rng_before)
+
+
+def _estimate(measure: MeasureFormula, sums: Mapping[str, NDArray]) -> MeasureEstimate | None:
+    """A ratio of means; its standard error is that of its linear approximation."""
+    top, below = (
+        np.sum([weight * sums[name] for name, weight in part.items()], axis=0)
+        for part in (measure.numerator, measure.denominator)
+    )
+    if not below.mean():
+        return None
+    value = float(top.mean() / below.mean())
+    spread = (top - value * below).std(ddof=1) if len(top) > 1 else np.nan
+    return MeasureEstimate(value, float(spread / abs(below.mean()) / np.sqrt(len(top))))
 
 
 def _start_states(

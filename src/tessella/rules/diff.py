@@ -10,6 +10,7 @@ the same everywhere differ by exactly nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from tessella.criteria.criterion import require_criterion
 from tessella.errors import require_type
 from tessella.mdp.actions import describe_action
+from tessella.mdp.measures import MeasureValue
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
@@ -42,6 +44,7 @@ class Difference:
         by_state: (grid) each state's part of the gain.
         time_a, time_b: share of time spent in changed states, under a and under b.
         minimise: whether the model is stated in costs; then the text speaks of them.
+        measures: what a and b measure; none where the policies are the same.
     """
 
     a: Policy
@@ -52,6 +55,7 @@ class Difference:
     time_a: float
     time_b: float
     minimise: bool = False
+    measures: Mapping[str, tuple[MeasureValue | None, ...]] = field(default_factory=dict)
 
     @property
     def pairs(self) -> list[tuple[int, int, int, float]]:
@@ -80,6 +84,7 @@ class Difference:
             f"{n:,} of {self.where.size:,} states change from {self.a.name or 'a'} to "
             f"{self.b.name or 'b'}: {self.time_a:.2%} of the time before, {self.time_b:.2%} after",
             f"the new one {sense.worth_verb} {abs(self.gain):.6g} {more}",
+            *(f"{name}: {a} before, {b} after" for name, (a, b) in self.measures.items()),
         ]
         for x, y, states, pair_gain in self.pairs[:TEXT_MAX_PAIRS]:
             old, new = (describe_action(name, self.a.actions[i]) for i in (x, y))
@@ -108,8 +113,8 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
     where = old.table != new.table
     if not where.any():
         return Difference(old, new, where, 0.0, np.zeros(where.shape), 0.0, 0.0)
-    before = evaluate(mdp, old, plan=plan)
-    after = evaluate(mdp, new, guess=before.value, plan=plan)
+    before = evaluate(mdp, old, start_weights, plan=plan)
+    after = evaluate(mdp, new, start_weights, guess=before.value, plan=plan)
     time_a = occupancy(mdp, old, start_weights, plan=plan).share
     time_b = occupancy(mdp, new, start_weights, plan=plan).share
     q = compute_q_values(PreparedModel(plan), before.value)
@@ -129,4 +134,5 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
         float(time_a[where].sum()),
         float(time_b[where].sum()),
         mdp.minimise,
+        {name: (before.measures[name], after.measures[name]) for name in mdp.measures},
     )
