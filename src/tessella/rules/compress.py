@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, TypedDict, Unpack
+from typing import Any, NoReturn, TypedDict, TypeVar, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tessella.certificates.certificate import Certificate
 from tessella.errors import (
     ArgumentError,
     counted,
@@ -25,6 +27,9 @@ from tessella.errors import (
     require_whole,
 )
 from tessella.grid import StateGrid
+from tessella.mdp.measures import Constraint
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.candidates import generate_shorter_rules
 from tessella.rules.class_search import (
@@ -37,6 +42,7 @@ from tessella.rules.class_search import (
     search_class,
     tighten_outcome,
 )
+from tessella.rules.constrained_rules import ConstrainedProblem
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.linear_cuts import LinearCuts, Staircase
 from tessella.rules.loss_target import (
@@ -53,11 +59,16 @@ from tessella.rules.search import ClassSearch, Search, SearchEffort
 from tessella.rules.small_network import SmallNetwork
 from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
 from tessella.rules.trees import AxisTree, LinearTree
+from tessella.solvers.constrained import ConstrainedSolution
 from tessella.solvers.solution import Solution
+from tessella.solvers.solve import solve
+
+Proof = TypeVar("Proof")
 
 PROOF_TIME_FACTOR = 2  # times as long as evaluating one rule
 CLASS_TIME_SHARE = 1 / 3  # of the time that is left, for one class
 LOSS_TOLERANCE_SHARE = 1e-4  # of the loss target: smaller differences of losses are ignored
+IDLE_PRICES = 2  # prices at which no better constrained rule was found, after which none is tried
 DEFAULT_EFFORT = SearchEffort()
 DEFAULT_CLASSES: tuple[RuleClass, ...] = (
     OneAction(),
@@ -91,7 +102,7 @@ class SearchOptions(LossOptions, total=False):
 
 
 def compress(
-    solution: Solution,
+    solution: Solution | ConstrainedSolution | MDP,
     loss: float | str = 0.01,
     *,
     start: Start = None,
@@ -101,10 +112,13 @@ def compress(
     classes: Sequence[RuleClass] | None = None,
     time_limit: float | None = None,
     progress: Callable[[str], None] | None = None,
+    subject_to: Mapping[str, Constraint] | None = None,
 ) -> Rule:
     """The smallest rule found whose certified loss is within ``loss``.
 
     Args:
+        solution: of a model; with constraints the model itself will do, and so will what ``solve``
+            returned for them.
         loss: what may be lost, as a share of the optimal value from the start; also as a text,
             ``"1%"`` or ``"12.5 units"`` of the model.
         start: any start: see ``tessella.mdp.start``; None for the model's own. A stationary start
@@ -115,8 +129,19 @@ def compress(
         classes: the classes of rules to search; None for all that come with the package.
         time_limit: seconds after which the best so far is returned. Ctrl-C does the same.
         progress: receives a line from time to time that says how far the search is.
+        subject_to: constraints on measures, ``{"fill_rate": AtLeast(0.98)}``: the rule satisfies
+            them, and its loss is that against the best of all policies that do, those that draw
+            their actions included, from the model's own start.
     """
     started = time.perf_counter()
+    if subject_to is not None or isinstance(solution, ConstrainedSolution):
+        _refuse_options(start=start, worst=worst, relative_to=relative_to)
+        deadline = _find_deadline(time_limit)
+        problem = ConstrainedProblem(_solve_constrained(solution, subject_to), loss, relative)
+        rule = _compress_constrained(
+            problem, _check_classes("compress", classes), deadline, progress
+        )
+        return replace(rule, seconds=time.perf_counter() - started)
     search = prepare_search(
         solution, loss, start, worst, relative, relative_to, classes, time_limit, progress
     )
@@ -142,7 +167,7 @@ def find_frontier(search: Search, max_size: int) -> Frontier:
     except KeyboardInterrupt:
         if not search.frontier_points:
             raise
-    return _make_frontier(search)
+    return _make_frontier(search.frontier_points.values(), search.outcomes)
 
 
 def least_size(
@@ -218,16 +243,45 @@ def prepare_search(
     solution.require_values(caller)
     mdp = solution.mdp
     rule_classes = _check_classes(caller, classes)
-    if time_limit is not None and not is_positive(time_limit):
-        requirement = "a time limit is a number of seconds above 0"
-        raise ArgumentError(requirement, value=f"got {time_limit!r}")
+    deadline = _find_deadline(time_limit)
     _refuse_equal_numbers(mdp.grid)
     distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
     loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
     evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit
-    deadline = float("inf") if time_limit is None else time.perf_counter() + time_limit
     return Search(evaluator, loss_target, rule_classes, deadline, progress, effort)
+
+
+def _find_deadline(time_limit: float | None) -> float:
+    """When to stop, on the clock of ``time.perf_counter``."""
+    if time_limit is None:
+        return math.inf
+    if not is_positive(time_limit):
+        requirement = "a time limit is a number of seconds above 0"
+        raise ArgumentError(requirement, value=f"got {time_limit!r}")
+    return time.perf_counter() + time_limit
+
+
+def _refuse_options(**options: object) -> None:
+    """Raise an ArgumentError for options that constraints do not go with."""
+    given = [name for name, value in options.items() if value not in (None, False, "optimal")]
+    if given:
+        requirement = "subject_to is about means over the model's own start and the optimal value"
+        raise ArgumentError(requirement, value=f"got {' and '.join(given)}")
+
+
+def _solve_constrained(
+    given: Solution | ConstrainedSolution | MDP, subject_to: Mapping[str, Constraint] | None
+) -> ConstrainedSolution:
+    if isinstance(given, ConstrainedSolution):
+        if subject_to is not None:
+            requirement = "a solution with constraints has its own"
+            raise ArgumentError(requirement, value="got subject_to as well")
+        return given
+    mdp = given.mdp if isinstance(given, Solution) else given
+    require_type("compress", mdp, MDP)
+    assert subject_to is not None
+    return solve(mdp, subject_to=subject_to)
 
 
 def _check_classes(caller: str, classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:
@@ -245,10 +299,8 @@ def _check_classes(caller: str, classes: Sequence[RuleClass] | None) -> tuple[Ru
 def _search_classes(search: Search) -> None:
     """Search one class after the other; an interrupt ends the search, if there is a rule."""
     try:
-        for rule_class in search.rule_classes:
-            if isinstance(rule_class, RunLength):
-                # Always possible, so that there is a rule whatever the time limit.
-                _add_exact_table(search, rule_class)
+        # Always possible, so that there is a rule whatever the time limit.
+        _add_exact_tables(search, search.evaluator.action_loss > 0)
         for i, rule_class in enumerate(search.rule_classes):
             now = time.perf_counter()
             share = max(CLASS_TIME_SHARE, 1 / (len(search.rule_classes) - i))
@@ -266,12 +318,13 @@ def _search_classes(search: Search) -> None:
             raise
 
 
-def _add_exact_table(search: Search, rule_class: RuleClass) -> None:
-    """Add the smallest rule of a class that takes optimal actions only, if there is one."""
-    costs = search.make_costs((search.evaluator.action_loss > 0).astype(float))
-    if not rule_class.why_not_applicable(costs):
-        fitted = rule_class.fit(costs, search.max_size(rule_class), 0.5)
-        search.select(rule_class, [rule for rule in fitted if rule.cost < 0.5][:1])
+def _add_exact_tables(search: Search, is_forbidden: NDArray[np.bool_]) -> None:
+    """Add the smallest tables of runs that take no forbidden action (S, A)."""
+    costs = search.make_costs(is_forbidden.astype(float))
+    for rule_class in search.rule_classes:
+        if isinstance(rule_class, RunLength) and not rule_class.why_not_applicable(costs):
+            fitted = rule_class.fit(costs, search.max_size(rule_class), 0.5)
+            search.select(rule_class, [rule for rule in fitted if rule.cost < 0.5][:1])
 
 
 def _reserve_proof_time(search: Search, started: float) -> None:
@@ -288,25 +341,107 @@ def _reserve_proof_time(search: Search, started: float) -> None:
     search.deadline -= min(proof_time, limit / 2)
 
 
+def _compress_constrained(
+    problem: ConstrainedProblem,
+    rule_classes: tuple[RuleClass, ...],
+    deadline: float,
+    progress: Callable[[str], None] | None,
+) -> Rule:
+    """The smallest rule found at any of the prices that satisfies constraints and loss target."""
+    _refuse_equal_numbers(problem.mdp.grid)
+    searches: list[Search] = []
+    points: list[tuple[FrontierPoint, Search]] = []
+    smallest = (math.inf, math.inf)
+    idle_searches = 0
+    for models_left, priced in problem.iterate_priced_models():
+        now = time.perf_counter()
+        if points and (now > deadline or idle_searches >= IDLE_PRICES):
+            break
+        search = Search(priced.evaluator, priced.loss_target, rule_classes, progress=progress)
+        search.deadline = now + (deadline - now) / models_left
+        search.size_limit = smallest[0]
+        if problem.result.policy is not None:
+            actions = np.arange(problem.mdp.n_actions)
+            _add_exact_tables(search, problem.result.policy.table.reshape(-1, 1) != actions)
+        _search_classes(search)
+        searches.append(search)
+        for point in filter(search.meets_target, search.frontier_points.values()):
+            loss = (point.loss - priced.gap) / problem.reference
+            points.append((replace(point, loss=loss), search))
+        before = smallest
+        smallest = min(((point.size, point.loss) for point, _ in points), default=before)
+        idle_searches = idle_searches + 1 if smallest == before else 0
+    found = _find_proven(problem.mdp, points, problem.prove)
+    target = problem.describe_target(searches[0].loss_target)
+    if found is None:
+        _raise_none_found(target, searches)
+    point, policy, proof = found
+    facts = proof.collect_facts(problem) | {"promised": problem.stated_loss}
+    certificate = proof.certificate
+    return _make_rule(searches, points, point, policy, target, certificate, facts)
+
+
 def _certify_smallest(solution: Solution, search: Search) -> Rule:
     """The smallest rule whose certificate meets the loss target, with as few digits as possible."""
-    classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
     target = search.loss_target
-    apparent = filter(search.meets_target, search.frontier_points.values())
-    for original in sorted(apparent, key=attrgetter("size", "loss")):
+
+    def prove(policy: Policy) -> ProvenLoss | None:
+        proof = prove_loss_bounds(solution, policy, target.start)
+        return proof if target.is_proven_by(proof) else None
+
+    points = [(point, search) for point in search.frontier_points.values()]
+    apparent = [(point, search) for point, _ in points if search.meets_target(point)]
+    found = _find_proven(solution.mdp, apparent, prove)
+    if found is None:
+        _raise_none_found(str(target), [search], target.hint)
+    point, policy, proof = found
+    facts = proof.collect_facts(solution) | {"promised": target.stated_loss}
+    return _make_rule([search], points, point, policy, str(target), proof.certificate, facts)
+
+
+def _find_proven(
+    mdp: MDP, points: list[tuple[FrontierPoint, Search]], prove: Callable[[Policy], Proof | None]
+) -> tuple[FrontierPoint, Policy, Proof] | None:
+    """The smallest rule with a proof, with as few digits as possible."""
+    for original, search in sorted(points, key=lambda pair: (pair[0].size, pair[0].loss)):
+        classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
         class_search = ClassSearch(search, classes_by_name[original.kind], original.size)
         for point in chain(generate_shorter_rules(class_search, original), [original]):
-            policy = solution.mdp.policy(point.build_tree(solution.mdp.grid), name=point.kind)
-            proof = prove_loss_bounds(solution, policy, target.start)
-            if target.is_proven_by(proof):
-                return _make_rule(search, point, policy, proof)
-    outcomes = "; ".join(str(outcome) for outcome in search.outcomes)
+            policy = mdp.policy(point.build_tree(mdp.grid), name=point.kind)
+            proof = prove(policy)
+            if proof is not None:
+                return point, policy, proof
+    return None
+
+
+def _raise_none_found(target: str, searches: list[Search], hint: str = "") -> NoReturn:
+    outcomes = "; ".join(map(str, _merge_outcomes(searches)))
     requirement = f"no rule with {target} was found in the given classes"
-    raise ArgumentError(requirement, value="; ".join(filter(None, [outcomes, target.hint])))
+    raise ArgumentError(requirement, value="; ".join(filter(None, [outcomes, hint])))
 
 
-def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenLoss) -> Rule:
-    outcomes = tuple(search.outcomes)
+def _merge_outcomes(searches: list[Search]) -> tuple[ClassOutcome, ...]:
+    """Of each class, the outcome of the search that found its smallest rule, or of the first."""
+    by_class = zip(*(search.outcomes for search in searches), strict=False)
+    return tuple(
+        replace(
+            min(outcomes, key=lambda one: math.inf if one.size is None else one.size),
+            size_needed=max(one.size_needed for one in outcomes),
+        )
+        for outcomes in by_class
+    )
+
+
+def _make_rule(
+    searches: list[Search],
+    points: list[tuple[FrontierPoint, Search]],
+    point: FrontierPoint,
+    policy: Policy,
+    loss_target: str,
+    certificate: Certificate,
+    facts: dict[str, Any],
+) -> Rule:
+    outcomes = _merge_outcomes(searches)
     size_needed = max((o.size_needed for o in outcomes if o.kind == point.kind), default=0)
     return Rule(
         policy.grid,
@@ -316,18 +451,19 @@ def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenL
         policy.action_name,
         kind=point.kind,
         size_needed=size_needed if size_needed <= point.size else 0,
-        loss_target=str(search.loss_target),
-        is_average=search.loss_target.is_average,
-        certificate=proof.certificate,
-        frontier=_make_frontier(search),
+        loss_target=loss_target,
+        is_average=searches[0].loss_target.is_average,
+        certificate=certificate,
+        frontier=_make_frontier([point for point, _ in points], outcomes),
         outcomes=outcomes,
         sentence=point.candidate.sentence,
-        facts=proof.collect_facts(search.evaluator.solution)
-        | {"promised": search.loss_target.stated_loss},
+        facts=facts,
     )
 
 
-def _make_frontier(search: Search) -> Frontier:
-    points = sorted(search.frontier_points.values(), key=attrgetter("size", "loss"))
+def _make_frontier(
+    evaluated: Iterable[FrontierPoint], outcomes: Sequence[ClassOutcome]
+) -> Frontier:
+    points = sorted(evaluated, key=attrgetter("size", "loss"))
     front = find_pareto_front(points, "loss")
-    return Frontier(tuple(front), tuple(points), tuple(search.outcomes))
+    return Frontier(tuple(front), tuple(points), tuple(outcomes))

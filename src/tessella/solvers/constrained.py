@@ -119,6 +119,8 @@ class ConstrainedSolution:
         constraints: each constraint, with its value and shadow price.
         lagrangian: the solution of the model whose reward includes the constraints at their prices:
             it proves ``high``.
+        excess: of each constraint, the weighted sum of counts that must not be negative.
+        multipliers: the prices of these sums in ``lagrangian``.
     """
 
     mdp: MDP
@@ -129,6 +131,8 @@ class ConstrainedSolution:
     best: EvaluatedPolicy | None
     constraints: tuple[ConstraintResult, ...]
     lagrangian: Solution
+    excess: tuple[Weights, ...]
+    multipliers: tuple[float, ...]
 
     @property
     def policy(self) -> Policy | None:
@@ -212,6 +216,7 @@ class ColumnGeneration:
         self.guess: NDArray | None = None  # where the next solve begins
         self.high = np.inf  # no policy that satisfies the constraints earns more
         self.lagrangian: Solution | None = None  # proves it
+        self.multipliers: NDArray = np.zeros(len(constraints))  # its prices
 
     @cached_property
     def excess(self) -> list[Weights]:
@@ -345,6 +350,7 @@ class ColumnGeneration:
         if objective and value.high < self.high:
             self.high = value.high
             self.lagrangian = solution
+            self.multipliers = prices
         return value
 
     def _maximise(
@@ -438,6 +444,8 @@ class ColumnGeneration:
                 self._describe(j, mixture, float(price)) for j, price in enumerate(master.prices)
             ),
             lagrangian=self.lagrangian,
+            excess=tuple(self.excess),
+            multipliers=tuple(map(float, self.multipliers)),
         )
 
     def _describe(

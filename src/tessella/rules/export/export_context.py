@@ -188,7 +188,10 @@ class ExportContext:
             status = "certified" if facts.get("certified", True) else "proven"
             noun = "extra cost" if in_costs else "loss"
             lines += [f"{status} mean {noun}: at most {facts.get('mean_loss')!r}{relative}"]
-            lines += [f"{status} {noun} from the worst state: at most {facts.get('worst_loss')!r}"]
+        if "worst_loss" in facts:
+            lines += [f"{status} {noun} from the worst state: at most {facts['worst_loss']!r}"]
+        if "constraints" in facts:
+            lines += [f"proven: {facts['constraints']}"]
         return lines
 
     def _list_axis_lines(self) -> list[str]:
