@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NoReturn, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.certificate import Certificate
 from tessella.errors import (
     ArgumentError,
     counted,
@@ -62,8 +61,6 @@ from tessella.rules.trees import AxisTree, LinearTree
 from tessella.solvers.constrained import ConstrainedSolution
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
-
-Proof = TypeVar("Proof")
 
 PROOF_TIME_FACTOR = 2  # times as long as evaluating one rule
 CLASS_TIME_SHARE = 1 / 3  # of the time that is left, for one class
@@ -135,13 +132,14 @@ def compress(
     """
     started = time.perf_counter()
     if subject_to is not None or isinstance(solution, ConstrainedSolution):
-        _refuse_options(start=start, worst=worst, relative_to=relative_to)
         deadline = _find_deadline(time_limit)
-        problem = ConstrainedProblem(_solve_constrained(solution, subject_to), loss, relative)
-        rule = _compress_constrained(
-            problem, _check_classes("compress", classes), deadline, progress
-        )
+        rule_classes = _check_classes("compress", classes)
+        options = {"start": start, "worst": worst, "relative_to": relative_to}
+        result = _solve_constrained(solution, subject_to, **options)
+        problem = ConstrainedProblem(result, loss, relative)
+        rule = _compress_constrained(problem, rule_classes, deadline, progress)
         return replace(rule, seconds=time.perf_counter() - started)
+    require_type("compress", solution, Solution)
     search = prepare_search(
         solution, loss, start, worst, relative, relative_to, classes, time_limit, progress
     )
@@ -262,25 +260,18 @@ def _find_deadline(time_limit: float | None) -> float:
     return time.perf_counter() + time_limit
 
 
-def _refuse_options(**options: object) -> None:
-    """Raise an ArgumentError for options that constraints do not go with."""
-    given = [name for name, value in options.items() if value not in (None, False, "optimal")]
-    if given:
-        requirement = "subject_to is about means over the model's own start and the optimal value"
-        raise ArgumentError(requirement, value=f"got {' and '.join(given)}")
-
-
 def _solve_constrained(
-    given: Solution | ConstrainedSolution | MDP, subject_to: Mapping[str, Constraint] | None
+    given: object, subject_to: Mapping[str, Constraint] | None, **options: object
 ) -> ConstrainedSolution:
-    if isinstance(given, ConstrainedSolution):
-        if subject_to is not None:
-            requirement = "a solution with constraints has its own"
-            raise ArgumentError(requirement, value="got subject_to as well")
+    """The optimum subject to constraints; refuse options that do not go with them."""
+    refused = [name for name, value in options.items() if value not in (None, False, "optimal")]
+    if refused:
+        requirement = "subject_to is about means over the model's own start and the optimal value"
+        raise ArgumentError(requirement, value=f"got {' and '.join(refused)}")
+    if subject_to is None:
+        assert isinstance(given, ConstrainedSolution)
         return given
-    mdp = given.mdp if isinstance(given, Solution) else given
-    require_type("compress", mdp, MDP)
-    assert subject_to is not None
+    mdp: Any = getattr(given, "mdp", given)
     return solve(mdp, subject_to=subject_to)
 
 
@@ -348,37 +339,35 @@ def _compress_constrained(
     progress: Callable[[str], None] | None,
 ) -> Rule:
     """The smallest rule found at any of the prices that satisfies constraints and loss target."""
-    _refuse_equal_numbers(problem.mdp.grid)
+    mdp = problem.result.mdp
+    _refuse_equal_numbers(mdp.grid)
     searches: list[Search] = []
-    points: list[tuple[FrontierPoint, Search]] = []
+    points: dict[FrontierPoint, Search] = {}
     smallest = (math.inf, math.inf)
     idle_searches = 0
-    for models_left, priced in problem.iterate_priced_models():
+    for models_left, evaluator, loss_target in problem.iterate_prices():
         now = time.perf_counter()
         if points and (now > deadline or idle_searches >= IDLE_PRICES):
             break
-        search = Search(priced.evaluator, priced.loss_target, rule_classes, progress=progress)
+        search = Search(evaluator, loss_target, rule_classes, progress=progress)
         search.deadline = now + (deadline - now) / models_left
         search.size_limit = smallest[0]
         if problem.result.policy is not None:
-            actions = np.arange(problem.mdp.n_actions)
-            _add_exact_tables(search, problem.result.policy.table.reshape(-1, 1) != actions)
+            is_other = problem.result.policy.table.reshape(-1, 1) != np.arange(mdp.n_actions)
+            _add_exact_tables(search, is_other)
         _search_classes(search)
         searches.append(search)
         for point in filter(search.meets_target, search.frontier_points.values()):
-            loss = (point.loss - priced.gap) / problem.reference
-            points.append((replace(point, loss=loss), search))
+            loss = (point.loss - evaluator.gap) / problem.reference
+            points[replace(point, loss=loss)] = search
         before = smallest
-        smallest = min(((point.size, point.loss) for point, _ in points), default=before)
+        smallest = min(((point.size, point.loss) for point in points), default=before)
         idle_searches = idle_searches + 1 if smallest == before else 0
-    found = _find_proven(problem.mdp, points, problem.prove)
     target = problem.describe_target(searches[0].loss_target)
-    if found is None:
-        _raise_none_found(target, searches)
-    point, policy, proof = found
-    facts = proof.collect_facts(problem) | {"promised": problem.stated_loss}
-    certificate = proof.certificate
-    return _make_rule(searches, points, point, policy, target, certificate, facts)
+    rule = _find_proven(mdp, points, problem.prove, target, searches[0])
+    facts = rule.facts | {"promised": problem.stated_loss}
+    front = _make_frontier(points, rule.outcomes)
+    return replace(rule, loss_target=target, facts=facts, frontier=front)
 
 
 def _certify_smallest(solution: Solution, search: Search) -> Rule:
@@ -389,59 +378,38 @@ def _certify_smallest(solution: Solution, search: Search) -> Rule:
         proof = prove_loss_bounds(solution, policy, target.start)
         return proof if target.is_proven_by(proof) else None
 
-    points = [(point, search) for point in search.frontier_points.values()]
-    apparent = [(point, search) for point, _ in points if search.meets_target(point)]
-    found = _find_proven(solution.mdp, apparent, prove)
-    if found is None:
-        _raise_none_found(str(target), [search], target.hint)
-    point, policy, proof = found
-    facts = proof.collect_facts(solution) | {"promised": target.stated_loss}
-    return _make_rule([search], points, point, policy, str(target), proof.certificate, facts)
+    points = dict.fromkeys(filter(search.meets_target, search.frontier_points.values()), search)
+    return _find_proven(solution.mdp, points, prove, str(target), search)
 
 
 def _find_proven(
-    mdp: MDP, points: list[tuple[FrontierPoint, Search]], prove: Callable[[Policy], Proof | None]
-) -> tuple[FrontierPoint, Policy, Proof] | None:
+    mdp: MDP,
+    points: Mapping[FrontierPoint, Search],
+    prove: Callable[[Policy], ProvenLoss | None],
+    target: str,
+    first: Search,
+) -> Rule:
     """The smallest rule with a proof, with as few digits as possible."""
-    for original, search in sorted(points, key=lambda pair: (pair[0].size, pair[0].loss)):
+    for original in sorted(points, key=attrgetter("size", "loss")):
+        search = points[original]
         classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
         class_search = ClassSearch(search, classes_by_name[original.kind], original.size)
         for point in chain(generate_shorter_rules(class_search, original), [original]):
             policy = mdp.policy(point.build_tree(mdp.grid), name=point.kind)
             proof = prove(policy)
             if proof is not None:
-                return point, policy, proof
-    return None
-
-
-def _raise_none_found(target: str, searches: list[Search], hint: str = "") -> NoReturn:
-    outcomes = "; ".join(map(str, _merge_outcomes(searches)))
+                return _make_rule(search, point, policy, proof, mdp)
+    outcomes = "; ".join(str(outcome) for outcome in first.outcomes)
     requirement = f"no rule with {target} was found in the given classes"
-    raise ArgumentError(requirement, value="; ".join(filter(None, [outcomes, hint])))
-
-
-def _merge_outcomes(searches: list[Search]) -> tuple[ClassOutcome, ...]:
-    """Of each class, the outcome of the search that found its smallest rule, or of the first."""
-    by_class = zip(*(search.outcomes for search in searches), strict=False)
-    return tuple(
-        replace(
-            min(outcomes, key=lambda one: math.inf if one.size is None else one.size),
-            size_needed=max(one.size_needed for one in outcomes),
-        )
-        for outcomes in by_class
+    raise ArgumentError(
+        requirement, value="; ".join(filter(None, [outcomes, first.loss_target.hint]))
     )
 
 
 def _make_rule(
-    searches: list[Search],
-    points: list[tuple[FrontierPoint, Search]],
-    point: FrontierPoint,
-    policy: Policy,
-    loss_target: str,
-    certificate: Certificate,
-    facts: dict[str, Any],
+    search: Search, point: FrontierPoint, policy: Policy, proof: ProvenLoss, mdp: MDP
 ) -> Rule:
-    outcomes = _merge_outcomes(searches)
+    outcomes = tuple(search.outcomes)
     size_needed = max((o.size_needed for o in outcomes if o.kind == point.kind), default=0)
     return Rule(
         policy.grid,
@@ -451,13 +419,13 @@ def _make_rule(
         policy.action_name,
         kind=point.kind,
         size_needed=size_needed if size_needed <= point.size else 0,
-        loss_target=loss_target,
-        is_average=searches[0].loss_target.is_average,
-        certificate=certificate,
-        frontier=_make_frontier([point for point, _ in points], outcomes),
+        loss_target=str(search.loss_target),
+        is_average=search.loss_target.is_average,
+        certificate=proof.certificate,
+        frontier=_make_frontier(search.frontier_points.values(), outcomes),
         outcomes=outcomes,
         sentence=point.candidate.sentence,
-        facts=facts,
+        facts=proof.collect_facts(mdp) | {"promised": search.loss_target.stated_loss},
     )
 
 

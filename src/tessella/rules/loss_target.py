@@ -81,7 +81,9 @@ class LossTarget:
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
         bound = proof.worst_loss if self.is_worst_case else proof.mean_loss
-        return bound <= (self.limit if self.stated_loss else self.zero_tolerance)
+        return bound is not None and bound <= (
+            self.limit if self.stated_loss else self.zero_tolerance
+        )
 
     @property
     def effective_limit(self) -> float:
@@ -231,30 +233,35 @@ class ProvenLoss:
 
     Attributes:
         mean_loss: from the start.
-        worst_loss: from the worst state.
+        worst_loss: from the worst state; None with constraints, which are about the start.
         relative_loss: ``mean_loss`` as a share of the optimal value; None where that may be 0.
         certificate: what proves it.
+        constraints: those that the policy satisfies, with its measures, in words.
     """
 
     mean_loss: float
-    worst_loss: float
+    worst_loss: float | None
     relative_loss: float | None
-    certificate: Certificate = field(repr=False)
+    certificate: Certificate | None = field(repr=False)
+    constraints: str = ""
 
-    def collect_facts(self, solution: Solution) -> dict[str, Any]:
+    def collect_facts(self, mdp: MDP) -> dict[str, Any]:
         """The facts at the head of a file: model and proven loss."""
-        return collect_model_facts(solution.mdp) | {
+        facts = {
+            "model": mdp.name,
+            "fingerprint": mdp.fingerprint,
             "mean_loss": self.mean_loss,
             "relative_loss": self.relative_loss,
-            "worst_loss": self.worst_loss,
+            "certified": True,
+            "stated_in": mdp.sense.rewards,
         }
-
-
-def collect_model_facts(mdp: MDP) -> dict[str, Any]:
-    """The facts about the model of a certified rule."""
-    facts = {"model": mdp.name, "fingerprint": mdp.fingerprint, "certified": True}
-    clock = {} if mdp.clock is None else {"periods_per_time": mdp.clock.per_time(1.0)}
-    return facts | {"stated_in": mdp.sense.rewards} | clock
+        if self.worst_loss is None:
+            facts["constraints"] = self.constraints
+        else:
+            facts["worst_loss"] = self.worst_loss
+        if mdp.clock is not None:
+            facts["periods_per_time"] = mdp.clock.per_time(1.0)
+        return facts
 
 
 def prove_loss_bounds(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
