@@ -17,6 +17,7 @@ from tessella.modelfiles.schema import (
     CRITERION_SCHEMA,
     DISTRIBUTION_SCHEMA,
     EVENT_SCHEMA,
+    EVENTS_KEYS,
     MODEL_KEYS,
     STAGE_SCHEMA,
     STAGES_KEY,
@@ -29,14 +30,15 @@ FILES = re.findall(r"`([\w-]+\.(?:toml|csv))`:\n\n```(?:toml|csv)\n(.*?)```", PA
 
 def test_the_examples_of_the_page_are_true(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert [name for name, _ in FILES] == ["shelf.toml", "history.csv", "bakery.toml", "slips.toml"]
+    names = ["shelf.toml", "history.csv", "bakery.toml", "shop.toml", "slips.toml"]
+    assert [name for name, _ in FILES] == names
     for name, text in FILES:
         Path(name).write_text(text)
     check_page("model-files.md", at_least=8)
 
 
 def test_the_page_names_every_key_and_every_kind():
-    keys = {*MODEL_KEYS, *STAGES_KEY, *EVENT_SCHEMA["properties"]}
+    keys = {*MODEL_KEYS, *STAGES_KEY, *EVENTS_KEYS, *EVENT_SCHEMA["properties"]}
     for schema in (STAGE_SCHEMA, CRITERION_SCHEMA, DISTRIBUTION_SCHEMA):
         for branch in schema["oneOf"]:
             keys |= {branch["properties"]["kind"]["const"], *branch["properties"]}

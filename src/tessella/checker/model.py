@@ -21,6 +21,7 @@ OUTCOME_ARRAYS = tuple(
     f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended")
 )
 END_ARRAYS = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "reward", "final"))
+MEASURES_GROUP = "measures"  # of a model file: no certificate states anything about them
 ROUNDING_MAX_ROW_ERROR = 1e-7  # rows whose sums differ from 1 by more end the process on purpose
 AVERAGE_MAX_ROW_ERROR = 1e-6  # rows whose sums differ from 1 by more have no average
 MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
@@ -203,7 +204,8 @@ def read_contents(path: str) -> tuple[dict, dict]:
         if stated != MODEL_FORMAT:
             raise WrongFile(f"has the format {stated!r:.60}, and a saved model {MODEL_FORMAT!r}")
         variables = dict(file.variables)
-        for group in file.groups.values():
+        certified = [group for group in file.groups.values() if group.name != MEASURES_GROUP]
+        for group in certified:
             variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
         refuse_unknown_arrays(variables)
         check_declared_sizes(variables, size)

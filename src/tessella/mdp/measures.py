@@ -67,10 +67,20 @@ class MeasureFormula:
         )
 
 
+def read_measure(name: str, text: str, counts: Collection[str]) -> MeasureFormula:
+    """The measure of this name that an expression of counts describes."""
+    check_measure_name(name)
+    if name in counts:
+        raise ModelError("a measure needs a name of its own", value=f"{name!r} is a count")
+    return parse_measure(text, counts)
+
+
 def parse_measure(text: str, counts: Collection[str]) -> MeasureFormula:
     """The measure that an expression of counts describes: ``1 - lost / demand``."""
     try:
         measure = FormulaParser(text, frozenset(counts)).read(ast.parse(text, mode="eval").body)
+    except ModelError:
+        raise
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         requirement = "a measure is an expression such as 1 - lost / demand"
         raise ModelError(requirement, value=f"got {text!r:.60}") from None
@@ -179,7 +189,7 @@ class Constraint:
     level: float
 
     sign = 1.0
-    words = "at least"
+    key = "at_least"  # in files
 
     def __post_init__(self) -> None:
         if not is_number(self.level):
@@ -187,7 +197,7 @@ class Constraint:
             raise ArgumentError(requirement, value=f"got {format_value(self.level)}")
 
     def __str__(self) -> str:
-        return f"{self.words} {self.level:g}"
+        return f"{self.key.replace('_', ' ')} {self.level:g}"
 
 
 class AtLeast(Constraint):
@@ -198,7 +208,10 @@ class AtMost(Constraint):
     """The measure must be at most ``level``."""
 
     sign = -1.0
-    words = "at most"
+    key = "at_most"
+
+
+CONSTRAINT_KEYS: dict[str, type[Constraint]] = {kind.key: kind for kind in (AtLeast, AtMost)}
 
 
 def read_constraints(measures: Mapping[str, MeasureFormula], given: Any) -> dict[str, Constraint]:

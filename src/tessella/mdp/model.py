@@ -33,7 +33,13 @@ from tessella.mdp.checks import FunctionChecks, as_numbers, check_observation_no
 from tessella.mdp.dynamics import REWARD, Dynamics, ModelParts, Payment, SourceModel
 from tessella.mdp.exogenous import Exogenous, find_exogenous
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
-from tessella.mdp.measures import MeasureFormula, check_measure_name, parse_measure
+from tessella.mdp.measures import (
+    Constraint,
+    MeasureFormula,
+    check_measure_name,
+    read_constraints,
+    read_measure,
+)
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import Clock, Event, uniformise
 from tessella.mdp.stages.stage import Function, Noise, Stage, subtract_costs
@@ -90,6 +96,8 @@ class MDP:
         source: the model of which these are the tables, where a file says so.
         measures: what its policies are measured by besides the objective, by name: every count of
             its stages, and what ``with_measures`` adds. They are no part of its numbers.
+        constraints: what its file asks of measures. ``solve`` applies what it is given:
+            ``solve(mdp, subject_to=mdp.constraints)``.
     """
 
     grid: StateGrid
@@ -106,12 +114,15 @@ class MDP:
     minimise: bool = False
     source: SourceModel | None = None
     measures: Mapping[str, MeasureFormula] = field(default_factory=dict)
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         counted = {
             name: MeasureFormula({name: 1.0}, text=name) for name in sorted(self.dynamics.counts)
         }
         object.__setattr__(self, "measures", {**counted, **self.measures})
+        if self.constraints:
+            read_constraints(self.measures, self.constraints)
         object.__setattr__(self, "criterion", as_criterion(self.criterion))
         check_observation_noise(self.observation_noise, self.grid, ModelError)
         if self.feasible is not None:
@@ -419,7 +430,8 @@ class MDP:
         time_noise = [0.0] if new_criterion.has_horizon else []
         noise_by_axis = (*time_noise, *noise.tolist()) if noise.any() else 0.0
         whole = assemble_model(components, new_criterion, self.name, self.parameters, self.minimise)
-        return replace(whole, observation_noise=noise_by_axis)
+        stated = {"measures": self.measures, "constraints": self.constraints}
+        return replace(whole, observation_noise=noise_by_axis, **stated)
 
     def with_start(self, start: Start) -> MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
@@ -434,14 +446,14 @@ class MDP:
         """
         dynamics = self.dynamics
         for name, given in measures.items():
-            check_measure_name(name)
             if not isinstance(given, str):
+                check_measure_name(name)
                 dynamics = self._count_in_table(dynamics, name, given)
-        texts = {name: text for name, text in measures.items() if isinstance(text, str)}
-        taken = [name for name in texts if name in dynamics.counts]
-        if taken:
-            raise ModelError("a measure needs a name of its own", value=f"{taken[0]!r} is a count")
-        parsed = {name: parse_measure(text, dynamics.counts) for name, text in texts.items()}
+        parsed = {
+            name: read_measure(name, text, dynamics.counts)
+            for name, text in measures.items()
+            if isinstance(text, str)
+        }
         return replace(self, dynamics=dynamics, measures={**self.measures, **parsed})
 
     def _count_in_table(self, dynamics: Dynamics, name: str, given: Any) -> Dynamics:

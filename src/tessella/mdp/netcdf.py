@@ -18,8 +18,10 @@ outcomes/    start, state, probability, reward, ended: when rewards are by outco
              with a horizon, of a single period
 end/         indptr, indices, data, row_of, reward of the last period and the value after it, final,
              when there is a horizon: at the last time, rows are empty and rewards include it
+measures/    what is counted besides rewards, when something is: see ``netcdf_measures``
 
-``content`` is the SHA-256 of every other attribute and then every variable, each by name: a line
+``content`` is the SHA-256 of every other attribute and then every variable but those of
+``measures/``, which has a hash of its own, each by name: a line
 ``name=text`` (numbers as float.hex), or a line ``path kind shape`` and the values as little-endian
 64-bit numbers (kind i or f), or as JSON (kind U).
 
@@ -62,6 +64,13 @@ from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, actions_to_json
 from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
+from tessella.mdp.netcdf_measures import (
+    MEASURES_GROUP,
+    add_counts,
+    measures_to_arrays,
+    read_measures,
+    tabulate_counts,
+)
 from tessella.mdp.netcdf_tables import END_GROUP, TableReader, outcomes_to_arrays, table_to_arrays
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.state_action_space import (
@@ -222,12 +231,18 @@ def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
     contents = _make_contents(mdp)  # before a file is created
     with create_dataset(path) as file:
-        write_variables(file, *contents)
+        _write_model(file, mdp, contents)
 
 
 def write_model_group(mdp: MDP, file: Any) -> None:
     """Write ``mdp`` into an open file, as its group ``model``."""
-    write_variables(file.createGroup(MODEL_GROUP), *_make_contents(mdp))
+    _write_model(file.createGroup(MODEL_GROUP), mdp, _make_contents(mdp))
+
+
+def _write_model(file: Any, mdp: MDP, contents: tuple[dict[str, Any], Variables]) -> None:
+    write_variables(file, *contents)
+    if mdp.measures:
+        write_variables(file.createGroup(MEASURES_GROUP), *measures_to_arrays(mdp))
 
 
 def read_format(path: str | Path) -> str:
@@ -280,6 +295,8 @@ def _make_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
         if mdp.criterion.has_horizon:
             arrays = {name: values for name, (values, _) in variables.items()}
             _, tables = _read_tables(attributes, arrays, space, mdp.criterion)
+            if mdp.dynamics.counts:  # periods that count differently are different periods
+                tables = add_counts(tables, *tabulate_counts(mdp))
         model = replace(mdp, dynamics=tables, source=None)
         attributes["table_fingerprint"] = model.fingerprint
     return attributes, variables
@@ -328,7 +345,15 @@ def load(path: str | Path) -> tuple[dict[str, Any], str]:
             raise FileError(f"it must have format {FORMAT!r}, version {FILE_VERSION}", value=kind)
         arrays = read_variables(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
         refuse_altered(attributes, arrays)
-        return _read_fields(attributes, arrays)
+        fields, fingerprint = _read_fields(attributes, arrays)
+        if MEASURES_GROUP in file.groups:
+            group = file.groups[MEASURES_GROUP]
+            attributes = read_attributes(group)
+            arrays = read_variables(group.variables, os.path.getsize(path), MODEL_MAX_BYTES)
+            refuse_altered(attributes, arrays)
+            tables = fields["dynamics"], fields["feasible"]
+            fields |= read_measures(*tables, attributes, arrays["amounts"])
+        return fields, fingerprint
 
 
 def _variables(file: Any) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ without any becomes a model.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,12 @@ from tessella.criteria import Average, Discounted, FiniteHorizon, Total
 from tessella.criteria.criterion import Criterion
 from tessella.errors import ArgumentError, ModelError, format_brief
 from tessella.grid import StateGrid
+from tessella.mdp.measures import (
+    CONSTRAINT_KEYS,
+    MeasureFormula,
+    check_measure_name,
+    read_measure,
+)
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.stages.stage import Stage
 from tessella.mdp.state_action_space import TIME, call_by_name
@@ -263,6 +269,7 @@ class PeriodReader:
     model: ModelDocument
     stages: list[tuple[KeyPath, Stage]] = field(default_factory=list)
     events: list[tuple[KeyPath, Event]] = field(default_factory=list)
+    counted: set[str] = field(default_factory=set)  # names of counts
 
     def __post_init__(self) -> None:
         self.document = self.model.document
@@ -272,8 +279,8 @@ class PeriodReader:
         """All stages that have no mistakes."""
         for key_path, entry in self.document.entries("stages"):
             kind = entry.get("kind")
-            if kind == "pay" and "pays" not in entry and "costs" not in entry:
-                message = "a stage of kind 'pay' needs 'pays' or 'costs'"
+            if kind == "pay" and entry.keys().isdisjoint(("pays", "costs", "counts")):
+                message = "a stage of kind 'pay' needs 'pays', 'costs' or 'counts'"
                 self.document.note_mistake(key_path, message)
             arguments = self._read_arguments(key_path, entry)
             if kind == "jump" and "noise" not in entry:
@@ -299,6 +306,16 @@ class PeriodReader:
         """What is paid, or costs, per unit of time."""
         given = self.model.data.get(key)
         return simplify_formula(self.symbols.read_formula((key,), given, self.symbols.state_names))
+
+    def read_counts(self, path: KeyPath, given: dict, names: VisibleNames) -> dict | None:
+        """What measures count, by name."""
+        self.counted |= set(given)
+        formulas = {n: self.symbols.read_formula((*path, n), x, names) for n, x in given.items()}
+        for name in given:
+            with self.document.noting_errors((*path, name)):
+                check_measure_name(name)
+        counts = {name: simplify_formula(formula) for name, formula in formulas.items()}
+        return None if None in counts.values() else counts
 
     def _is_complete(self, key_path: KeyPath, arguments: Mapping[str, Any]) -> bool:
         has_all = all(argument is not None for argument in arguments.values())
@@ -335,6 +352,8 @@ class PeriodReader:
                 return self._read_matrix(path, str(entry.get("axis", "")), given)
             case "to":
                 return self._read_move(path, str(entry.get("axis", "")), given, names)
+            case "counts":
+                return self.read_counts(path, given, names)
             case "by":
                 names = symbols.visible_names(noises, symbols.action)
         return symbols.read_formula(path, given, names)
@@ -370,6 +389,32 @@ class PeriodReader:
         names = self.symbols.visible_names(*self.symbols.state_groups, next_kind)
         formula = self.symbols.read_formula(path, given, names)
         return None if formula is None else ChainMatrix(axis, np.asarray(values), formula)
+
+
+def read_measures(
+    symbols: SymbolTable, counts: Collection[str], known: dict[str, MeasureFormula]
+) -> dict[str, Any]:
+    """Measures and constraints of a model that has these counts, and measures already.
+
+    Their names are apart from those of expressions: a noise ``demand`` may be a count ``demand``.
+    """
+    document = symbols.document
+    measures: dict[str, Any] = known | dict.fromkeys(document.section("measures"))
+    for name, text in document.section("measures").items():
+        with document.noting_errors(("measures", name)):
+            measures[name] = read_measure(name, text, counts) if isinstance(text, str) else None
+    constraints = {}
+    for name, entry in document.section("constraints").items():
+        path = ("constraints", name)
+        symbols.refuse_unknown("measure", name, [*measures, *sorted(counts)], path)
+        if isinstance(entry, dict) and len(entry) != 1:
+            message = "a constraint has 'at_least' or 'at_most'"
+            document.note_mistake(path, f"{message}; {name} has {len(entry)} of them")
+        elif not document.has_mistake(path):
+            ((key, given),) = entry.items()
+            level = symbols.read_number((*path, key), given)
+            constraints[name] = None if level is None else CONSTRAINT_KEYS[key](level)
+    return {"measures": measures, "constraints": constraints}
 
 
 class JumpTargets:

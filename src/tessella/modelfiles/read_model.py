@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -33,7 +34,7 @@ from tessella.mdp.stages import Decide, Event, Pay
 from tessella.mdp.stages.stage import Stage
 from tessella.mdp.state_action_space import TIME
 from tessella.modelfiles.formula import FORMULA_MAX_HELD_NUMBERS, HELD_REQUIREMENT, entry_width
-from tessella.modelfiles.model_document import ModelDocument, PeriodReader
+from tessella.modelfiles.model_document import ModelDocument, PeriodReader, read_measures
 from tessella.modelfiles.named_problem import build_named_problem
 from tessella.modelfiles.schema import (
     EVENT_MODEL_SCHEMA,
@@ -43,7 +44,7 @@ from tessella.modelfiles.schema import (
     Schema,
     check_schema,
 )
-from tessella.modelfiles.symbols import NEXT_NAME
+from tessella.modelfiles.symbols import NEXT_NAME, SymbolTable
 from tessella.modelfiles.toml_document import KeyPath, ReadLimits, TomlDocument, read_document
 
 Trial = tuple[KeyPath, Callable[[], MDP]]  # of a model or a part of one, and its place
@@ -64,7 +65,10 @@ def read_limited(path: str | Path, settings: Mapping[str, Any], limits: ReadLimi
     settings = dict(settings)
     if "problem" in document.data:
         check_schema(document, NAMED_PROBLEM_SCHEMA)
-        return build_named_problem(document, settings)
+        mdp = build_named_problem(document, settings)
+        measures = read_measures(SymbolTable(document), mdp.dynamics.counts, dict(mdp.measures))
+        document.raise_mistakes()
+        return replace(mdp, **measures)
     check_schema(document, _choose_schema(document))
     if document.is_full:  # what has mistakes is not told apart from the rest any more
         document.raise_mistakes()
@@ -88,11 +92,12 @@ def _build_model(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
     has_events = "events" in document.data and "stages" not in document.data
     trials = _event_trials(period) if has_events else _stage_trials(period)
     whole = next(trials)
+    measures = read_measures(model.symbols, period.counted, {})
     _check_size(model)
     document.raise_mistakes()
     with np.errstate(all="ignore"):  # what is not finite is refused
         mdp = _build_or_refuse(document, whole, trials)
-    return _with_start(document, mdp)
+    return replace(_with_start(document, mdp), **measures)
 
 
 def _stage_trials(period: PeriodReader) -> Iterator[Trial]:
@@ -136,6 +141,9 @@ def _event_trials(period: PeriodReader) -> Iterator[Trial]:
     events = [event for _, event in period.events]
     pays = {"pays_rate": period.read_rate("pays_rate")}
     costs = {"costs_rate": period.read_rate("costs_rate")}
+    given = model.document.section("counts_rate")
+    names = model.symbols.state_names
+    counts = {"counts_rate": period.read_counts(("counts_rate",), given, names)}
     clock = model.data.get("clock")
     clock = None if clock is None else model.symbols.read_number(("clock",), clock)
 
@@ -150,15 +158,16 @@ def _event_trials(period: PeriodReader) -> Iterator[Trial]:
             **_descriptive_arguments(model),
         )
 
-    rates = {**pays, **costs, "clock": clock}
+    rates = {**pays, **costs, **counts, "clock": clock}
     yield ("events",), partial(build, events, model.criterion, feasible, **rates)
-    names = {event.name for event in events}
-    idle = Event(next(f"event {i}" for i in count() if f"event {i}" not in names), 1.0)
+    taken = {event.name for event in events}
+    idle = Event(next(f"event {i}" for i in count() if f"event {i}" not in taken), 1.0)
     yield ("axes",), partial(build, [idle], average, None)
     yield ("feasible",), partial(build, [idle], average, feasible)
     yield ("criterion",), partial(build, [idle], model.criterion, None)
     yield ("pays_rate",), partial(build, [idle], average, feasible, **pays)
     yield ("costs_rate",), partial(build, [idle], average, feasible, **costs)
+    yield ("counts_rate",), partial(build, [idle], average, feasible, **counts)
     for key_path, event in period.events:
         yield key_path, partial(build, [event, idle], average, feasible)
     if not model.document.mistakes:

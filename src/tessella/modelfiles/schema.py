@@ -19,6 +19,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
 from tessella.errors import format_brief
+from tessella.mdp.measures import CONSTRAINT_KEYS
 from tessella.modelfiles.toml_document import (
     TEXT_MAX_CHARACTERS,
     KeyPath,
@@ -126,9 +127,11 @@ MATRIX_SCHEMA = {
         {"type": "string"},
     ],
 }
+COUNTS_SCHEMA = _mapping_schema("a table of counts", EXPRESSION_REF, "what measures count, by name")
 PAYMENT_KEYS = {
     "pays": _reference("expression", "what is paid"),
     "costs": _reference("expression", "what it costs"),
+    "counts": _reference("counts"),
 }
 AXIS_KEY = {"axis": _text_schema("the axis along which it moves")}
 NOISE_KEY = {
@@ -270,6 +273,18 @@ PARAMETER_SCHEMA = {
     "title": "a number, text, or a list of them",
     "oneOf": [SCALAR_SCHEMA, _list_schema("a list of values", SCALAR_SCHEMA)],
 }
+MEASURE_SCHEMA = _text_schema("of counts, such as 1 - lost / demand", "an expression in quotes")
+CONSTRAINT_SCHEMA = _table_schema(
+    "a constraint such as { at_least = 0.98 }", _expressions(*CONSTRAINT_KEYS), (), "one of both"
+)
+MEASURE_KEYS = {
+    "measures": _mapping_schema(
+        "a table of measures", MEASURE_SCHEMA, "sums of counts, and ratios of two sums"
+    ),
+    "constraints": _mapping_schema(
+        "a table of constraints", CONSTRAINT_SCHEMA, "measure to what a policy must reach"
+    ),
+}
 NAME_SCHEMA = {**_text_schema("what the model is called"), **PRINTABLE_TEXT}
 MODEL_KEYS = {
     "name": NAME_SCHEMA,
@@ -289,6 +304,7 @@ MODEL_KEYS = {
         "a table of distributions", _reference("distribution"), "random quantities"
     ),
     "tables": _mapping_schema("a table of tables", _reference("table"), "numbers by coordinate"),
+    **MEASURE_KEYS,
 }
 STAGES_KEY = {
     "stages": _list_schema(
@@ -304,6 +320,7 @@ EVENTS_KEYS = {
     ),
     "pays_rate": _reference("expression", "what is paid per unit of time"),
     "costs_rate": _reference("expression", "what it costs per unit of time"),
+    "counts_rate": _reference("counts", "what measures count per unit of time"),
     "clock": _reference("expression", "periods per unit of time"),
 }
 REQUIRED_KEYS = ("axes", "actions", "criterion")
@@ -311,6 +328,7 @@ PROBLEM_KEYS = {
     "problem": _text_schema("a problem that `tessella list` prints"),
     "name": NAME_SCHEMA,
     "parameters": _mapping_schema("a table of parameters", {}, "its settings"),
+    **MEASURE_KEYS,
 }
 NAMED_PROBLEM_SCHEMA = _table_schema(
     "a model file that names a problem", PROBLEM_KEYS, ("problem",)
@@ -326,6 +344,7 @@ STAGES_AND_EVENTS_SCHEMA = _table_schema(
 )  # which is a mistake
 DEFINITIONS = {
     "expression": EXPRESSION_SCHEMA,
+    "counts": COUNTS_SCHEMA,
     "values": VALUES_SCHEMA,
     "actions": ACTIONS_SCHEMA,
     "criterion": CRITERION_SCHEMA,

@@ -256,7 +256,7 @@ def _compute_counts(
     ):
         amounts = {event: given[name] for event, given in by_event.items() if name in given}
         paid = PeriodReward(amounts, over_time.get(name), clock)
-        expected, error = _compute_expected_reward(space, paid, rate_of)
+        expected, error = _compute_expected_reward(space, paid, rate_of, f"the count {name!r}")
         result[name] = Payment(expected, error, paid)
     return result
 
@@ -290,16 +290,19 @@ def _compute_probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> ND
 
 
 def _compute_expected_reward(
-    space: StateActionSpace, pays: PeriodReward, rates: dict[str, NDArray[np.float64]]
+    space: StateActionSpace,
+    pays: PeriodReward,
+    rates: dict[str, NDArray[np.float64]],
+    noun: str = "the reward",
 ) -> tuple[NDArray[np.float64] | None, float]:
     """(A | 1, *broadcast) expected reward of a period, and a bound on its rounding."""
     terms = []
     if pays.reward_rate is not None:
-        subject = "the reward per unit of time"
+        subject = f"{noun} per unit of time"
         given = call_if_function(pays.reward_rate, space.mesh(), subject)
         terms.append(FunctionChecks(space, subject).read_rewards(given, subject))
     for name, given in pays.event_rewards.items():
-        subject = f"the reward of the event {name}"
+        subject = f"{noun} of the event {name}"
         checks = _check_event_functions(space, subject, name, rates[name])
         lump = checks.read_rewards(call_if_function(given, space.mesh(), subject), subject)
         with np.errstate(over="ignore"):
