@@ -140,6 +140,7 @@ def compress(
         rule = _compress_constrained(problem, rule_classes, deadline, progress)
         return replace(rule, seconds=time.perf_counter() - started)
     require_type("compress", solution, Solution)
+    assert isinstance(solution, Solution)
     search = prepare_search(
         solution, loss, start, worst, relative, relative_to, classes, time_limit, progress
     )

@@ -20,6 +20,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.certificates.constrained import certify_constrained
 from tessella.mdp.measures import CONSTANT
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
@@ -100,6 +101,11 @@ class ConstrainedProblem:
         loss = max((self.result.high - reward.low) / self.scale * (1 + 4 * EPS), 0.0)
         if loss > self.limit:
             return None
+        certificate = certify_constrained(self.result, policy)
+        if certificate is None:
+            return None
+        if certificate.constrained is not None:
+            loss = certificate.constrained.loss
         statements = []
         for one in self.result.constraints:
             value = evaluation.measures[one.name]
@@ -109,7 +115,8 @@ class ConstrainedProblem:
                 shown = round_down(value.low, 6) if is_least else round_up(value.high, 6)
             statements.append(f"{one.name} {shown}, {one.constraint}")
         share = loss / abs(self.high) if self.high else None
-        return ProvenLoss(loss, None, share, None, "; ".join(statements))
+        proof = ProvenLoss(loss, None, share, certificate, "; ".join(statements))
+        return proof if loss <= self.limit else None
 
 
 class ConstrainedEvaluator(PolicyEvaluator):
