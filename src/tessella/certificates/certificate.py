@@ -391,7 +391,7 @@ class Certificate:
             return certificate
 
 
-def _complete_nested(content: dict[str, Any], absent: dict[str, None]) -> None:
+def _complete_nested(content: dict[str, Any], absent: dict[Any, Any]) -> None:
     """Add to the certificates within a certificate what they share with it."""
     part = read_field(content, "constrained", "an object")
     names = (*MODEL_FIELDS, "policy", "start")

@@ -33,11 +33,11 @@ ExactWeights = Mapping[str, Fraction]
 def certify_constrained(result: ConstrainedSolution, policy: Policy) -> Certificate | None:
     """What ``policy`` loses, with what proves the constraints; None where that is not proven.
 
-    A certificate in blocks does not state what proves them.
+    A certificate in blocks, or of a model too large for a file, does not state what proves them.
     """
     mdp = result.mdp
     certificate = certify(solve(mdp), policy)
-    if certificate.blocks is not None:
+    if certificate.blocks is not None or certificate.content is None:
         return certificate
     saved, counts = tabulate(mdp)
     scale = Fraction(sum_scale(mdp))
