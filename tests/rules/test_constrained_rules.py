@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import runpy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tessella as ts
 from tessella.certificates.certificate import Certificate
-from tessella.certificates.constrained import certify_constrained
+from tessella.certificates.constrained import _pay, _weigh_exactly, certify_constrained
 from tessella.checker import main
+from tessella.mdp.netcdf import tabulate
 from tessella.rules.order_up_to import OrderUpTo
 
 LOSS = 0.02
@@ -211,6 +213,58 @@ def test_the_checker_rejects_what_is_not_so(small, what, tmp_path, capsys):
     (tmp_path / "c.json").write_text(json.dumps(document))
     assert main([str(tmp_path / "model.nc"), str(tmp_path / "c.json")]) == 1
     assert capsys.readouterr().out.startswith("REJECTED: constrained")
+
+
+def test_the_checker_rejects_a_constraint_that_is_missed(small, tmp_path, capsys):
+    """All within it is true: the policy's fill rate is honestly certified to miss the level."""
+    mdp, result = solve_small(small, None)
+    certify_constrained(result, result.policy).save(tmp_path / "c.json")
+    document = json.loads((tmp_path / "c.json").read_text())
+    one = document["constrained"]["constraints"][0]
+    level = one["proven"]["at_least"] + 0.01
+    saved, _ = tabulate(mdp)
+    only_policy = np.eye(mdp.n_actions, dtype=bool)[result.policy.table.ravel()]
+    weights = _weigh_exactly(mdp.measures["fill_rate"], 1.0, level)
+    model = replace(_pay(saved, weights), feasible=only_policy)
+    one["certificate"] = ts.certify(ts.solve(model), result.policy)._convert_nested()
+    one["proven"]["at_least"] = level
+    (tmp_path / "c.json").write_text(json.dumps(document))
+    mdp.save(tmp_path / "model.nc")
+    assert main([str(tmp_path / "model.nc"), str(tmp_path / "c.json")]) == 1
+    assert "constrained.fill_rate is not surely at least" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"bound": {"at_most": 0.5}}, "with a level that is no weaker"),
+        ({"bound": {"at_least": 900.0}}, "proven must be at_least"),
+        (
+            {
+                "numerator": {"lost": -1.0},
+                "denominator": {"": -1.0},
+                "bound": {"at_least": 0.0},
+                "proven": {"at_least": None},
+            },
+            "denominator may be negative",
+        ),
+    ],
+)
+def test_the_checker_rejects_another_reading_of_what_is_proven(
+    small, change, reason, tmp_path, capsys
+):
+    """The constraint that does not bind has no price, so nothing else depends on it."""
+    mdp, result = solve_small(small, None)
+    certify_constrained(result, result.policy).save(tmp_path / "c.json")
+    document = json.loads((tmp_path / "c.json").read_text())
+    one = document["constrained"]["constraints"][1]
+    proven = one["proven"]["at_most"]
+    one |= change
+    one["proven"] = {key: level or proven for key, level in one["proven"].items()}
+    (tmp_path / "c.json").write_text(json.dumps(document))
+    mdp.save(tmp_path / "model.nc")
+    assert main([str(tmp_path / "model.nc"), str(tmp_path / "c.json")]) == 1
+    assert reason in capsys.readouterr().out
 
 
 def test_several_constraints(small):
