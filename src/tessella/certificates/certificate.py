@@ -46,7 +46,8 @@ FORMAT = "tessella certificate"
 VERSION = 5  # of the file format
 FILE_KIND = "a certificate"
 VALUE_PARTS = ("start", "figures", "values", "decisions", "decomposition", "bounds")
-OPTIONAL_PARTS = (*VALUE_PARTS, "relative_values", "value_bounds", "blocks")
+OPTIONAL_PARTS = (*VALUE_PARTS, "relative_values", "value_bounds", "blocks", "constrained")
+MODEL_FIELDS = ("model", "fingerprint", "minimise", "action_name", "criterion")
 
 Figure = TypeVar("Figure")
 
@@ -130,6 +131,48 @@ class ValueBounds:
     policy_upper: NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class ConstraintPart:
+    """One constraint, and what proves that the policy satisfies it.
+
+    Attributes:
+        name: of its measure.
+        numerator, denominator: of the measure, weights of counts; the empty name is a number.
+        bound: ``at_least`` or ``at_most``, with the level.
+        proven: the same with a level that the policy reaches.
+        price: of the constraint in the dual bound.
+        certificate: of the model whose only policy is this one, and whose reward is
+            numerator - level x denominator at the proven level, or the negative for ``at_most``.
+    """
+
+    name: str
+    numerator: dict[str, float]
+    denominator: dict[str, float]
+    bound: dict[str, float]
+    proven: dict[str, float]
+    price: float
+    certificate: Certificate
+
+
+@dataclass(frozen=True, eq=False)
+class ConstrainedPart:
+    """Constraints that the policy satisfies, and its loss against the best policy that does.
+
+    Attributes:
+        counts: hash of what the model's file says of its measures.
+        constraints: each of them.
+        lagrangian: certificate of the model that pays the excess of each constraint, too, at its
+            price: its optimum is the dual bound.
+        loss: no policy that satisfies the constraints earns more by over this, even one that draws
+            its actions.
+    """
+
+    counts: str
+    constraints: tuple[ConstraintPart, ...]
+    lagrangian: Certificate
+    loss: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Certificate:
     """What a policy loses, and how sure that is, of any criterion and size. Made by ``certify``.
@@ -156,6 +199,7 @@ class Certificate:
         relative_values: what proves an average.
         value_bounds: what proves a total.
         blocks: how many blocks the grid was divided into; None for the whole.
+        constrained: constraints that the policy satisfies, and what it loses against the best such.
         mdp: the model itself; None for a certificate from a file or another process.
     """
 
@@ -179,6 +223,7 @@ class Certificate:
     relative_values: RelativeValues | None = field(default=None, repr=False)
     value_bounds: ValueBounds | None = field(default=None, repr=False)
     blocks: int | None = None
+    constrained: ConstrainedPart | None = field(default=None, repr=False)
     mdp: MDP | None = field(default=None, repr=False)
 
     policy_error = PartFigure[Interval]("figures")
@@ -201,7 +246,7 @@ class Certificate:
     def __post_init__(self) -> None:
         stated = {name for name in OPTIONAL_PARTS if getattr(self, name) is not None}
         expected = self._find_expected_parts()
-        if stated != expected:
+        if stated - {"constrained"} != expected:
             needed, got = (", ".join(sorted(names)) or "none" for names in (expected, stated))
             raise ValueError(f"{self.kind} has the parts {needed}; got {got}")
         if self.bounds is not None:
@@ -311,11 +356,21 @@ class Certificate:
             "actions": actions_to_json(self.actions),
             "policy": policy,
         }
-        for name in (item.name for item in fields(self) if item.name not in ("mdp", "policy")):
-            value = getattr(self, name)
-            if value is not None or name not in OPTIONAL_PARTS:
-                document[name] = value
-        write_json(path, to_json_value(document, FILE_CONVERTERS))
+        document |= {name: getattr(self, name) for name in MODEL_FIELDS} | self._list_figures()
+        converters = {Certificate: Certificate._convert_nested, **FILE_CONVERTERS}
+        write_json(path, to_json_value(document, converters))
+
+    def _list_figures(self) -> dict[str, Any]:
+        """All fields of a file that are not about the model and the policy."""
+        names = {item.name for item in fields(self)} - {*MODEL_FIELDS, "mdp", "policy"}
+        names -= {name for name in OPTIONAL_PARTS if getattr(self, name) is None}
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name in names}
+
+    def _convert_nested(self) -> Any:
+        """A certificate in another, of the same states, policy and start."""
+        figures = self._list_figures()
+        figures.pop("start", None)
+        return to_json_value(figures, FILE_CONVERTERS)
 
     @staticmethod
     def load(path: str | Path) -> Certificate:
@@ -328,7 +383,19 @@ class Certificate:
                 raise FileError(requirement, value=f"got {stated[0]!r}, version {stated[1]!r}")
             absent = dict.fromkeys((*OPTIONAL_PARTS, "mdp"))
             reader = RecordReader(read_policy(content, is_table_stated="blocks" not in content))
+            if "constrained" in content:
+                _complete_nested(content, absent)
             certificate = reader.read(Certificate, absent | content)
             hashed = content["content"] and read_field(content, "content", "text")
             certificate.__dict__["content"] = hashed  # what was saved, as it was
             return certificate
+
+
+def _complete_nested(content: dict[str, Any], absent: dict[Any, Any]) -> None:
+    """Add to the certificates within a certificate what they share with it."""
+    part = read_field(content, "constrained", "an object")
+    names = (*MODEL_FIELDS, "policy", "start")
+    shared = absent | {name: content[name] for name in names if name in content}
+    constraints = read_field(part, "constraints", "a list")
+    for owner, name in ((part, "lagrangian"), *((one, "certificate") for one in constraints)):
+        owner[name] = shared | read_field(owner, name, "an object")

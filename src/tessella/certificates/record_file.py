@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,12 @@ class RecordReader:
             return _read_interval(content[name], name)
         if kind is IntervalArray:
             return self._read_interval_array(read_field(content, name, "an object"), name)
+        if kind == dict[str, float]:
+            weights = read_field(content, name, "an object")
+            return {key: float(read_field(weights, key, "a number")) for key in weights}
+        if get_origin(kind) is tuple:
+            parts = read_field(content, name, "a list")
+            return tuple(self.read(get_args(kind)[0], part) for part in parts)
         if is_dataclass(kind):
             return self.read(kind, read_field(content, name, "an object"))  # type: ignore[arg-type]
         array = self._read_array(content[name], name)

@@ -13,7 +13,7 @@ from tessella.rounding import EPS, round_down, round_up, write_enclosed
 from tessella.support.text import format_money, format_percent
 
 if TYPE_CHECKING:
-    from tessella.certificates.certificate import Certificate
+    from tessella.certificates.certificate import Certificate, ConstrainedPart
     from tessella.certificates.interval import Interval
     from tessella.certificates.loss_bounds import Decomposition, LossBounds
 
@@ -38,6 +38,8 @@ def write_paragraphs(c: Certificate) -> list[str]:
     certificate does not have is left out.
     """
     result = [_describe_cost(c)]
+    if c.constrained is not None:
+        result.append(_describe_constraints(c, c.constrained))
     if c.figures is not None:
         result.append(_describe_differences(c))
     if c.decomposition is not None and c.mean_loss.lower > 0:
@@ -135,6 +137,22 @@ def _describe_cost(c: Certificate) -> str:
     text = f"Cost: {start[0].lower()}{start[1:]}, the best possible {value} "
     text += f"is {best} and this policy {c.sense.value_verb} {reached}. "
     return text + _describe_loss(c) + _describe_worst(c) + _describe_rate_of_time(c)
+
+
+def _describe_constraints(c: Certificate, part: ConstrainedPart) -> str:
+    sentences = []
+    for one in part.constraints:
+        ((key, level),) = one.bound.items()
+        words = key.replace("_", " ")
+        reached = (round_down if key == "at_least" else round_up)(one.proven[key], 6)
+        asked = f"as the constraint {one.name} {words} {level:g} asks for"
+        sentences.append(f"{one.name} is {words} {reached}, {asked}.")
+    comparison = "costs less" if c.sense.is_cost else "earns more"
+    return (
+        f"Constraints: {' '.join(sentences)} No policy that satisfies this {comparison} by over "
+        f"{round_up(part.loss, 4)}{_describe_unit(c)}, not even one that draws its actions. "
+        "All other figures compare with the best policy without constraints."
+    )
 
 
 def _describe_loss(c: Certificate) -> str:

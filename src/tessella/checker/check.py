@@ -10,18 +10,24 @@ from .arithmetic import write_bounds
 from .claim import (
     AverageClaim,
     Claim,
+    Header,
     NotChecked,
     Rejected,
+    StatedConstrained,
     TotalClaim,
     ValueClaim,
     check_actions,
+    get_typed_fields,
     read_certificate,
     read_claim,
+    read_record,
 )
+from .constrained import check_constrained
 from .model import Model, WrongFile, is_netcdf, read_saved_model
 from .undiscounted import check_average, check_total
 from .values import check_values
 
+SHARED_FIELDS = (*get_typed_fields(Header), "policy", "start")  # of certificates within another
 NOT_CHECKED = ("policy.name", "policy.size")
 CHECK_BY_CRITERION: dict[str, tuple[type[Claim], Callable[[Any, Model], str]]] = {
     "discounted": (ValueClaim, check_values),
@@ -36,9 +42,23 @@ CONTENT_ERRORS = (ValueError, LookupError, TypeError, AttributeError, Arithmetic
 def check_certificate(content: dict, model: Model) -> str:
     """Say what was confirmed, or raise Rejected at the first thing that is wrong."""
     record, check = CHECK_BY_CRITERION[model.criterion]
+    constrained = content.pop("constrained", None)
     claim = read_claim(record, content, model)
     check_actions("policy.table", claim.policy.table, model)
     remark = check(claim, model)
+    if constrained is not None:
+        shared = {name: content[name] for name in SHARED_FIELDS if name in content}
+
+        def check_nested(path: str, nested: dict, paying: Model) -> Claim:
+            try:
+                nested_claim = read_claim(record, nested | shared, paying)
+                check(nested_claim, paying)
+            except Rejected as reason:
+                raise Rejected(f"{path}: {reason}") from reason
+            return nested_claim
+
+        stated = read_record(StatedConstrained, constrained, model, "constrained.")
+        remark += f"; {check_constrained(stated, claim, model, check_nested)}"
     low, high = write_bounds(*claim.mean_loss[1:])
     _, max_loss = write_bounds(*claim.worst_loss[1:])
     unit = " per period" if model.criterion == "average" else ""

@@ -143,6 +143,18 @@ class IntervalsReader:
         return np.array([part.ravel() for part in parts])
 
 
+def read_weights(path: str, value: object, model: Model) -> dict[str, float]:
+    if not isinstance(value, dict):
+        raise Rejected(f"{path} must hold numbers by name")
+    return {name: float(read_numbers(f"{path}.{name}", x, ())[()]) for name, x in value.items()}
+
+
+def read_constraints(path: str, value: object, model: Model) -> tuple:
+    if not (isinstance(value, list) and value):
+        raise Rejected(f"{path} must be a list of constraints")
+    return tuple(read_record(StatedConstraint, x, model, f"{path}.") for x in value)
+
+
 def read_number(path: str, value: object, model: Model, kinds: str = "if") -> Any:
     number = read_numbers(path, value, (), kinds)[()]
     if number < 0:
@@ -190,6 +202,8 @@ Number = Annotated[float, read_number]
 Count = Annotated[int, read_count]
 States = Annotated[np.ndarray, ArrayReader(lambda model: model.shape)]
 Actions = Annotated[np.ndarray, ArrayReader(lambda model: model.shape, "i")]
+Weights = Annotated[dict, read_weights]
+Nested = Annotated[dict, TypeReader(dict)]
 Margins = Annotated[np.ndarray, read_margins]
 Interval = Annotated[np.ndarray, ArrayReader(lambda _: (len(INTERVAL_PARTS),))]
 StateIntervals = Annotated[np.ndarray, IntervalsReader(lambda model: model.shape)]
@@ -347,6 +361,27 @@ class ValueClaim(Claim):
     decisions: StatedDecisions
     decomposition: StatedDecomposition
     bounds: StatedBounds
+
+
+@dataclass(frozen=True)
+class StatedConstraint:
+    name: Text
+    numerator: Weights
+    denominator: Weights
+    bound: Weights
+    proven: Weights
+    price: Number
+    certificate: Nested
+
+
+@dataclass(frozen=True)
+class StatedConstrained:
+    """A part that any certificate may have; the certificates within are claims of their own."""
+
+    counts: Text
+    constraints: Annotated[tuple, read_constraints]
+    lagrangian: Nested
+    loss: Number
 
 
 # Reading.

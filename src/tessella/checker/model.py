@@ -21,7 +21,7 @@ OUTCOME_ARRAYS = tuple(
     f"outcomes/{n}" for n in ("start", "state", "probability", "reward", "ended")
 )
 END_ARRAYS = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "reward", "final"))
-MEASURES_GROUP = "measures"  # of a model file: no certificate states anything about them
+MEASURES_GROUP = "measures"  # of a model file, with a hash of its own
 ROUNDING_MAX_ROW_ERROR = 1e-7  # rows whose sums differ from 1 by more end the process on purpose
 AVERAGE_MAX_ROW_ERROR = 1e-6  # rows whose sums differ from 1 by more have no average
 MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
@@ -66,6 +66,9 @@ class Model:
     row_of: np.ndarray  # (S, A)
     reward: np.ndarray  # (S, A)
     feasible: np.ndarray  # (S, A)
+    counts: dict[str, tuple[np.ndarray, float]]  # (S, A) amounts by name, and their errors
+    counts_content: str  # SHA-256 of what the file says of measures
+    periods_per_time: float  # of an average, which is stated per unit of time
 
     @property
     def criterion_key(self) -> object:
@@ -191,8 +194,8 @@ def read_saved_model(path: str) -> Model:
     return model
 
 
-def read_contents(path: str) -> tuple[dict, dict]:
-    """Attributes and arrays of a model file."""
+def read_contents(path: str) -> list[dict]:
+    """Attributes and arrays of a model file, and those of its measures."""
     size = read_file_size(path, MODEL_MAX_BYTES)
     if size and not is_netcdf(path):
         raise WrongFile("is not a saved model, which is a netCDF file: mdp.save('model.nc')")
@@ -206,17 +209,42 @@ def read_contents(path: str) -> tuple[dict, dict]:
         for group in certified:
             variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
         check_arrays_known(variables)
-        check_declared_sizes(variables, size)
-        arrays = {name: read_array(variable, size) for name, variable in variables.items()}
-        return {name: file.getncattr(name) for name in file.ncattrs()}, arrays
+        contents: list[dict] = []
+        measures = file.groups.get(MEASURES_GROUP)
+        groups = {file: variables} | ({} if measures is None else {measures: measures.variables})
+        for group, own in groups.items():
+            check_declared_sizes(own, size)
+            contents.append({name: group.getncattr(name) for name in group.ncattrs()})
+            contents.append({name: read_array(variable, size) for name, variable in own.items()})
+        return [*contents, {}, {}][:4]
 
 
-def build_model(attributes: dict, arrays: dict) -> Model:
+def read_counts(attributes: dict, arrays: dict, shape: tuple) -> dict:
+    """Amounts (S, A) that the model counts by name, and their errors."""
+    if not arrays:
+        return {}
+    names = json.loads(attributes["counts"])
+    amounts = arrays["amounts"]
+    errors = arrays["errors"]
+    fits = amounts.shape == (len(names), *shape) and errors.shape == (len(names),)
+    is_float = amounts.dtype == errors.dtype == np.float64
+    if not (fits and is_float and np.isfinite(amounts).all() and "reward" not in names):
+        raise ValueError("what it counts does not fit its states and actions")
+    if not (errors >= 0).all() or not np.isfinite(errors).all():
+        raise ValueError("its counts may be off by any amount")
+    return dict(zip(names, zip(amounts, errors.tolist(), strict=True), strict=True))
+
+
+def build_model(attributes: dict, arrays: dict, measures: dict, counted: dict) -> Model:
     content = compute_digest(attributes, arrays)
     discount = float(attributes["discount"])
     criterion, periods = read_criterion(attributes.get("criterion", "null"), discount)
     axes = {name: arrays[f"grid/{name}"].tolist() for name in json.loads(attributes["axes"])}
+    clock = json.loads(attributes.get("clock", "null"))
     return Model(
+        counts=read_counts(measures, counted, arrays["reward"].shape),
+        counts_content=compute_digest(measures, counted),
+        periods_per_time=sum(clock.values()) if clock and criterion == "average" else 1.0,
         name=attributes["name"],
         fingerprint=attributes["fingerprint"],
         content=content,

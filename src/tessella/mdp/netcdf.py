@@ -269,6 +269,17 @@ def content_hash(mdp: MDP) -> str | None:
     return hash_content(*_make_contents(mdp))
 
 
+def tabulate(mdp: MDP) -> tuple[MDP, str]:
+    """``mdp`` as a file of it is read back, and the hash of its measures there."""
+    attributes, variables = _make_contents(mdp)
+    arrays = {name: values for name, (values, _) in variables.items()}
+    space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
+    _, tables = _read_tables(attributes, arrays, space, mdp.criterion)
+    dynamics = netcdf_measures.add_counts(tables, netcdf_measures.tabulate_counts(mdp))
+    content = hash_content(*netcdf_measures.measures_to_arrays(mdp))
+    return replace(mdp, dynamics=dynamics, source=None), content
+
+
 def count_saved_probabilities(mdp: MDP) -> int:
     """How many probabilities a file of ``mdp`` holds, at most."""
     if isinstance(mdp.dynamics, Tabular):

@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.errors import (
     ArgumentError,
@@ -25,6 +26,9 @@ from tessella.errors import (
     require_whole,
 )
 from tessella.grid import StateGrid
+from tessella.mdp.measures import Constraint
+from tessella.mdp.model import MDP
+from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.candidates import generate_shorter_rules
 from tessella.rules.class_search import (
@@ -37,6 +41,7 @@ from tessella.rules.class_search import (
     search_class,
     tighten_outcome,
 )
+from tessella.rules.constrained_rules import ConstrainedProblem
 from tessella.rules.evaluator import PolicyEvaluator
 from tessella.rules.linear_cuts import LinearCuts, Staircase
 from tessella.rules.loss_target import (
@@ -53,11 +58,14 @@ from tessella.rules.search import ClassSearch, Search, SearchEffort
 from tessella.rules.small_network import SmallNetwork
 from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
 from tessella.rules.trees import AxisTree, LinearTree
+from tessella.solvers.constrained import ConstrainedSolution
 from tessella.solvers.solution import Solution
+from tessella.solvers.solve import solve
 
 PROOF_TIME_FACTOR = 2  # times as long as evaluating one rule
 CLASS_TIME_SHARE = 1 / 3  # of the time that is left, for one class
 LOSS_TOLERANCE_SHARE = 1e-4  # of the loss target: smaller differences of losses are ignored
+IDLE_PRICES = 2  # prices at which no better constrained rule was found, after which none is tried
 DEFAULT_EFFORT = SearchEffort()
 DEFAULT_CLASSES: tuple[RuleClass, ...] = (
     OneAction(),
@@ -91,7 +99,7 @@ class SearchOptions(LossOptions, total=False):
 
 
 def compress(
-    solution: Solution,
+    solution: Solution | ConstrainedSolution | MDP,
     loss: float | str = 0.01,
     *,
     start: Start = None,
@@ -101,10 +109,13 @@ def compress(
     classes: Sequence[RuleClass] | None = None,
     time_limit: float | None = None,
     progress: Callable[[str], None] | None = None,
+    subject_to: Mapping[str, Constraint] | None = None,
 ) -> Rule:
     """The smallest rule found whose certified loss is within ``loss``.
 
     Args:
+        solution: of a model; with constraints the model itself will do, and so will what ``solve``
+            returned for them.
         loss: what may be lost, as a share of the optimal value from the start; also as a text,
             ``"1%"`` or ``"12.5 units"`` of the model.
         start: any start: see ``tessella.mdp.start``; None for the model's own. A stationary start
@@ -115,8 +126,21 @@ def compress(
         classes: the classes of rules to search; None for all that come with the package.
         time_limit: seconds after which the best so far is returned. Ctrl-C does the same.
         progress: receives a line from time to time that says how far the search is.
+        subject_to: constraints on measures, ``{"fill_rate": AtLeast(0.98)}``: the rule satisfies
+            them, and its loss is that against the best of all policies that do, those that draw
+            their actions included, from the model's own start.
     """
     started = time.perf_counter()
+    if subject_to is not None or isinstance(solution, ConstrainedSolution):
+        deadline = _find_deadline(time_limit)
+        rule_classes = _check_classes("compress", classes)
+        options = {"start": start, "worst": worst, "relative_to": relative_to}
+        result = _solve_constrained(solution, subject_to, **options)
+        problem = ConstrainedProblem(result, loss, relative)
+        rule = _compress_constrained(problem, rule_classes, deadline, progress)
+        return replace(rule, seconds=time.perf_counter() - started)
+    require_type("compress", solution, Solution)
+    assert isinstance(solution, Solution)
     search = prepare_search(
         solution, loss, start, worst, relative, relative_to, classes, time_limit, progress
     )
@@ -142,7 +166,7 @@ def find_frontier(search: Search, max_size: int) -> Frontier:
     except KeyboardInterrupt:
         if not search.frontier_points:
             raise
-    return _make_frontier(search)
+    return _make_frontier(search.frontier_points.values(), search.outcomes)
 
 
 def least_size(
@@ -218,16 +242,38 @@ def prepare_search(
     solution.require_values(caller)
     mdp = solution.mdp
     rule_classes = _check_classes(caller, classes)
-    if time_limit is not None and not is_positive(time_limit):
-        requirement = "a time limit is a number of seconds above 0"
-        raise ArgumentError(requirement, value=f"got {time_limit!r}")
+    deadline = _find_deadline(time_limit)
     _require_distinct_numbers(mdp.grid)
     distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
     loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
     evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit
-    deadline = float("inf") if time_limit is None else time.perf_counter() + time_limit
     return Search(evaluator, loss_target, rule_classes, deadline, progress, effort)
+
+
+def _find_deadline(time_limit: float | None) -> float:
+    """When to stop, on the clock of ``time.perf_counter``."""
+    if time_limit is None:
+        return math.inf
+    if not is_positive(time_limit):
+        requirement = "a time limit is a number of seconds above 0"
+        raise ArgumentError(requirement, value=f"got {time_limit!r}")
+    return time.perf_counter() + time_limit
+
+
+def _solve_constrained(
+    given: object, subject_to: Mapping[str, Constraint] | None, **options: object
+) -> ConstrainedSolution:
+    """The optimum subject to constraints; refuse options that do not go with them."""
+    refused = [name for name, value in options.items() if value not in (None, False, "optimal")]
+    if refused:
+        requirement = "subject_to is about means over the model's own start and the optimal value"
+        raise ArgumentError(requirement, value=f"got {' and '.join(refused)}")
+    if subject_to is None:
+        assert isinstance(given, ConstrainedSolution)
+        return given
+    mdp: Any = getattr(given, "mdp", given)
+    return solve(mdp, subject_to=subject_to)
 
 
 def _check_classes(caller: str, classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:
@@ -245,10 +291,8 @@ def _check_classes(caller: str, classes: Sequence[RuleClass] | None) -> tuple[Ru
 def _search_classes(search: Search) -> None:
     """Search one class after the other; an interrupt ends the search, if there is a rule."""
     try:
-        for rule_class in search.rule_classes:
-            if isinstance(rule_class, RunLength):
-                # Always possible, so that there is a rule whatever the time limit.
-                _add_exact_table(search, rule_class)
+        # Always possible, so that there is a rule whatever the time limit.
+        _add_exact_tables(search, search.evaluator.action_loss > 0)
         for i, rule_class in enumerate(search.rule_classes):
             now = time.perf_counter()
             share = max(CLASS_TIME_SHARE, 1 / (len(search.rule_classes) - i))
@@ -266,12 +310,13 @@ def _search_classes(search: Search) -> None:
             raise
 
 
-def _add_exact_table(search: Search, rule_class: RuleClass) -> None:
-    """Add the smallest rule of a class that takes optimal actions only, if there is one."""
-    costs = search.make_costs((search.evaluator.action_loss > 0).astype(float))
-    if not rule_class.why_not_applicable(costs):
-        fitted = rule_class.fit(costs, search.max_size(rule_class), 0.5)
-        search.select(rule_class, [rule for rule in fitted if rule.cost < 0.5][:1])
+def _add_exact_tables(search: Search, is_forbidden: NDArray[np.bool_]) -> None:
+    """Add the smallest tables of runs that take no forbidden action (S, A)."""
+    costs = search.make_costs(is_forbidden.astype(float))
+    for rule_class in search.rule_classes:
+        if isinstance(rule_class, RunLength) and not rule_class.why_not_applicable(costs):
+            fitted = rule_class.fit(costs, search.max_size(rule_class), 0.5)
+            search.select(rule_class, [rule for rule in fitted if rule.cost < 0.5][:1])
 
 
 def _reserve_proof_time(search: Search, started: float) -> None:
@@ -288,24 +333,83 @@ def _reserve_proof_time(search: Search, started: float) -> None:
     search.deadline -= min(proof_time, limit / 2)
 
 
+def _compress_constrained(
+    problem: ConstrainedProblem,
+    rule_classes: tuple[RuleClass, ...],
+    deadline: float,
+    progress: Callable[[str], None] | None,
+) -> Rule:
+    """The smallest rule found at any of the prices that satisfies constraints and loss target."""
+    mdp = problem.result.mdp
+    _require_distinct_numbers(mdp.grid)
+    searches: list[Search] = []
+    points: dict[FrontierPoint, Search] = {}
+    smallest = (math.inf, math.inf)
+    idle_searches = 0
+    for models_left, evaluator, loss_target in problem.iterate_prices():
+        now = time.perf_counter()
+        if points and (now > deadline or idle_searches >= IDLE_PRICES):
+            break
+        search = Search(evaluator, loss_target, rule_classes, progress=progress)
+        search.deadline = now + (deadline - now) / models_left
+        search.size_limit = smallest[0]
+        if problem.result.policy is not None:
+            is_other = problem.result.policy.table.reshape(-1, 1) != np.arange(mdp.n_actions)
+            _add_exact_tables(search, is_other)
+        _search_classes(search)
+        searches.append(search)
+        for point in filter(search.meets_target, search.frontier_points.values()):
+            loss = (point.loss - evaluator.gap) / problem.reference
+            points[replace(point, loss=loss)] = search
+        before = smallest
+        smallest = min(((point.size, point.loss) for point in points), default=before)
+        idle_searches = idle_searches + 1 if smallest == before else 0
+    target = problem.describe_target(searches[0].loss_target)
+    rule = _find_proven(mdp, points, problem.prove, target, searches[0])
+    facts = rule.facts | {"promised": problem.stated_loss}
+    front = _make_frontier(points, rule.outcomes)
+    return replace(rule, loss_target=target, facts=facts, frontier=front)
+
+
 def _certify_smallest(solution: Solution, search: Search) -> Rule:
     """The smallest rule whose certificate meets the loss target, with as few digits as possible."""
-    classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
     target = search.loss_target
-    apparent = filter(search.meets_target, search.frontier_points.values())
-    for original in sorted(apparent, key=attrgetter("size", "loss")):
+
+    def prove(policy: Policy) -> ProvenLoss | None:
+        proof = prove_loss_bounds(solution, policy, target.start)
+        return proof if target.is_proven_by(proof) else None
+
+    points = dict.fromkeys(filter(search.meets_target, search.frontier_points.values()), search)
+    return _find_proven(solution.mdp, points, prove, str(target), search)
+
+
+def _find_proven(
+    mdp: MDP,
+    points: Mapping[FrontierPoint, Search],
+    prove: Callable[[Policy], ProvenLoss | None],
+    target: str,
+    first: Search,
+) -> Rule:
+    """The smallest rule with a proof, with as few digits as possible."""
+    for original in sorted(points, key=attrgetter("size", "loss")):
+        search = points[original]
+        classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
         class_search = ClassSearch(search, classes_by_name[original.kind], original.size)
         for point in chain(generate_shorter_rules(class_search, original), [original]):
-            policy = solution.mdp.policy(point.build_tree(solution.mdp.grid), name=point.kind)
-            proof = prove_loss_bounds(solution, policy, target.start)
-            if target.is_proven_by(proof):
-                return _make_rule(search, point, policy, proof)
-    outcomes = "; ".join(str(outcome) for outcome in search.outcomes)
+            policy = mdp.policy(point.build_tree(mdp.grid), name=point.kind)
+            proof = prove(policy)
+            if proof is not None:
+                return _make_rule(search, point, policy, proof, mdp)
+    outcomes = "; ".join(str(outcome) for outcome in first.outcomes)
     requirement = f"no rule with {target} was found in the given classes"
-    raise ArgumentError(requirement, value="; ".join(filter(None, [outcomes, target.hint])))
+    raise ArgumentError(
+        requirement, value="; ".join(filter(None, [outcomes, first.loss_target.hint]))
+    )
 
 
-def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenLoss) -> Rule:
+def _make_rule(
+    search: Search, point: FrontierPoint, policy: Policy, proof: ProvenLoss, mdp: MDP
+) -> Rule:
     outcomes = tuple(search.outcomes)
     size_needed = max((o.size_needed for o in outcomes if o.kind == point.kind), default=0)
     return Rule(
@@ -319,15 +423,16 @@ def _make_rule(search: Search, point: FrontierPoint, policy: Any, proof: ProvenL
         loss_target=str(search.loss_target),
         is_average=search.loss_target.is_average,
         certificate=proof.certificate,
-        frontier=_make_frontier(search),
+        frontier=_make_frontier(search.frontier_points.values(), outcomes),
         outcomes=outcomes,
         sentence=point.candidate.sentence,
-        facts=proof.collect_facts(search.evaluator.solution)
-        | {"promised": search.loss_target.stated_loss},
+        facts=proof.collect_facts(mdp) | {"promised": search.loss_target.stated_loss},
     )
 
 
-def _make_frontier(search: Search) -> Frontier:
-    points = sorted(search.frontier_points.values(), key=attrgetter("size", "loss"))
+def _make_frontier(
+    evaluated: Iterable[FrontierPoint], outcomes: Sequence[ClassOutcome]
+) -> Frontier:
+    points = sorted(evaluated, key=attrgetter("size", "loss"))
     front = find_pareto_front(points, "loss")
-    return Frontier(tuple(front), tuple(points), tuple(search.outcomes))
+    return Frontier(tuple(front), tuple(points), tuple(outcomes))

@@ -23,6 +23,7 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.certificates.loss import loss
 from tessella.errors import ArgumentError, format_value, is_number, with_article
+from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.rounding import EPS, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
@@ -80,7 +81,9 @@ class LossTarget:
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
         bound = proof.worst_loss if self.is_worst_case else proof.mean_loss
-        return bound <= (self.limit if self.stated_loss else self.zero_tolerance)
+        return bound is not None and bound <= (
+            self.limit if self.stated_loss else self.zero_tolerance
+        )
 
     @property
     def effective_limit(self) -> float:
@@ -143,6 +146,15 @@ def parse_loss(loss: float | str, relative: bool = True) -> tuple[float, bool]:
     return number, relative
 
 
+def check_loss(loss: float | str, relative: bool) -> tuple[float, bool]:
+    """(loss, whether it is relative), of a loss that a user gave."""
+    require_flag("relative", relative)
+    number, relative = parse_loss(loss, relative)
+    if not (is_number(number) and number >= 0):
+        raise ArgumentError("a loss target is a number, at least 0", value=f"got {number!r}")
+    return float(number), relative
+
+
 def make_loss_target(
     solution: Solution,
     evaluator: PolicyEvaluator,
@@ -152,16 +164,13 @@ def make_loss_target(
     relative_to: LossReference,
 ) -> LossTarget:
     """A checked loss target for the model of a solution."""
-    require_flag("relative", relative)
-    loss, relative = parse_loss(loss, relative)
-    if not (is_number(loss) and loss >= 0):
-        raise ArgumentError("a loss target is a number, at least 0", value=f"got {loss!r}")
+    loss, relative = check_loss(loss, relative)
     require_flag("worst", worst)
     if relative_to not in ("optimal", "random"):
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")
     reference = _compute_reference(solution, evaluator, relative_to) if relative else 1.0
-    limit = float(loss) * reference
+    limit = loss * reference
     error = solution.error_bound
     if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
         optimal_loss = prove_loss_bounds(solution, solution.policy, evaluator.start).mean_loss
@@ -175,7 +184,7 @@ def make_loss_target(
         abs(evaluator.compute_optimal_value()), solution.mdp.dynamics.reward_scale
     )
     loss_target = LossTarget(
-        stated_loss=float(loss),
+        stated_loss=loss,
         limit=limit,
         is_worst_case=bool(worst),
         reference=reference,
@@ -224,28 +233,35 @@ class ProvenLoss:
 
     Attributes:
         mean_loss: from the start.
-        worst_loss: from the worst state.
+        worst_loss: from the worst state; None with constraints, which are about the start.
         relative_loss: ``mean_loss`` as a share of the optimal value; None where that may be 0.
         certificate: what proves it.
+        constraints: those that the policy satisfies, with its measures, in words.
     """
 
     mean_loss: float
-    worst_loss: float
+    worst_loss: float | None
     relative_loss: float | None
-    certificate: Certificate = field(repr=False)
+    certificate: Certificate | None = field(repr=False)
+    constraints: str = ""
 
-    def collect_facts(self, solution: Solution) -> dict[str, Any]:
+    def collect_facts(self, mdp: MDP) -> dict[str, Any]:
         """The facts at the head of a file: model and proven loss."""
-        clock = solution.mdp.clock
-        return {
-            "model": solution.mdp.name,
-            "fingerprint": solution.mdp.fingerprint,
+        facts = {
+            "model": mdp.name,
+            "fingerprint": mdp.fingerprint,
             "mean_loss": self.mean_loss,
             "relative_loss": self.relative_loss,
-            "worst_loss": self.worst_loss,
             "certified": True,
-            "stated_in": solution.mdp.sense.rewards,
-        } | ({} if clock is None else {"periods_per_time": clock.per_time(1.0)})
+            "stated_in": mdp.sense.rewards,
+        }
+        if self.worst_loss is None:
+            facts["constraints"] = self.constraints
+        else:
+            facts["worst_loss"] = self.worst_loss
+        if mdp.clock is not None:
+            facts["periods_per_time"] = mdp.clock.per_time(1.0)
+        return facts
 
 
 def prove_loss_bounds(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:

@@ -63,6 +63,7 @@ FACT_TYPES = {
     "certified": "true or false",
     "stated_in": "text",
     "promised": "a number",
+    "constraints": "text",
     "periods_per_time": "a number",
 }
 
@@ -93,12 +94,27 @@ def _describe_loss(rule: Rule) -> str:
     if not rule.facts:
         return ""
     in_costs = rule.facts.get("stated_in") == "costs"
-    if rule.facts["mean_loss"] or rule.facts["worst_loss"]:
+    if "constraints" in rule.facts:
+        text = _describe_constrained_loss(rule, in_costs)
+    elif rule.facts["mean_loss"] or rule.facts["worst_loss"]:
         text = _describe_loss_bounds(rule, in_costs)
     else:
         verb = "costs as little as possible" if in_costs else "loses nothing"
         text = f"It {verb}: it is optimal."
     return f"{text}\nThe target was {rule.loss_target}."
+
+
+def _describe_constrained_loss(rule: Rule, in_costs: bool) -> str:
+    facts = rule.facts
+    loss = Decimal(facts.get("periods_per_time", 1)) * Decimal(facts["mean_loss"])
+    share = facts["relative_loss"]
+    verb, comparison = ("costs", "more") if in_costs else ("earns", "less")
+    relative = "" if share is None else f" ({round_up_percent(share)} of the bound)"
+    return (
+        f"Proven: {facts['constraints']}.\n"
+        f"It {verb} at most {round_up(loss, 4)} {comparison}{relative} "
+        "than any policy that satisfies the same, one that draws its actions included."
+    )
 
 
 def _describe_loss_bounds(rule: Rule, in_costs: bool) -> str:
@@ -396,6 +412,7 @@ class Rule(Policy):
 
 def _check_facts(facts: dict[str, Any]) -> None:
     """Refuse facts that are not what the head of a file states: none, or losses at least."""
-    for name in facts.keys() | ({"mean_loss", "worst_loss"} if facts else ()):
+    worst = () if "constraints" in facts else ("worst_loss",)
+    for name in facts.keys() | ({"mean_loss", *worst} if facts else ()):
         if name in FACT_TYPES:
             read_field(facts, name, FACT_TYPES[name])

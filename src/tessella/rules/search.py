@@ -55,6 +55,7 @@ class Search:
         progress: receives a line from time to time that says how far the search is.
         effort: how much is tried.
         wants_frontier: whether rules that miss the loss target are wanted too, for a frontier.
+        size_limit: larger rules are not searched.
         class_deadline: when to stop with the current class.
         losses: the loss of each candidate that was evaluated.
         frontier_points: the best rule of each class and size.
@@ -70,6 +71,7 @@ class Search:
     progress: Callable[[str], None] | None = None
     effort: SearchEffort = SearchEffort()
     wants_frontier: bool = False
+    size_limit: float = float("inf")
     class_deadline: float = float("inf")
     losses: dict[Candidate, PolicyLoss] = field(default_factory=dict)
     frontier_points: dict[tuple[str, int], FrontierPoint] = field(default_factory=dict)
@@ -116,7 +118,7 @@ class Search:
 
     def max_size(self, rule_class: RuleClass) -> int:
         """The most numbers of a rule of a class; a generous limit where the class has none."""
-        limit = rule_class.max_size(self.first_condition_costs)
+        limit = min(rule_class.max_size(self.first_condition_costs), self.size_limit)
         return int(limit) if np.isfinite(limit) else 3 * self.evaluator.mdp.n_states
 
     def evaluate(self, rule_class: RuleClass, candidate: Candidate) -> FrontierPoint | None:

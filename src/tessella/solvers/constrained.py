@@ -23,7 +23,7 @@ state, and the optimum randomises there alone. With d the occupancy of that stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -125,6 +125,8 @@ class ConstrainedSolution:
         constraints: each constraint, with its value and shadow price.
         lagrangian: the solution of the model whose reward includes the constraints at their prices:
             it proves ``high``.
+        excess: of each constraint, the weighted sum of counts that must not be negative.
+        multipliers: the prices of these sums in ``lagrangian``.
     """
 
     mdp: MDP
@@ -135,6 +137,8 @@ class ConstrainedSolution:
     best: EvaluatedPolicy | None
     constraints: tuple[ConstraintResult, ...]
     lagrangian: Solution
+    excess: tuple[Weights, ...]
+    multipliers: tuple[float, ...]
 
     @property
     def policy(self) -> Policy | None:
@@ -218,6 +222,7 @@ class ColumnGeneration:
         self.guess: NDArray | None = None  # where the next solve begins
         self.high = np.inf  # no policy that satisfies the constraints earns more
         self.lagrangian: Solution | None = None  # proves it
+        self.multipliers: NDArray = np.zeros(len(constraints))  # its prices
 
     @cached_property
     def excess(self) -> list[Weights]:
@@ -273,7 +278,9 @@ class ColumnGeneration:
 
         @cache
         def compute_excess(log_price: float) -> float:
-            solution, _ = self._maximise(self._weigh(1.0, np.exp([log_price])), tol=tol)
+            solution, _ = self._maximise(
+                weigh_counts(1.0, np.exp([log_price]), self.excess), tol=tol
+            )
             return self._evaluate_excess(solution.policy, tol)[0].value
 
         low = high = float(np.log(self._solve_master().prices[0]))
@@ -335,22 +342,16 @@ class ColumnGeneration:
         else:
             self.dropped += before
 
-    def _weigh(self, objective: float, prices: NDArray) -> dict[str, float]:
-        """Weights of the pricing problem."""
-        weights = scale_weights({REWARD: 1.0}, objective)
-        for price, excess in zip(prices, self.excess, strict=True):
-            weights = add_weights(weights, scale_weights(excess, float(price)))
-        return weights
-
     def _add_best_policy(self, objective: float, prices: NDArray) -> MeasureValue:
         """Solve the pricing problem and add its policy; its value bounds that of every policy."""
         if len(self.columns) + len(self.dropped) >= MAX_POLICIES:
             raise NotConverged(f"{MAX_POLICIES} policies were not enough for these constraints")
-        solution, value = self._maximise(self._weigh(objective, prices))
+        solution, value = self._maximise(weigh_counts(objective, prices, self.excess))
         self._add_policy(solution.policy, (value, prices) if objective else None)
         if objective and value.high < self.high:
             self.high = value.high
             self.lagrangian = solution
+            self.multipliers = prices
         return value
 
     def _maximise(
@@ -444,6 +445,8 @@ class ColumnGeneration:
                 self._describe(j, mixture, float(price)) for j, price in enumerate(master.prices)
             ),
             lagrangian=self.lagrangian,
+            excess=tuple(self.excess),
+            multipliers=tuple(map(float, self.multipliers)),
         )
 
     def _describe(
@@ -511,6 +514,16 @@ class ColumnGeneration:
             if abs(value.value - level) <= 2 * value.error_bound + GAP_TOLERANCE * abs(level):
                 return value.value
             level = value.value
+
+
+def weigh_counts(
+    objective: float, prices: Iterable[float], excess: Iterable[Weights]
+) -> dict[str, float]:
+    """Weights of the pricing problem."""
+    weights = scale_weights({REWARD: 1.0}, objective)
+    for price, one in zip(prices, excess, strict=True):
+        weights = add_weights(weights, scale_weights(one, float(price)))
+    return weights
 
 
 def _polish_weights(weights: NDArray, excess: NDArray, prices: NDArray) -> NDArray[np.float64]:

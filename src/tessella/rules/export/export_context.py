@@ -188,6 +188,8 @@ class ExportContext:
             status = "certified" if facts.get("certified", True) else "proven"
             noun = "extra cost" if in_costs else "loss"
             lines += [f"{status} mean {noun}: at most {facts.get('mean_loss')!r}{relative}"]
+            if "constraints" in facts:
+                return [*lines, f"{status}: {facts['constraints']}"]
             lines += [f"{status} {noun} from the worst state: at most {facts.get('worst_loss')!r}"]
         return lines
 

@@ -1,0 +1,88 @@
+"""The part of a certificate about constraints: that a policy satisfies them, and the dual bound.
+
+A measure N / D of at least b, with D >= 0, is G = N - b D >= 0: an expected sum of counts. It is
+what the policy earns in the model that pays these counts, with a certificate of its own. For prices
+y_j >= 0, every policy that satisfies the constraints earns R <= R + sum_j y_j G_j <= h(y), the
+optimum of the model that pays all this, with a certificate, too. Weights are computed as fractions
+and rounded once, as the checker does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from tessella.certificates.certificate import Certificate, ConstrainedPart, ConstraintPart
+from tessella.certificates.certify import certify
+from tessella.mdp.dynamics import REWARD
+from tessella.mdp.measures import CONSTANT, MeasureFormula
+from tessella.mdp.model import MDP
+from tessella.mdp.netcdf import tabulate
+from tessella.mdp.policy import Policy
+from tessella.solvers.constrained import ConstrainedSolution
+from tessella.solvers.policy_evaluation import evaluate, sum_scale
+from tessella.solvers.solve import solve
+
+PROVEN_LEVEL_STEP = 1e-8  # relative to a level: how far a measure is above the level proven for it
+ExactWeights = Mapping[str, Fraction]
+
+
+def certify_constrained(result: ConstrainedSolution, policy: Policy) -> Certificate | None:
+    """What ``policy`` loses, with what proves the constraints; None where that is not proven.
+
+    A certificate in blocks, or of a model too large for a file, does not state what proves them.
+    """
+    mdp = result.mdp
+    certificate = certify(solve(mdp), policy)
+    if certificate.blocks is not None or certificate.content is None:
+        return certificate
+    saved, counts = tabulate(mdp)
+    scale = Fraction(sum_scale(mdp))
+    only_policy = np.eye(mdp.n_actions, dtype=bool)[policy.table.ravel()]
+    measures = evaluate(mdp, policy).measures
+    priced = {REWARD: Fraction(1)}
+    parts = []
+    for one, price in zip(result.constraints, result.multipliers, strict=True):
+        formula = mdp.measures[one.name]
+        sign = one.constraint.sign
+        value = measures[one.name]
+        if value is None:
+            return None
+        reached = sign * (value.low if sign > 0 else value.high)
+        reached = sign * (reached - PROVEN_LEVEL_STEP * max(1.0, abs(reached)))
+        proven = sign * max(sign * one.constraint.level, sign * reached)
+        excess = _weigh_exactly(formula, sign, proven)
+        model = replace(_pay(saved, excess), feasible=only_policy)
+        nested = certify(solve(model), policy)
+        if Fraction(nested.policy_mean.lower) * scale + excess.get(CONSTANT, 0) < 0:
+            return None
+        weights = dict(formula.numerator), dict(formula.denominator)
+        bounds = {one.constraint.key: one.constraint.level}, {one.constraint.key: proven}
+        parts.append(ConstraintPart(one.name, *weights, *bounds, price, nested))
+        for name, weight in _weigh_exactly(formula, sign, one.constraint.level).items():
+            priced[name] = priced.get(name, Fraction(0)) + Fraction(price) * weight
+    lagrangian = certify(solve(_pay(saved, priced), guess=result.lagrangian.value), policy)
+    bound = Fraction(lagrangian.optimal_mean.upper) + priced.get(CONSTANT, 0) / scale
+    loss = float(max(bound - Fraction(certificate.policy_mean.lower), 0))
+    part = ConstrainedPart(counts, tuple(parts), lagrangian, float(np.nextafter(loss, np.inf)))
+    return replace(certificate, constrained=part)
+
+
+def _weigh_exactly(formula: MeasureFormula, sign: float, level: float) -> dict[str, Fraction]:
+    """``sign * (numerator - level * denominator)``."""
+    names = {**formula.numerator, **formula.denominator}
+    top, below = formula.numerator, formula.denominator
+    return {
+        name: Fraction(sign)
+        * (Fraction(top.get(name, 0)) - Fraction(level) * Fraction(below.get(name, 0)))
+        for name in names
+    }
+
+
+def _pay(saved: MDP, weights: ExactWeights) -> MDP:
+    """The model with this weighted sum of its reward and counts as its reward."""
+    counted = {name: float(weight) for name, weight in weights.items() if name != CONSTANT}
+    return saved.with_objective(counted)
