@@ -291,8 +291,9 @@ def test_errors(small):
         ts.compress(small, 1e-6, subject_to=bound, classes=[OrderUpTo()])
     with pytest.raises(ts.ArgumentError, match="fill_rate can be at most"):
         ts.compress(solution, 0.02, subject_to={"fill_rate": ts.AtLeast(1.5)})
-    with pytest.raises(ts.ArgumentError, match=r"the model's own start .*got worst"):
-        ts.compress(solution, 0.02, worst=True, subject_to=bound)
+    for option in ({"worst": True}, {"start": np.full(39, 1 / 39)}, {"relative_to": "random"}):
+        with pytest.raises(ts.ArgumentError, match="means over the model's own start; got start"):
+            ts.compress(solution, 0.02, subject_to=bound, **option)
     with pytest.raises(ts.ArgumentError, match="a loss target is a number, at least 0"):
         ts.compress(small, -1, subject_to=bound)
     with pytest.raises(ts.ArgumentError, match="needs a Solution; got an MDP"):

@@ -134,9 +134,10 @@ def compress(
     if subject_to is not None or isinstance(solution, ConstrainedSolution):
         deadline = _find_deadline(time_limit)
         rule_classes = _check_classes("compress", classes)
-        options = {"start": start, "worst": worst, "relative_to": relative_to}
-        result = _solve_constrained(solution, subject_to, **options)
-        problem = ConstrainedProblem(result, loss, relative)
+        if start is not None or worst or relative_to != "optimal":
+            requirement = "subject_to is about means over the model's own start"
+            raise ArgumentError(requirement, value="got start, worst or relative_to")
+        problem = ConstrainedProblem(_solve_constrained(solution, subject_to), loss, relative)
         rule = _compress_constrained(problem, rule_classes, deadline, progress)
         return replace(rule, seconds=time.perf_counter() - started)
     require_type("compress", solution, Solution)
@@ -262,13 +263,8 @@ def _find_deadline(time_limit: float | None) -> float:
 
 
 def _solve_constrained(
-    given: object, subject_to: Mapping[str, Constraint] | None, **options: object
+    given: object, subject_to: Mapping[str, Constraint] | None
 ) -> ConstrainedSolution:
-    """The optimum subject to constraints; refuse options that do not go with them."""
-    refused = [name for name, value in options.items() if value not in (None, False, "optimal")]
-    if refused:
-        requirement = "subject_to is about means over the model's own start and the optimal value"
-        raise ArgumentError(requirement, value=f"got {' and '.join(refused)}")
     if subject_to is None:
         assert isinstance(given, ConstrainedSolution)
         return given
