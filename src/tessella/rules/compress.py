@@ -361,7 +361,7 @@ def _compress_constrained(
         smallest = min(((point.size, point.loss) for point in points), default=before)
         idle_searches = idle_searches + 1 if smallest == before else 0
     target = problem.describe_target(searches[0].loss_target)
-    rule = _find_proven(mdp, points, problem.prove, target, searches[0])
+    rule = _find_proven(mdp, points, problem.prove, target, searches[0], problem.hint)
     facts = rule.facts | {"promised": problem.stated_loss}
     front = _make_frontier(points, rule.outcomes)
     return replace(rule, loss_target=target, facts=facts, frontier=front)
@@ -376,7 +376,7 @@ def _certify_smallest(solution: Solution, search: Search) -> Rule:
         return proof if target.is_proven_by(proof) else None
 
     points = dict.fromkeys(filter(search.meets_target, search.frontier_points.values()), search)
-    return _find_proven(solution.mdp, points, prove, str(target), search)
+    return _find_proven(solution.mdp, points, prove, str(target), search, target.hint)
 
 
 def _find_proven(
@@ -385,6 +385,7 @@ def _find_proven(
     prove: Callable[[Policy], ProvenLoss | None],
     target: str,
     first: Search,
+    hint: str,
 ) -> Rule:
     """The smallest rule with a proof, with as few digits as possible."""
     for original in sorted(points, key=attrgetter("size", "loss")):
@@ -398,9 +399,7 @@ def _find_proven(
                 return _make_rule(search, point, policy, proof, mdp)
     outcomes = "; ".join(str(outcome) for outcome in first.outcomes)
     requirement = f"no rule with {target} was found in the given classes"
-    raise ArgumentError(
-        requirement, value="; ".join(filter(None, [outcomes, first.loss_target.hint]))
-    )
+    raise ArgumentError(requirement, value="; ".join(filter(None, [outcomes, hint])))
 
 
 def _make_rule(
