@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from dataclasses import replace
 
@@ -13,8 +14,10 @@ import tessella as ts
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.constrained import _pay, _weigh_exactly, certify_constrained
 from tessella.checker import main
+from tessella.criteria.criterion import Criterion
 from tessella.mdp.netcdf import tabulate
 from tessella.rules.order_up_to import OrderUpTo
+from tessella.solvers.evaluate import evaluate_sum
 
 LOSS = 0.02
 
@@ -137,7 +140,7 @@ def test_certificates_of_all_criteria_hold_and_are_read_back(small, kind, tmp_pa
     assert (tmp_path / "again.json").read_text() == (tmp_path / "c.json").read_text()
 
 
-def test_a_model_made_from_rates_states_averages_per_unit_of_time(tmp_path):
+def make_queue(interest: float | Criterion) -> ts.MDP:
     arrival = ts.Event(
         "arrival",
         2.0,
@@ -149,13 +152,17 @@ def test_a_model_made_from_rates_states_averages_per_unit_of_time(tmp_path):
         lambda queue: 3.0 * (queue > 0),
         to=lambda queue: {"queue": np.maximum(queue - 1, 0)},
     )
-    mdp = ts.MDP.from_rates(
+    return ts.MDP.from_rates(
         {"queue": range(8)},
         [0, 1],
         [arrival, service],
         pays_rate=lambda queue: -1.0 * queue,
-        interest=ts.Average(),
+        interest=interest,
     )
+
+
+def test_a_model_made_from_rates_states_averages_per_unit_of_time(tmp_path):
+    mdp = make_queue(ts.Average())
     result = ts.solve(mdp, subject_to={"rejected": ts.AtMost(0.4)})
     certificate = certify_constrained(result, result.policy)
     mdp.save(tmp_path / "model.nc")
@@ -164,6 +171,18 @@ def test_a_model_made_from_rates_states_averages_per_unit_of_time(tmp_path):
     value = ts.evaluate(mdp, result.policy).measures["rejected"].value
     proven = certificate.constrained.constraints[0].proven["at_most"]
     assert value <= proven == pytest.approx(value, abs=1e-7)
+
+
+@pytest.mark.parametrize(("interest", "unit"), [(ts.Average(), " per unit of time"), (0.1, "")])
+def test_a_rule_of_a_model_made_from_rates_states_its_loss_as_the_model_does(interest, unit):
+    mdp = make_queue(interest)
+    level = 0.4 if unit else 4.0
+    result = ts.solve(mdp, subject_to={"rejected": ts.AtMost(level)})
+    rule = ts.compress(result, 0.5)
+    reward = evaluate_sum(mdp, rule, {"reward": 1.0})[0].value
+    shown = re.search(r"earns at most (\S+)(.*?) less", rule.explain())
+    assert float(shown[1]) == pytest.approx(result.high - reward, rel=1e-3)
+    assert shown[2] == unit
 
 
 def falsify(document: dict, what: str) -> None:
@@ -289,10 +308,13 @@ def test_errors(small):
     bound = {"fill_rate": ts.AtLeast(0.9)}
     with pytest.raises(ts.ArgumentError, match=r"no rule with fill_rate at least 0.9, and a loss"):
         ts.compress(small, 1e-6, subject_to=bound, classes=[OrderUpTo()])
+    with pytest.raises(ts.ArgumentError, match=r"known that draws nothing has a loss of 0\.0"):
+        ts.compress(small, 1e-6, subject_to=bound, classes=[OrderUpTo()])
     with pytest.raises(ts.ArgumentError, match="fill_rate can be at most"):
         ts.compress(solution, 0.02, subject_to={"fill_rate": ts.AtLeast(1.5)})
-    with pytest.raises(ts.ArgumentError, match=r"the model's own start .*got worst"):
-        ts.compress(solution, 0.02, worst=True, subject_to=bound)
+    for option in ({"worst": True}, {"start": np.full(39, 1 / 39)}, {"relative_to": "random"}):
+        with pytest.raises(ts.ArgumentError, match="means over the model's own start; got start"):
+            ts.compress(solution, 0.02, subject_to=bound, **option)
     with pytest.raises(ts.ArgumentError, match="a loss target is a number, at least 0"):
         ts.compress(small, -1, subject_to=bound)
     with pytest.raises(ts.ArgumentError, match="needs a Solution; got an MDP"):

@@ -134,9 +134,10 @@ def compress(
     if subject_to is not None or isinstance(solution, ConstrainedSolution):
         deadline = _find_deadline(time_limit)
         rule_classes = _check_classes("compress", classes)
-        options = {"start": start, "worst": worst, "relative_to": relative_to}
-        result = _solve_constrained(solution, subject_to, **options)
-        problem = ConstrainedProblem(result, loss, relative)
+        if start is not None or worst or relative_to != "optimal":
+            requirement = "subject_to is about means over the model's own start"
+            raise ArgumentError(requirement, value="got start, worst or relative_to")
+        problem = ConstrainedProblem(_solve_constrained(solution, subject_to), loss, relative)
         rule = _compress_constrained(problem, rule_classes, deadline, progress)
         return replace(rule, seconds=time.perf_counter() - started)
     require_type("compress", solution, Solution)
@@ -262,13 +263,8 @@ def _find_deadline(time_limit: float | None) -> float:
 
 
 def _solve_constrained(
-    given: object, subject_to: Mapping[str, Constraint] | None, **options: object
+    given: object, subject_to: Mapping[str, Constraint] | None
 ) -> ConstrainedSolution:
-    """The optimum subject to constraints; refuse options that do not go with them."""
-    refused = [name for name, value in options.items() if value not in (None, False, "optimal")]
-    if refused:
-        requirement = "subject_to is about means over the model's own start and the optimal value"
-        raise ArgumentError(requirement, value=f"got {' and '.join(refused)}")
     if subject_to is None:
         assert isinstance(given, ConstrainedSolution)
         return given
@@ -365,7 +361,7 @@ def _compress_constrained(
         smallest = min(((point.size, point.loss) for point in points), default=before)
         idle_searches = idle_searches + 1 if smallest == before else 0
     target = problem.describe_target(searches[0].loss_target)
-    rule = _find_proven(mdp, points, problem.prove, target, searches[0])
+    rule = _find_proven(mdp, points, problem.prove, target, searches[0], problem.hint)
     facts = rule.facts | {"promised": problem.stated_loss}
     front = _make_frontier(points, rule.outcomes)
     return replace(rule, loss_target=target, facts=facts, frontier=front)
@@ -380,7 +376,7 @@ def _certify_smallest(solution: Solution, search: Search) -> Rule:
         return proof if target.is_proven_by(proof) else None
 
     points = dict.fromkeys(filter(search.meets_target, search.frontier_points.values()), search)
-    return _find_proven(solution.mdp, points, prove, str(target), search)
+    return _find_proven(solution.mdp, points, prove, str(target), search, target.hint)
 
 
 def _find_proven(
@@ -389,6 +385,7 @@ def _find_proven(
     prove: Callable[[Policy], ProvenLoss | None],
     target: str,
     first: Search,
+    hint: str,
 ) -> Rule:
     """The smallest rule with a proof, with as few digits as possible."""
     for original in sorted(points, key=attrgetter("size", "loss")):
@@ -402,9 +399,7 @@ def _find_proven(
                 return _make_rule(search, point, policy, proof, mdp)
     outcomes = "; ".join(str(outcome) for outcome in first.outcomes)
     requirement = f"no rule with {target} was found in the given classes"
-    raise ArgumentError(
-        requirement, value="; ".join(filter(None, [outcomes, first.loss_target.hint]))
-    )
+    raise ArgumentError(requirement, value="; ".join(filter(None, [outcomes, hint])))
 
 
 def _make_rule(

@@ -66,6 +66,15 @@ class ConstrainedProblem:
         stated = replace(loss_target, stated_loss=self.stated_loss, relative_to=relative_to)
         return f"{terms}, and {stated}"
 
+    @property
+    def hint(self) -> str:
+        """What is known of policies that draw nothing, where no rule is found."""
+        best = self.result.best
+        if best is None:
+            return ""
+        loss = round_up((self.result.high - best.reward.low) / self.scale / self.reference, 3)
+        return f"the best policy known that draws nothing has a loss of {loss}"
+
     def iterate_prices(self) -> Iterator[tuple[int, ConstrainedEvaluator, LossTarget]]:
         """Models at the optimal prices and at higher ones; with how many are left."""
         factors = PRICE_FACTORS if any(self.result.multipliers) else PRICE_FACTORS[:1]

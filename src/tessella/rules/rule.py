@@ -106,15 +106,24 @@ def _describe_loss(rule: Rule) -> str:
 
 def _describe_constrained_loss(rule: Rule, in_costs: bool) -> str:
     facts = rule.facts
-    loss = Decimal(facts.get("periods_per_time", 1)) * Decimal(facts["mean_loss"])
     share = facts["relative_loss"]
-    verb, comparison = ("costs", "more") if in_costs else ("earns", "less")
     relative = "" if share is None else f" ({round_up_percent(share)} of the bound)"
+    verb, comparison = ("costs", "more") if in_costs else ("earns", "less")
     return (
         f"Proven: {facts['constraints']}.\n"
-        f"It {verb} at most {round_up(loss, 4)} {comparison}{relative} "
+        f"It {verb} at most {_format_mean_loss(rule)} {comparison}{relative} "
         "than any policy that satisfies the same, one that draws its actions included."
     )
+
+
+def _format_mean_loss(rule: Rule) -> str:
+    """``0.08054``, ``0.2042 per unit of time``: the bound on the mean loss, rounded up."""
+    facts = rule.facts
+    if not rule.is_average:
+        return round_up(facts["mean_loss"], 4)
+    unit = "unit of time" if "periods_per_time" in facts else "period"
+    loss = Decimal(facts.get("periods_per_time", 1)) * Decimal(facts["mean_loss"])
+    return f"{round_up(loss, 4)} per {unit}"
 
 
 def _describe_loss_bounds(rule: Rule, in_costs: bool) -> str:
@@ -126,9 +135,8 @@ def _describe_loss_bounds(rule: Rule, in_costs: bool) -> str:
         comparison = f" more than the least possible{comparison}"
     text = f"It {'costs' if in_costs else 'loses'} at most "
     if rule.is_average:
-        unit = "unit of time" if "periods_per_time" in facts else "period"
-        loss = Decimal(facts.get("periods_per_time", 1)) * Decimal(facts["mean_loss"])
-        return f"{text}{round_up(loss, 4)}{comparison} per {unit}."
+        loss, _, unit = _format_mean_loss(rule).partition(" ")
+        return f"{text}{loss}{comparison} {unit}."
     worst = f"{round_up(facts['worst_loss'], 4)}{' more' if in_costs else ''}"
     mean = f"{round_up(facts['mean_loss'], 4)}{comparison}"
     return f"{text}{mean} on average from the start and {worst} from the worst state."
