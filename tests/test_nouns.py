@@ -48,6 +48,7 @@ def made(shop):
     """One of each type, and certificates with every set of parts."""
     solution, policy = ts.solve(shop), shop.policy(POLICY)
     t, u = ts.tessellate(solution), ts.tessellate(shop, policy)
+    counted = shop.with_measures(ordered=lambda order: 1.0 * order)
     return [
         shop,
         shop.grid,
@@ -82,6 +83,11 @@ def made(shop):
         ts.plan(shop, calibrate=False),
         ts.plan(shop, calibrate=False).cost,
         ts.refine(line, 3, levels=2),
+        ts.tradeoff(counted, "reward", "ordered", points=4),
+        ts.solve(counted, subject_to={"ordered": ts.AtLeast(1.5)}),
+        ts.evaluate(counted, policy).measures["ordered"],
+        ts.AtLeast(0.9),
+        ts.AtMost(0.1),
         SHOP,
         StudyResults(STUDY, tuple(Record(spec, 0.25, 1.0, 0.5, 0.75) for spec in STUDY.specs)),
     ]
@@ -94,7 +100,7 @@ def nouns(made):
 
 
 def test_every_noun_reads_in_a_few_short_lines(made, nouns):
-    assert (len(made), len(nouns)) == (35, 32)
+    assert (len(made), len(nouns)) == (40, 37)
     for noun in made:
         kind = type(noun)
         lines = str(noun).splitlines()

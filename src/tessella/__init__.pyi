@@ -38,6 +38,9 @@ from tessella.learn import fit_batch as fit_batch
 from tessella.mdp.as_policy import as_policy as as_policy
 from tessella.mdp.dynamics import TileSizes as TileSizes
 from tessella.mdp.model import MDP as MDP
+from tessella.mdp.measures import AtLeast as AtLeast
+from tessella.mdp.measures import AtMost as AtMost
+from tessella.mdp.measures import MeasureValue as MeasureValue
 from tessella.mdp.policy import Policy as Policy
 from tessella.mdp.simulate import Paths as Paths
 from tessella.mdp.simulate import simulate as simulate
@@ -101,6 +104,7 @@ from tessella.runner.run_study import run_study as run_study
 from tessella.runner.study import Measure as Measure
 from tessella.runner.study import Study as Study
 from tessella.solvers.backward_induction import BackwardInduction as BackwardInduction
+from tessella.solvers.constrained import ConstrainedSolution as ConstrainedSolution
 from tessella.solvers.evaluate import Evaluation as Evaluation
 from tessella.solvers.evaluate import evaluate as evaluate
 from tessella.solvers.execution_plan import ExecutionPlan as ExecutionPlan
@@ -118,6 +122,8 @@ from tessella.solvers.result import Checkpoint as Checkpoint
 from tessella.solvers.solution import Solution as Solution
 from tessella.solvers.solve import solve as solve
 from tessella.solvers.thresholds import Thresholds as Thresholds
+from tessella.solvers.tradeoff import Tradeoff as Tradeoff
+from tessella.solvers.tradeoff import tradeoff as tradeoff
 from tessella.solvers.value_iteration import ModifiedPolicyIteration as ModifiedPolicyIteration
 from tessella.solvers.value_iteration import ValueIteration as ValueIteration
 from tessella.support.progress import open_progress as open_progress

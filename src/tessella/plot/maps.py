@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tessella.rules.diff import Difference
     from tessella.rules.rule import Frontier, Rule
     from tessella.solvers.solution import Solution
+    from tessella.solvers.tradeoff import Tradeoff
 
 
 LEGEND_MAX_ACTIONS = 10
@@ -344,6 +345,21 @@ def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) ->
     _set_log_axes(axes, largest, foot, max(losses, default=1.0))
     axes.set_title("what rules lose, by the numbers they store")
     axes.legend(frameon=False, fontsize="small", **LEGEND_POSITION)
+    return axes
+
+
+def tradeoff_plot(axes: Axes, tradeoff: Tradeoff) -> Axes:
+    """Draw what no policy improves on as a line, proven at its ticks, and policies as points."""
+    is_cost = tradeoff.objective == "cost"
+    label = f"no policy {'costs less' if is_cost else 'earns more'}"
+    bounds = [(p.level, p.low if is_cost else p.high) for p in tradeoff.points]
+    line = {"color": LINE_COLOUR, "linewidth": 1.2, "marker": "|", "label": label}
+    axes.plot(*zip(*bounds, strict=True), **line)
+    found = [(p.value, p.objective) for p in tradeoff.points]
+    dots = {"marker": "o", "markersize": 4, "linestyle": "none", "label": "policies without draws"}
+    axes.plot(*zip(*found, strict=True), **dots)
+    axes.set(xlabel=tradeoff.measure, ylabel=tradeoff.objective)
+    axes.legend(frameon=False, fontsize="small")
     return axes
 
 

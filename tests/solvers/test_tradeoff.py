@@ -1,0 +1,137 @@
+"""The curve of a trade-off: its ends, its shape, and bounds that enclose the optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import tessella as ts
+from tessella.plot import tradeoff_plot
+
+MODEL = ts.inventory(shortage_cost=0.0)
+CURVE = ts.tradeoff(MODEL, "cost", "fill_rate", points=6)
+CONSTRAINTS = {"more": ts.AtLeast, "less": ts.AtMost}
+
+
+def admission(counts: dict) -> ts.MDP:
+    """Customers arrive at a queue of at most four, are let in or turned away, and are served."""
+    events = [
+        ts.Event("arrives", 1.0, to=lambda queue, admit: {"queue": np.minimum(queue + admit, 4)}),
+        ts.Event("served", lambda queue: 1.2 * (queue > 0), to=lambda queue: {"queue": queue - 1}),
+    ]
+    return ts.MDP.from_rates(
+        {"queue": range(5)},
+        (0, 1),
+        events,
+        action_name="admit",
+        feasible=lambda queue, admit: (queue < 4) | (admit == 0),
+        costs_rate=lambda queue: 1.0 * queue,
+        counts_rate=counts,
+        interest=ts.Average(),
+    )
+
+
+QUEUE = admission({"admitted": lambda admit: 1.0 * admit, "waiting": lambda queue: 1.0 * queue})
+QUEUE = QUEUE.with_measures(mean_wait="waiting / (admitted + 0.1)")
+CASES = {
+    "ratio of fixed denominator": (CURVE, 1e-6),
+    "sum that should fall": (ts.tradeoff(MODEL, "reward", "lost", points=3, better="less"), 1e-6),
+    "average": (ts.tradeoff(QUEUE, "cost", "admitted", points=5), 1e-9),
+    "ratio of varying denominator": (ts.tradeoff(QUEUE, "cost", "mean_wait", points=5), 1e-9),
+}
+
+
+@pytest.mark.parametrize(("curve", "tolerance"), CASES.values(), ids=CASES)
+def test_bounds_enclose_the_optimum_at_each_level(curve, tolerance):
+    sign = -1.0 if curve.objective == "cost" else 1.0
+    for point in curve.points[:-1]:
+        constraint = CONSTRAINTS[curve.better](point.level)
+        found = ts.solve(curve.mdp, subject_to={curve.measure: constraint})
+        low, high = sorted((sign * found.low, sign * found.high))
+        assert point.low <= high + 1e-12
+        assert point.high >= low - 1e-12
+        assert point.high - point.low <= tolerance
+
+
+@pytest.mark.parametrize(("curve", "tolerance"), CASES.values(), ids=CASES)
+def test_each_policy_reaches_its_level_and_no_policy_beats_the_bound(curve, tolerance):
+    is_cost = curve.objective == "cost"
+    sign = 1.0 if curve.better == "more" else -1.0
+    for point in curve.points:
+        evaluation = ts.evaluate(curve.mdp, point.policy)
+        value = evaluation.measures[curve.measure]
+        assert value is not None
+        assert sign * (value.value - point.level) >= -1e-12
+        assert value.value == pytest.approx(point.value, abs=1e-9)
+        better_by = point.low - point.objective if is_cost else point.objective - point.high
+        assert better_by <= 1e-9
+        assert point.solution.measures[curve.measure].value == pytest.approx(point.value, abs=1e-9)
+
+
+def test_the_curve_begins_at_the_optimum_and_ends_at_the_best_level_there_is():
+    optimum = ts.evaluate(MODEL, ts.solve(MODEL))
+    first, last = CURVE.points[0], CURVE.points[-1]
+    assert first.low == pytest.approx(-optimum.mean, abs=1e-9)
+    assert first.level == pytest.approx(optimum.measures["fill_rate"].value, abs=1e-8)
+    fewest = ts.solve(MODEL.with_objective({"lost": -1.0}))
+    best = ts.evaluate(MODEL, fewest.policy).measures["fill_rate"].value
+    assert last.level == pytest.approx(best, abs=1e-8)
+    assert last.high - last.low < 1e-3
+    with pytest.raises(ts.ArgumentError, match="fill_rate can be at most"):
+        ts.solve(MODEL, subject_to={"fill_rate": ts.AtLeast(last.level + 1e-6)})
+
+
+@pytest.mark.parametrize("name", ["ratio of fixed denominator", "average"])
+def test_the_curve_is_convex_and_prices_are_its_slopes(name):
+    curve = CASES[name][0]
+    levels, low, high, prices = (
+        np.array([getattr(point, key) for point in curve.points])
+        for key in ("level", "low", "high", "price")
+    )
+    slopes = np.diff(low) / np.diff(levels)
+    slack = np.max(high - low) / np.min(np.diff(levels)) + 1e-9
+    assert (np.diff(slopes) >= -2 * slack).all()
+    assert (prices[:-1] <= slopes + slack).all()
+    assert (slopes <= prices[1:] + slack).all()
+
+
+def test_a_cost_is_the_reward_with_the_other_sign():
+    reward = ts.tradeoff(QUEUE, "reward", "admitted", points=3)
+    cost = ts.tradeoff(QUEUE, "cost", "admitted", points=3)
+    for one, other in zip(reward.points, cost.points, strict=True):
+        assert (one.low, one.high) == (-other.high, -other.low)
+        assert one.objective == -other.objective
+    assert "most reward" in str(reward)
+    assert str(cost).splitlines()[0].split("  ")[0] == "admitted at least"
+
+
+def test_the_picture_has_the_bound_as_a_line_and_policies_as_points():
+    axes = tradeoff_plot(Figure().subplots(), CURVE)
+    line, dots = axes.get_lines()
+    assert list(line.get_ydata()) == [point.low for point in CURVE.points]
+    assert list(dots.get_xdata()) == [point.value for point in CURVE.points]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("fill_rate", "cost")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((3, "cost", "lost"), {}, "tradeoff needs an MDP; got an int"),
+        ((MODEL, "profit", "lost"), {}, "needs 'reward' or 'cost'; got 'profit'"),
+        ((MODEL, "cost", "waste"), {}, "measures are demand, lost, fill_rate; got 'waste'"),
+        ((MODEL, "cost", "lost"), {"better": "fewer"}, "needs 'more' or 'less'; got 'fewer'"),
+        ((MODEL, "cost", "lost"), {"points": 1}, "a whole number from 2 on; got 1"),
+        ((MODEL, "cost", "lost"), {}, "must have more lost than the optimum"),
+        ((MODEL, "cost", "demand"), {}, "must have more demand than the optimum"),
+    ],
+)
+def test_what_makes_no_curve_is_refused_in_words(arguments, options, message):
+    with pytest.raises(ts.ArgumentError, match=message):
+        ts.tradeoff(*arguments, **options)
+
+
+def test_a_ratio_whose_denominator_may_be_0_is_refused():
+    model = QUEUE.with_measures(per_customer="waiting / admitted")
+    with pytest.raises(ts.ModelError, match="denominator of measure 'waiting / admitted'"):
+        ts.tradeoff(model, "cost", "per_customer")
