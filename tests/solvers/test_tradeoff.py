@@ -96,6 +96,14 @@ def test_the_curve_is_convex_and_prices_are_its_slopes(name):
     assert (slopes <= prices[1:] + slack).all()
 
 
+def test_levels_may_be_given():
+    curve = ts.tradeoff(MODEL, "cost", "fill_rate", points=[0.9, 0.6])
+    assert [point.level for point in curve.points] == [0.9, 0.6]
+    for point in curve.points:
+        found = ts.solve(MODEL, subject_to={"fill_rate": ts.AtLeast(point.level)})
+        assert -found.high == pytest.approx(point.low, abs=1e-6)
+
+
 def test_a_cost_is_the_reward_with_the_other_sign():
     reward = ts.tradeoff(QUEUE, "reward", "admitted", points=3)
     cost = ts.tradeoff(QUEUE, "cost", "admitted", points=3)
@@ -121,7 +129,14 @@ def test_the_picture_has_the_bound_as_a_line_and_policies_as_points():
         ((MODEL, "profit", "lost"), {}, "needs 'reward' or 'cost'; got 'profit'"),
         ((MODEL, "cost", "waste"), {}, "measures are demand, lost, fill_rate; got 'waste'"),
         ((MODEL, "cost", "lost"), {"better": "fewer"}, "needs 'more' or 'less'; got 'fewer'"),
-        ((MODEL, "cost", "lost"), {"points": 1}, "a whole number from 2 on; got 1"),
+        ((MODEL, "cost", "lost"), {"points": 1}, "a whole number from 2 on, or levels; got 1"),
+        (
+            (MODEL, "cost", "fill_rate"),
+            {"points": [0.5, 1.2]},
+            "the best fill_rate .* is 0.99999.*; got at least 1.2",
+        ),
+        ((MODEL, "cost", "fill_rate"), {"points": ["a"]}, "must be a finite number; got a"),
+        ((MODEL, "cost", "lost"), {"points": 2.5}, "a whole number from 2 on, or levels; got 2.5"),
         ((MODEL, "cost", "lost"), {}, "must have more lost than the optimum"),
         ((MODEL, "cost", "demand"), {}, "must have more demand than the optimum"),
     ],

@@ -141,7 +141,8 @@ def tradeoff_command(model, given, measure, points, better, out) -> Answer:
     if out is not None:
         _require_picture_format(out)
     mdp = load_model(model, given)
-    curve = tradeoff(mdp, mdp.sense.reward, measure, points=points, better=better)
+    objective = "cost" if mdp.sense.is_cost else "reward"
+    curve = tradeoff(mdp, objective, measure, points=points, better=better)
     lines = [format_title(mdp), str(curve)]
     if out is not None:
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
@@ -150,7 +151,7 @@ def tradeoff_command(model, given, measure, points, better, out) -> Answer:
         lines.append(f"wrote {out}")
     names = ("level", "low", "high", "price", "objective", "value")
     rows = [{name: getattr(point, name) for name in names} for point in curve.points]
-    data = {"model": describe_model(mdp), "objective": curve.objective, "measure": measure}
+    data = {"model": describe_model(mdp), "objective": objective, "measure": measure}
     return Answer("\n".join(lines), data | {"better": better, "points": rows, "file": out})
 
 

@@ -9,6 +9,7 @@ a level is that over another one less a multiple of its denominator, so all leve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -131,7 +132,7 @@ def tradeoff(
     objective: Literal["cost", "reward"],
     measure: str,
     *,
-    points: int = 20,
+    points: int | Sequence[float] = 20,
     better: Literal["more", "less"] = "more",
     tol: float | None = None,
 ) -> Tradeoff:
@@ -139,7 +140,8 @@ def tradeoff(
 
     Args:
         objective: the terms in which the optimum is stated, "cost" or "reward".
-        points: number of levels, evenly spaced from that of the optimum to the best there is.
+        points: number of levels, evenly spaced from that of the optimum to the best there is; or
+            the levels themselves.
         better: "more" of a measure that should rise, "less" of one that should fall.
         tol: how far apart the bounds of an optimum may be.
     """
@@ -149,9 +151,15 @@ def tradeoff(
             requirement = f"tradeoff needs {' or '.join(map(repr, allowed))}"
             raise ArgumentError(requirement, value=f"got {given!r:.60}")
     read_constraints(mdp.measures, {measure: DIRECTIONS[better](0.0)})
-    if not isinstance(points, int) or points < 2:
-        raise ArgumentError("points must be a whole number from 2 on", value=f"got {points!r:.60}")
+    if np.ndim(points) == 0 and not (isinstance(points, int) and points > 1):
+        requirement = "points must be a whole number from 2 on, or levels"
+        raise ArgumentError(requirement, value=f"got {points!r:.60}")
     search = LevelSearch(mdp, measure, better, tol)
-    levels = np.linspace(*search.find_ends(), points)
+    ends = search.find_ends()
+    levels = np.linspace(*ends, points) if isinstance(points, int) else points
+    for constraint in map(search.kind, levels):
+        if search.kind.sign * (constraint.level - ends[1]) > 0:
+            requirement = f"the best {measure} with better={better!r} is {ends[1]:.8g}"
+            raise ArgumentError(requirement, value=f"got {constraint}")
     found = (search.make_point(float(level), OBJECTIVES[objective]) for level in levels)
     return Tradeoff(mdp, objective, measure, better, tuple(found))
