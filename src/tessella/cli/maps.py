@@ -33,8 +33,6 @@ from tessella.files import atomic_write
 from tessella.grid import StateGrid, spaced_indices
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from tessella.solvers.solution import Solution
     from tessella.tessellation import Tessellation
 
@@ -147,10 +145,10 @@ def tradeoff_command(model, given, measure, points, better, out) -> Answer:
     if out is not None:
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         tradeoff_plot(figure.subplots(), curve).set_title(mdp.name)
-        _write_figure(figure, out)
+        with atomic_write(out) as temporary:
+            figure.savefig(temporary, dpi=200)
         lines.append(f"wrote {out}")
-    names = ("level", "low", "high", "price", "objective", "value")
-    rows = [{name: getattr(point, name) for name in names} for point in curve.points]
+    rows = [{k: v for k, v in vars(p).items() if isinstance(v, float)} for p in curve.points]
     data = {"model": describe_model(mdp), "objective": objective, "measure": measure}
     return Answer("\n".join(lines), data | {"better": better, "points": rows, "file": out})
 
@@ -319,9 +317,5 @@ def _save_picture(
         (policy_map if colour == "action" else margin_map)(axes, part)
     name = ", ".join(filter(None, [solution.mdp.name, part.name if fixed_values else ""]))
     axes.set_title(name)
-    _write_figure(figure, out)
-
-
-def _write_figure(figure: Figure, out: Path) -> None:
     with atomic_write(out) as temporary:
         figure.savefig(temporary, dpi=200)

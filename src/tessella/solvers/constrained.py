@@ -58,6 +58,7 @@ PRICE_ACCURACY = 2e-3  # relative, of the price that rough solves find
 KEPT_PER_CONSTRAINT = 4  # policies of the master program for each constraint and one more
 PHASE_TOLERANCE = 1e-9  # what may be missing of constraints, scaled to 1, in the first phase
 WEIGHT_TOLERANCE = 1e-9  # smaller weights of policies are those of the program's rounding
+SCALE_RATIO = 1e-9  # of the largest excess: the least scale of a constraint in the program
 MASTER_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -210,7 +211,6 @@ class ColumnGeneration:
         self.dropped: list[EvaluatedPolicy] = []
         self.guesses: dict[tuple, NDArray | None] = {}
         self.guess: NDArray | None = None  # where the next solve begins
-        self.max_policies = MAX_POLICIES
         self.high = np.inf  # no policy that satisfies the constraints earns more
         self.lagrangian: Solution | None = None  # proves it
 
@@ -224,14 +224,9 @@ class ColumnGeneration:
         """The optimum."""
         self._add_best_policy(1.0, np.zeros(len(self.excess)))
         self._find_feasible_mixture()
-        if len(self.excess) == 1 and not self.columns[0].is_feasible:
-            self._approach_price()
-        return self.improve()
-
-    def improve(self) -> ConstrainedSolution:
-        """The optimum, where a mixture of the policies so far satisfies the constraints."""
         self._maximise_reward()
-        self._find_neighbours(self._solve_master())
+        master = self._solve_master()
+        self._find_neighbours(master)
         return self._make_solution(self._solve_master())
 
     def _find_feasible_mixture(self) -> None:
@@ -246,6 +241,8 @@ class ColumnGeneration:
 
     def _maximise_reward(self) -> None:
         """Add policies until none improves the mixture."""
+        if len(self.excess) == 1 and not self.columns[0].is_feasible:
+            self._approach_price()
         while True:
             master = self._solve_master()
             if self.high - master.value <= self._choose_tolerance(master.value):
@@ -342,10 +339,8 @@ class ColumnGeneration:
 
     def _add_best_policy(self, objective: float, prices: NDArray) -> MeasureValue:
         """Solve the pricing problem and add its policy; its value bounds that of every policy."""
-        if len(self.columns) + len(self.dropped) >= self.max_policies:
-            raise NotConverged(
-                f"{self.max_policies} policies were not enough for these constraints"
-            )
+        if len(self.columns) + len(self.dropped) >= MAX_POLICIES:
+            raise NotConverged(f"{MAX_POLICIES} policies were not enough for these constraints")
         solution, value = self._maximise(self._weigh(objective, prices))
         self._add_policy(solution.policy, (value, prices) if objective else None)
         if objective and value.high < self.high:
@@ -403,7 +398,9 @@ class ColumnGeneration:
 
         reward = np.array([column.reward.low for column in self.columns])
         excess = np.array([[one.low for one in column.excess] for column in self.columns]).T
-        row_scale = np.maximum(np.abs(excess).max(axis=1), np.finfo(float).tiny)
+        largest = np.maximum(np.abs(excess).max(axis=1), np.finfo(float).tiny)
+        # The program may miss a constraint by a share of its scale: of what policies exceed it by.
+        row_scale = np.maximum(excess.max(axis=1), SCALE_RATIO * largest)
         reward_scale = max(float(np.abs(reward).max()), np.finfo(float).tiny)
         n_rows, n_columns = excess.shape
         costs = np.zeros(n_columns) if is_first_phase else -reward / reward_scale
@@ -481,7 +478,7 @@ class ColumnGeneration:
 
     def _raise_unattainable(self) -> None:
         """Raise with the best level that each constraint could have by itself."""
-        limits = [self.find_limit(index)[1].value for index in range(len(self.excess))]
+        limits = [self.find_limit(index).value for index in range(len(self.excess))]
         for (name, one), limit in zip(self.constraints.items(), limits, strict=True):
             if one.sign * (limit - one.level) < 0:
                 extreme = "most" if one.sign > 0 else "least"
@@ -494,8 +491,8 @@ class ColumnGeneration:
         terms = " and ".join(f"{name} {one}" for name, one in self.constraints.items())
         raise ArgumentError(f"no policy satisfies {terms}", value=reach)
 
-    def find_limit(self, index: int) -> tuple[Policy, MeasureValue]:
-        """A policy with the best value of a measure, a ratio by Dinkelbach's method (1967)."""
+    def find_limit(self, index: int) -> MeasureValue:
+        """The best value of a measure over all policies, a ratio by Dinkelbach's method (1967)."""
         measure = self.measures[index]
         sign = list(self.constraints.values())[index].sign
         level = list(self.constraints.values())[index].level
@@ -503,14 +500,17 @@ class ColumnGeneration:
             solution, _ = self._maximise(measure.excess(level, sign))
             value = self.evaluate_measure(index, solution.policy)
             if abs(value.value - level) <= 2 * value.error_bound + GAP_TOLERANCE * abs(level):
-                return solution.policy, value
+                return value
             level = value.value
 
     def evaluate_measure(self, index: int, policy: Policy) -> MeasureValue:
         """A measure under a policy."""
         measure = self.measures[index]
-        sums = (self._evaluate(policy, w, None) for w in (measure.numerator, measure.denominator))
-        value = divide(*sums)
+        top, below = (
+            self._evaluate(policy, weights, None)
+            for weights in (measure.numerator, measure.denominator)
+        )
+        value = divide(top, below)
         if value is None:
             requirement = f"the denominator of measure {measure.text!r} must not be 0"
             raise ModelError(requirement, value="a policy makes it 0")

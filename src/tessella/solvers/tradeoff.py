@@ -3,26 +3,30 @@
     v(b) = max R(pi)   over all policies, randomised ones included, with measure(pi) >= b,
 
 for levels b from that of the optimum without a constraint to the best of all policies. Where the
-denominator of the measure is the same under all policies, v is concave. The excess of a policy over
-a level is that over another one less a multiple of its denominator, so all levels share policies.
+denominator of the measure is the same under all policies, v is concave.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from tessella.errors import ArgumentError, require_type
-from tessella.mdp.measures import OBJECTIVES, AtLeast, AtMost, read_constraints
+from tessella.mdp.measures import (
+    OBJECTIVES,
+    AtLeast,
+    AtMost,
+    Constraint,
+    MeasureValue,
+    read_constraints,
+)
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.rounding import round_up
-from tessella.solvers.constrained import MAX_POLICIES, ColumnGeneration, ConstrainedSolution
-from tessella.solvers.evaluate import add_up
+from tessella.solvers.constrained import ColumnGeneration, ConstrainedSolution
 from tessella.solvers.solve import solve
 from tessella.support.text import align_columns
 
@@ -37,17 +41,18 @@ class TradeoffPoint:
     Attributes:
         low, high: the optimum of all policies lies between them.
         price: what the objective loses for one more unit of the level.
-        policy: the best found that draws nothing; it has this ``objective`` and measure ``value``.
-        solution: the rest; ``solution.measures`` are all measures of ``policy``.
+        policy: the best found at any level that draws nothing and has this level.
+        objective, value, measures: what it costs or earns, its measure, and all its measures.
     """
 
     level: float
     low: float
     high: float
     price: float
+    policy: Policy
     objective: float
     value: float
-    policy: Policy
+    measures: dict[str, MeasureValue | None]
     solution: ConstrainedSolution
 
 
@@ -78,55 +83,6 @@ class Tradeoff:
         return "\n".join(align_columns(rows, "rrrrrr"))
 
 
-class LevelSearch(ColumnGeneration):
-    """Column generation at one level of a measure after the other."""
-
-    def __init__(self, mdp: MDP, name: str, better: str, tol: float | None) -> None:
-        self.name = name
-        self.better = better
-        self.kind = DIRECTIONS[better]
-        super().__init__(mdp, {name: self.kind(0.0)}, solve, tol)
-        below = self.measures[0].denominator
-        self.compute_denominator = cache(lambda policy: self._evaluate(policy, below, None))
-
-    def find_ends(self) -> tuple[float, float]:
-        """The levels of the optimum and of the best policy, a little inside."""
-        self._add_best_policy(1.0, np.zeros(1))
-        first = self.evaluate_measure(0, self.columns[0].policy)
-        policy, last = self.find_limit(0)
-        self._add_policy(policy)
-        error = 2 * (first.error_bound + last.error_bound)
-        rise = self.kind.sign * (last.value - first.value)
-        if rise <= error:
-            requirement = f"a policy must have {self.better} {self.name} than the optimum"
-            raise ArgumentError(requirement, value=f"{first} is the best; choose better=")
-        margin = self.kind.sign * (error + END_MARGIN * rise)
-        return first.value - margin, last.value - margin
-
-    def solve_at(self, level: float) -> ConstrainedSolution:
-        """The optimum at this level."""
-        rise = self.kind.sign * (level - self.constraints[self.name].level)
-        known = self.columns + self.dropped
-        terms = ([(1.0, c.excess[0]), (-rise, self.compute_denominator(c.policy))] for c in known)
-        self.columns = [replace(c, excess=(add_up(t),)) for c, t in zip(known, terms, strict=True)]
-        self.dropped = []
-        self.max_policies = len(known) + MAX_POLICIES
-        self.constraints = {self.name: self.kind(level)}
-        del self.excess
-        self.high = np.inf
-        self._add_best_policy(1.0, self._solve_master().prices)
-        return self.improve()
-
-    def make_point(self, level: float, sign: float) -> TradeoffPoint:
-        solution = self.solve_at(level)
-        low, high = sorted((sign * solution.low, sign * solution.high))
-        best = solution.best
-        assert best is not None  # the policy with the best level satisfies all
-        value = self.evaluate_measure(0, best.policy).value
-        own = (solution.constraints[0].price, sign * best.reward.value + 0.0, value, best.policy)
-        return TradeoffPoint(level, low, high, *own, solution)
-
-
 def tradeoff(
     mdp: MDP,
     objective: Literal["cost", "reward"],
@@ -154,12 +110,48 @@ def tradeoff(
     if np.ndim(points) == 0 and not (isinstance(points, int) and points > 1):
         requirement = "points must be a whole number from 2 on, or levels"
         raise ArgumentError(requirement, value=f"got {points!r:.60}")
-    search = LevelSearch(mdp, measure, better, tol)
-    ends = search.find_ends()
-    levels = np.linspace(*ends, points) if isinstance(points, int) else points
-    for constraint in map(search.kind, levels):
-        if search.kind.sign * (constraint.level - ends[1]) > 0:
+    kind = DIRECTIONS[better]
+    ends = _find_ends(mdp, measure, kind)
+    levels = np.linspace(*ends, points).tolist() if isinstance(points, int) else points
+    for constraint in map(kind, levels):
+        if kind.sign * (constraint.level - ends[1]) > 0:
             requirement = f"the best {measure} with better={better!r} is {ends[1]:.8g}"
             raise ArgumentError(requirement, value=f"got {constraint}")
-    found = (search.make_point(float(level), OBJECTIVES[objective]) for level in levels)
+    solutions = [solve(mdp, subject_to={measure: kind(level)}, tol=tol) for level in levels]
+    found = (_make_point(solution, solutions, OBJECTIVES[objective]) for solution in solutions)
     return Tradeoff(mdp, objective, measure, better, tuple(found))
+
+
+def _find_ends(mdp: MDP, name: str, kind: type[Constraint]) -> tuple[float, float]:
+    """The levels of the optimum and of the best policy, a little inside what they attain."""
+    search = ColumnGeneration(mdp, {name: kind(0.0)}, solve)
+    first = search.evaluate_measure(0, solve(mdp).policy)
+    last = search.find_limit(0)
+    error = 2 * (first.error_bound + last.error_bound)
+    rise = kind.sign * (last.value - first.value)
+    if rise <= error:
+        requirement = f"{name} must be able to {'rise' if kind is AtLeast else 'fall'}"
+        raise ArgumentError(requirement, value=f"the optimum has the best, {first}; see better=")
+    margin = kind.sign * (error + END_MARGIN * rise)
+    return first.value - margin, last.value - margin
+
+
+def _make_point(
+    solution: ConstrainedSolution, others: Sequence[ConstrainedSolution], sign: float
+) -> TradeoffPoint:
+    """The point of a solution; the policy of another one may satisfy its constraint too."""
+    (result,) = solution.constraints
+    asked = result.constraint
+    values = [(one, one.measures[result.name]) for one in others]
+    fitting = [
+        one
+        for one, v in values
+        if v and min(asked.sign * (end - asked.level) for end in (v.low, v.high)) >= 0
+    ]
+    source = max([solution, *fitting], key=lambda one: one.best.reward.low if one.best else -np.inf)
+    value = source.measures[result.name]
+    assert source.best is not None  # of policies whose mixture satisfies one constraint, one does
+    assert value is not None
+    low, high = (sign * end for end in (solution.low, solution.high)[:: int(sign)])
+    own = (source.best.policy, sign * source.best.reward.value + 0.0, value.value, source.measures)
+    return TradeoffPoint(asked.level, low, high, result.price, *own, solution)
