@@ -75,7 +75,7 @@ class Tradeoff:
     def __str__(self) -> str:
         best = "least cost" if self.objective == "cost" else "most reward"
         step, unit = (0.01, "point") if self.mdp.measures[self.measure].is_ratio else (1.0, "unit")
-        level = f"{self.measure} {DIRECTIONS[self.better].words}"
+        level = f"{self.measure} at {'least' if self.better == 'more' else 'most'}"
         rows = [[level, best, "within", f"one {unit} {self.better}", "a policy", self.measure]]
         for p in self.points:
             bounds = [f"{p.low:.6g}", round_up(p.high - p.low, 2), f"{step * p.price:.4g}"]
