@@ -27,6 +27,7 @@ NAMES = (
     "totals",
     "decomposable",
     "slices",
+    "constraints",
     "rules",
     "proofs",
     "exports",

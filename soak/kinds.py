@@ -25,6 +25,7 @@ from support.exports import GRID, drawn, meant, states, strays
 from support.forgeries import LIES, forge, shifted
 from support.hostile import faults as hostile_files
 from support.libreoffice import SOFFICE, calculate, decisions, save_rows
+from support.occupation_program import faults as constraints
 from support.routes import ROUTES, plan_by
 from support.sliced_models import faults as slices
 from support.small_rules import faults as rules
@@ -357,6 +358,7 @@ KINDS = {
     "totals": Kind(totals, 1000),
     "decomposable": Kind(decomposable, 1000),
     "slices": Kind(slices, 1000),
+    "constraints": Kind(constraints, 300),
     "rules": Kind(rules, 1000),
     "proofs": Kind(proofs, 1000),
     "exports": Kind(exports, 1000),

@@ -47,8 +47,9 @@ def line(n):
 def made(shop):
     """One of each type, and certificates with every set of parts."""
     solution, policy = ts.solve(shop), shop.policy(POLICY)
+    counted = shop.with_measures(orders=lambda order: order)
+    limited = ts.solve(counted, subject_to={"orders": ts.AtMost(0.5)})
     t, u = ts.tessellate(solution), ts.tessellate(shop, policy)
-    counted = shop.with_measures(ordered=lambda order: 1.0 * order)
     return [
         shop,
         shop.grid,
@@ -75,6 +76,10 @@ def made(shop):
         ts.least_size(solution, 0.1, ts.AxisTree()),
         ts.tune(solution, lambda stock, base: np.clip(base - stock, 0, 2), base=range(3)),
         ts.diff(shop, policy, solution.policy),
+        limited,
+        ts.AtLeast(0.5),
+        ts.AtMost(0.5),
+        ts.evaluate(counted, policy).measures["orders"],
         shop.criterion,
         ts.Average(),
         ts.FiniteHorizon(3),
@@ -83,11 +88,7 @@ def made(shop):
         ts.plan(shop, calibrate=False),
         ts.plan(shop, calibrate=False).cost,
         ts.refine(line, 3, levels=2),
-        ts.tradeoff(counted, "reward", "ordered", points=4),
-        ts.solve(counted, subject_to={"ordered": ts.AtLeast(1.5)}),
-        ts.evaluate(counted, policy).measures["ordered"],
-        ts.AtLeast(0.9),
-        ts.AtMost(0.1),
+        ts.tradeoff(counted, "reward", "orders", points=4),
         SHOP,
         StudyResults(STUDY, tuple(Record(spec, 0.25, 1.0, 0.5, 0.75) for spec in STUDY.specs)),
     ]

@@ -362,6 +362,7 @@ def test_a_rule_for_a_billion_states_is_played_and_estimated():
 
     class Still:
         reward_scale = 1.0
+        counts = frozenset()
 
         def step(self, states, actions, rng):
             return SimpleNamespace(next_states=states, rewards=1.0 * actions, ended=states < 0)

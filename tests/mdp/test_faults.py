@@ -460,7 +460,8 @@ def test_a_step_function_that_leaves_the_grid():
         "the step function must return a mapping of axis names to values; got "
     )
     assert message(build, lambda stock: {"stock": stock}) == (
-        "the step function must return (next coordinates by name, reward), or with counts by name as the third"
+        "the step function must return (next coordinates by name, reward), "
+        "or with counts by name as the third"
     )
     assert message(build, lambda stock, price: ({}, 0.0)) == (
         "the step function asks for 'price'; it may name stock, regime, order"

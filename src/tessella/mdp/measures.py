@@ -70,10 +70,11 @@ class MeasureFormula:
 def parse_measure(text: str, counts: Collection[str]) -> MeasureFormula:
     """The measure that an expression of counts describes: ``1 - lost / demand``."""
     try:
-        measure = FormulaParser(text, frozenset(counts)).read(ast.parse(text, mode="eval").body)
+        tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         requirement = "a measure is an expression such as 1 - lost / demand"
         raise ModelError(requirement, value=f"got {text!r:.60}") from None
+    measure = FormulaParser(text, frozenset(counts)).read(tree)
     if not measure.names:
         raise ModelError("a measure needs a count", value=f"got {text!r:.60}")
     return replace(measure, text=text)
@@ -130,7 +131,7 @@ class FormulaParser:
         return MeasureFormula(scale_weights(right.numerator, factor), right.denominator)
 
     def divide(self, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
-        if left.is_ratio or right.is_ratio or not right.numerator:
+        if left.is_ratio or right.is_ratio or not any(right.numerator.values()):
             raise self.make_error()
         if not right.names:
             return MeasureFormula(scale_weights(left.numerator, 1 / right.numerator[CONSTANT]))

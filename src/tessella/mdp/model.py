@@ -262,7 +262,7 @@ class MDP:
 
     @staticmethod
     def from_step(
-        step: Callable[..., tuple[Mapping[str, ArrayLike], ArrayLike]],
+        step: Callable[..., tuple],
         grid: StateGrid | Mapping[str, Sequence],
         actions: Actions,
         discount: float | Criterion | None = None,
@@ -419,7 +419,7 @@ class MDP:
         time_noise = [0.0] if new_criterion.has_horizon else []
         noise_by_axis = (*time_noise, *noise.tolist()) if noise.any() else 0.0
         whole = assemble_model(components, new_criterion, self.name, self.parameters, self.minimise)
-        return replace(whole, observation_noise=noise_by_axis)
+        return replace(whole, observation_noise=noise_by_axis, measures=self.measures)
 
     def with_start(self, start: Start) -> MDP:
         """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""

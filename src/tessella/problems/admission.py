@@ -57,12 +57,15 @@ def _queue_admission_model(
         admitted = admission_reward * admit * (arrivals - overflow)
         return admitted - rejection_cost * (1 - admit) * arrivals - overflow_cost * (overflow > 0)
 
+    def rejected(queue, arrivals, admit):
+        return np.maximum(arrivals - admit * (max_queue - queue), 0)
+
     return MDP.staged(
         {"queue": range(max_queue + 1), "regime": range(max_regime + 1)},
         (0, 1),
         discount,
         [
-            Pay(lambda queue: -holding_cost * queue),
+            Pay(lambda queue: -holding_cost * queue, counts={"waiting": lambda queue: queue}),
             Shift(
                 "queue",
                 Noise(
@@ -75,11 +78,12 @@ def _queue_admission_model(
                 Noise("arrivals", range(max_arrivals + 1), arrival_probabilities),
                 by=lambda arrivals, admit: admit * arrivals,
                 pays=admission_pays,
+                counts={"arrivals": lambda arrivals: arrivals, "rejected": rejected},
             ),
             Shift("regime", Noise("drift", *LAZY_WALK)),
         ],
         action_name="admit",
-    )
+    ).with_measures(rejection="rejected / arrivals")
 
 
 queue_admission = Problem(
@@ -152,7 +156,17 @@ def _naor_admission_model(
         ],
         Average(),
         pays_rate=lambda present: -waiting_cost * present,
+        counts_rate={
+            "arrivals": arrivals,
+            "rejected": lambda present, admit: arrivals * ((admit == 0) | (present == longest)),
+            "present": lambda present: present,
+            "busy": lambda present: np.minimum(present, servers),
+        },
         action_name="admit",
+    ).with_measures(
+        rejection="rejected / arrivals",
+        time_present="present / (arrivals - rejected)",
+        utilisation=f"busy / {servers}",
     )
 
 

@@ -157,12 +157,16 @@ def _lost_sales_model(
                 Noise("wanted", range(position + 1), probabilities),
                 by=lambda wanted: -wanted,
                 costs=costs,
+                counts={
+                    "demand": demand_mean,
+                    "lost": lambda stock, wanted: demand_mean - np.minimum(stock, wanted),
+                },
             ),
             Jump(Noise("end", (0,), (1.0,)), to=arrive),
         ],
         feasible=feasible,
         action_name="order",
-    )
+    ).with_measures(fill_rate="1 - lost / demand")
 
 
 def _demand_distribution(kind: str, mean: float, periods: int) -> Any:
@@ -250,11 +254,15 @@ def _dual_sourcing_model(
                 ),
                 by=lambda demand: -demand,
                 costs=costs,
+                counts={
+                    "demand": lambda demand: demand,
+                    "late": lambda stock, demand: demand - np.clip(stock, 0, demand),
+                },
             ),
             Jump(Noise("end", (0,), (1.0,)), to=arrive),
         ],
         action_name="orders",
-    )
+    ).with_measures(fill_rate="1 - late / demand")
 
 
 dual_sourcing = Problem(

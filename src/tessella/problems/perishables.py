@@ -69,6 +69,9 @@ def _perishable_model(
         short = np.maximum(demand - sum(names[name] for name in stocks), 0)
         return holding_cost * kept + waste_cost * left["life1"] + shortage_cost * short
 
+    def wasted(demand, **names):
+        return issue_stock(issue_order, names, demand)[0]["life1"]
+
     def arrive(order, end, **names):
         """Everything moves on by one place: from the order through transit to the shelf."""
         line = [*transit, *stocks]
@@ -87,11 +90,16 @@ def _perishable_model(
                 Noise("demand", range(max_demand + 1), law),
                 to=lambda demand, **names: issue_stock(issue_order, names, demand)[0],
                 costs=costs,
+                counts={
+                    "demand": lambda demand: demand,
+                    "lost": lambda demand, **names: issue_stock(stocks, names, demand)[1],
+                    "wasted": wasted,
+                },
             ),
             Jump(Noise("end", (0,), (1.0,)), to=arrive),
         ],
         action_name="order",
-    )
+    ).with_measures(fill_rate="1 - lost / demand", waste="wasted / (wasted + demand - lost)")
 
 
 def rounded_gamma_probabilities(mean: float, variation: float, largest: int) -> np.ndarray:

@@ -129,6 +129,7 @@ def _parallel_queues_model(
                 arrivals,
                 to=routed,
                 costs=lambda first, second: loss_cost * full(first, second),
+                counts={"arrivals": 1.0, "rejected": full},
             ),
             Event(
                 "first served",
@@ -143,9 +144,10 @@ def _parallel_queues_model(
         ],
         interest,
         costs_rate=lambda first, second: holding_cost * (first + second),
+        counts_rate={"present": lambda first, second: first + second},
         feasible=feasible,
         action_name="route",
-    )
+    ).with_measures(rejection="rejected / arrivals")
 
 
 parallel_queues = Problem(

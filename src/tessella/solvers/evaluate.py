@@ -174,7 +174,8 @@ def evaluate_sum(
     number = weights.get(CONSTANT, 0.0)
     if not counted:
         return MeasureValue.from_sum(number, 0.0), None
-    evaluation = evaluate(mdp.with_objective(counted), policy, start, tol=tol, guess=guess)
+    model = mdp.with_objective(counted)
+    evaluation = evaluate(model, policy, start, tol=tol, guess=guess, partial=True)
     return state_sum(mdp, evaluation.mean, evaluation.error_bound, number), evaluation.value
 
 

@@ -101,7 +101,8 @@ def solve(
         _check_constrained(
             until=until, method=method, partial=partial, checkpoint=checkpoint, plan=plan
         )
-        solve_model = functools.partial(solve, callback=callback, devices=devices)
+        # A limit of rounding widens the bounds of a solve, and does not end the search.
+        solve_model = functools.partial(solve, callback=callback, devices=devices, partial=True)
         constraints = read_constraints(mdp.measures, subject_to)
         return ColumnGeneration(mdp, constraints, solve_model, tol).run()
     if until != "values":

@@ -13,7 +13,7 @@ outcomes is infeasible.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -52,7 +52,7 @@ STEP_MAX_BYTES = 8 << 30  # bytes beyond which no model is written out
 
 
 def from_step(
-    step: Callable[..., tuple[Mapping[str, Any], Any]],
+    step: Callable[..., tuple],
     space: StateActionSpace,
     noise: Sequence[Noise] | Noise,
     feasible: Feasible,
