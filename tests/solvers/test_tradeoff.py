@@ -143,12 +143,21 @@ def test_a_cost_is_the_reward_with_the_other_sign():
     assert str(cost).splitlines()[0].split("  ")[0] == "admitted at least"
 
 
-def test_the_picture_has_the_bound_as_a_line_and_policies_as_points():
-    axes = tradeoff_plot(Figure().subplots(), CURVE)
-    line, dots = axes.get_lines()
-    assert list(line.get_ydata()) == [point.low for point in CURVE.points]
-    assert list(dots.get_xdata()) == [point.value for point in CURVE.points]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("fill_rate", "cost")
+@pytest.mark.parametrize("name", CASES)
+def test_no_policy_of_the_picture_lies_beyond_the_steps_of_the_bound(name):
+    curve = CASES[name]
+    axes = tradeoff_plot(Figure().subplots(), curve)
+    steps, dots = axes.get_lines()
+    assert steps.get_drawstyle() == "steps-post"
+    levels, bounds = np.array(steps.get_xdata()), np.array(steps.get_ydata())
+    values, objectives = np.array(dots.get_xdata()), np.array(dots.get_ydata())
+    assert len(values) == len(levels) == len(curve.points)
+    towards = 1.0 if curve.better == "more" else -1.0
+    worse = 1.0 if curve.objective == "cost" else -1.0
+    for value, objective in zip(values, objectives, strict=True):
+        reached = np.flatnonzero(towards * levels <= towards * value + 1e-9)
+        assert worse * (objective - bounds[reached[-1]]) >= -1e-9
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (curve.measure, curve.objective)
 
 
 @pytest.mark.parametrize(

@@ -124,12 +124,13 @@ def measure_command(model, given, policy, rim, sums, component) -> Answer:
 @model_argument
 @click.argument("measure")
 @click.option("--points", type=click.IntRange(2), default=20, show_default=True, help="Levels.")
+@click.option("--level", "levels", type=float, multiple=True, help="This level; may repeat.")
 @click.option("--better", type=click.Choice(["more", "less"]), default="more", show_default=True)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
-def tradeoff_command(model, given, measure, points, better, out) -> Answer:
+def tradeoff_command(model, given, measure, points, levels, better, out) -> Answer:
     """Find what levels of a measure cost, with proven bounds.
 
-    The levels go from that of the optimum to the best of all policies.
+    Without --level they go from that of the optimum to the best of all policies.
     """
     from matplotlib.figure import Figure
 
@@ -140,7 +141,7 @@ def tradeoff_command(model, given, measure, points, better, out) -> Answer:
         _require_picture_format(out)
     mdp = load_model(model, given)
     objective = "cost" if mdp.sense.is_cost else "reward"
-    curve = tradeoff(mdp, objective, measure, points=points, better=better)
+    curve = tradeoff(mdp, objective, measure, points=levels or points, better=better)
     lines = [format_title(mdp), str(curve)]
     if out is not None:
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")

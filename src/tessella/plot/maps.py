@@ -349,13 +349,17 @@ def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) ->
 
 
 def tradeoff_plot(axes: Axes, tradeoff: Tradeoff) -> Axes:
-    """Draw what no policy improves on as a line, proven at its ticks, and policies as points."""
+    """Draw the proven bound as steps, and policies as points.
+
+    Between two levels no policy is better than the bound of the less demanding one.
+    """
     is_cost = tradeoff.objective == "cost"
+    points = sorted(tradeoff.points, key=lambda p: p.level, reverse=tradeoff.better == "less")
+    bounds = [(p.level, p.low if is_cost else p.high) for p in points]
     label = f"no policy {'costs less' if is_cost else 'earns more'}"
-    bounds = [(p.level, p.low if is_cost else p.high) for p in tradeoff.points]
-    line = {"color": LINE_COLOUR, "linewidth": 1.2, "marker": "|", "label": label}
-    axes.plot(*zip(*bounds, strict=True), **line)
-    found = [(p.value, p.objective) for p in tradeoff.points]
+    line = {"where": "post", "color": LINE_COLOUR, "linewidth": 1.2, "label": label}
+    axes.step(*zip(*bounds, strict=True), **line)
+    found = [(p.value, p.objective) for p in points]
     dots = {"marker": "o", "markersize": 4, "linestyle": "none", "label": "policies without draws"}
     axes.plot(*zip(*found, strict=True), **dots)
     axes.set(xlabel=tradeoff.measure, ylabel=tradeoff.objective)
