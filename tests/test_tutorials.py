@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from support.pages import DOCS, check_page
 
@@ -22,6 +24,12 @@ PAGES = {
 def test_what_the_page_says_comes_out(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check_page(page, at_least=PAGES[page])
+
+
+def test_a_column_of_demand_becomes_a_rule_with_a_service_level(tmp_path, monkeypatch):
+    shutil.copy(DOCS / "tutorials" / "demand.csv", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    check_page("tutorials/service-levels.md", at_least=16)
 
 
 def test_the_records_of_the_study_are_read_as_the_page_says(monkeypatch):

@@ -6,6 +6,7 @@ The way of the data::
     read_model("model.toml")         -> MDP             write_model(problem)  -> str
     benchmark, inventory, queue_admission, MDP.staged, MDP.from_...   -> MDP
     solve(mdp)                       -> Solution        evaluate(mdp, policy) -> Evaluation
+    tradeoff(mdp, "cost", "fill_rate")                  -> Tradeoff
     tessellate(solution)             -> Tessellation    measure(tessellation) -> Geometry
     refine(build, cuts)              -> Refinement
     draw(solution, n, ...)           -> Sample          fit(learner, sample)  -> Policy
@@ -91,6 +92,7 @@ _HOME = {
     "solvers.solution": "Solution",
     "solvers.solve": "solve",
     "solvers.thresholds": "Thresholds",
+    "solvers.tradeoff": "Tradeoff tradeoff",
     "support.progress": "open_progress",
     "tessellation": (
         "Comparison Geometry Structure Tessellation compare examine measure switching_curves "

@@ -124,6 +124,8 @@ from tessella.solvers.result import Checkpoint as Checkpoint
 from tessella.solvers.solution import Solution as Solution
 from tessella.solvers.solve import solve as solve
 from tessella.solvers.thresholds import Thresholds as Thresholds
+from tessella.solvers.tradeoff import Tradeoff as Tradeoff
+from tessella.solvers.tradeoff import tradeoff as tradeoff
 from tessella.support.progress import open_progress as open_progress
 from tessella.tessellation import Comparison as Comparison
 from tessella.tessellation import Geometry as Geometry

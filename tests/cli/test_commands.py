@@ -29,6 +29,7 @@ WORDS = {
     "solve": (SMALL, "bound    no value is off by more than"),
     "map": (SMALL, "column"),
     "measure": (SMALL, "boundary length"),
+    "tradeoff": (("inventory", "fill_rate", "--points", "2"), "fill_rate at least"),
     "simulate": ((*SMALL, "--periods", "5", "--paths", "20"), "20 paths of 5 periods"),
     "fit": ((*SMALL, "--learner", "linear", "--samples", "60"), "Certificate of the policy"),
     "certify": ((*SMALL, "left.csv"), 'Certificate of the policy "left"'),

@@ -126,7 +126,7 @@ REFUSED = {
     ),
     "out of reach": (
         ("--subject-to", "days>=12"),
-        "days can be at most 10 in this model; got at least 12",
+        "days is at most 10 in this model; got at least 12",
     ),
     "a solution to save": (
         ("--save", "solution.nc"),

@@ -17,7 +17,7 @@ from tessella.checker import main
 from tessella.criteria.criterion import Criterion
 from tessella.mdp.netcdf import tabulate
 from tessella.rules.order_up_to import OrderUpTo
-from tessella.solvers.evaluate import evaluate_sum
+from tessella.solvers.policy_evaluation import evaluate_sum
 
 LOSS = 0.02
 
@@ -310,7 +310,7 @@ def test_errors(small):
         ts.compress(small, 1e-6, subject_to=bound, classes=[OrderUpTo()])
     with pytest.raises(ts.ArgumentError, match=r"known that draws nothing has a loss of 0\.0"):
         ts.compress(small, 1e-6, subject_to=bound, classes=[OrderUpTo()])
-    with pytest.raises(ts.ArgumentError, match="fill_rate can be at most"):
+    with pytest.raises(ts.ArgumentError, match="fill_rate is at most"):
         ts.compress(solution, 0.02, subject_to={"fill_rate": ts.AtLeast(1.5)})
     for option in ({"worst": True}, {"start": np.full(39, 1 / 39)}, {"relative_to": "random"}):
         with pytest.raises(ts.ArgumentError, match="means over the model's own start; got start"):

@@ -24,6 +24,7 @@ COMMAND_SECTIONS = {
         "solve": "Solve a model exactly, with a bound on the error.",
         "map": "Show which action each state gets.",
         "measure": "Measure the policy's geometry, and test it for structure.",
+        "tradeoff": "Find what levels of a measure cost, with proven bounds.",
         "simulate": "Play a policy forward on independent paths, and print what it earned.",
         "explore": "Open a page on which a model is changed, solved, looked at and compressed.",
     },
@@ -44,7 +45,7 @@ COMMAND_SECTIONS = {
 COMMAND_MODULES = {
     "models": ("list", "show", "new", "check"),
     "solve": ("solve", "simulate"),
-    "maps": ("map", "measure"),
+    "maps": ("map", "measure", "tradeoff"),
     "policies": ("fit", "certify", "compress", "export", "diff"),
     "studies": ("study", "paper", "bench"),
 }

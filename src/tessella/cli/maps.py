@@ -1,4 +1,4 @@
-"""The commands map and measure: the policy map in the terminal or as a picture, and its geometry.
+"""The commands map, measure and tradeoff: maps and curves as text or pictures, and geometry.
 
 In a terminal the map is made of coloured blocks, in a pipe of letters. The first axis runs to the
 right, the second upwards, or downwards where the grid states it, as in pictures. An axis that is
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tessella.cli.arguments import (
     describe_model,
     format_title,
+    load_model,
     load_solution,
     model_argument,
     parse_coordinates,
@@ -113,6 +114,44 @@ def measure_command(model, given, policy, rim, sums, component) -> Answer:
     structure = examine(tessellation, sums=axis_sums)
     data = about | {"geometry": geometry.figures, "structures": structure.records()}
     return Answer(f"{geometry}\n\nStructure\n{structure}", data)
+
+
+@as_command(
+    "tradeoff",
+    example="tessella tradeoff inventory fill_rate\n"
+    "tessella tradeoff inventory lost --better less --points 8 -o curve.svg",
+)
+@model_argument
+@click.argument("measure")
+@click.option("--points", type=click.IntRange(2), default=20, show_default=True, help="Levels.")
+@click.option("--level", "levels", type=float, multiple=True, help="This level; may repeat.")
+@click.option("--better", type=click.Choice(["more", "less"]), default="more", show_default=True)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
+def tradeoff_command(model, given, measure, points, levels, better, out) -> Answer:
+    """Find what levels of a measure cost, with proven bounds.
+
+    Without --level they go from that of the optimum to the best of all policies.
+    """
+    from matplotlib.figure import Figure
+
+    from tessella.plot import tradeoff_plot
+    from tessella.solvers.tradeoff import tradeoff
+
+    if out is not None:
+        _require_picture_format(out)
+    mdp = load_model(model, given)
+    objective = "cost" if mdp.sense.is_cost else "reward"
+    curve = tradeoff(mdp, objective, measure, points=levels or points, better=better)
+    lines = [format_title(mdp), str(curve)]
+    if out is not None:
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        tradeoff_plot(figure.subplots(), curve).set_title(mdp.name)
+        with atomic_write(out) as temporary:
+            figure.savefig(temporary, dpi=200)
+        lines.append(f"wrote {out}")
+    rows = [{k: v for k, v in vars(p).items() if isinstance(v, float)} for p in curve.points]
+    data = {"model": describe_model(mdp), "objective": objective, "measure": measure}
+    return Answer("\n".join(lines), data | {"better": better, "points": rows, "file": out})
 
 
 def _tessellate(

@@ -13,5 +13,6 @@ from tessella.plot.maps import (
     rule_map,
     rule_plot,
     small_multiples,
+    tradeoff_plot,
     value_map,
 )

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tessella.rules.diff import Difference
     from tessella.rules.rule import Frontier, Rule
     from tessella.solvers.solution import Solution
+    from tessella.solvers.tradeoff import Tradeoff
 
 
 LEGEND_MAX_ACTIONS = 10
@@ -344,6 +345,25 @@ def frontier_plot(axes: Axes, frontier: Frontier, chosen: Rule | None = None) ->
     _set_log_axes(axes, largest, foot, max(losses, default=1.0))
     axes.set_title("what rules lose, by the numbers they store")
     axes.legend(frameon=False, fontsize="small", **LEGEND_POSITION)
+    return axes
+
+
+def tradeoff_plot(axes: Axes, tradeoff: Tradeoff) -> Axes:
+    """Draw the proven bound as steps, and policies as points.
+
+    Between two levels no policy is better than the bound of the less demanding one.
+    """
+    is_cost = tradeoff.objective == "cost"
+    points = sorted(tradeoff.points, key=lambda p: p.level, reverse=tradeoff.better == "less")
+    bounds = [(p.level, p.low if is_cost else p.high) for p in points]
+    label = f"no policy {'costs less' if is_cost else 'earns more'}"
+    line = {"where": "post", "color": LINE_COLOUR, "linewidth": 1.2, "label": label}
+    axes.step(*zip(*bounds, strict=True), **line)
+    found = [(p.value, p.objective) for p in points]
+    dots = {"marker": "o", "markersize": 4, "linestyle": "none", "label": "policies without draws"}
+    axes.plot(*zip(*found, strict=True), **dots)
+    axes.set(xlabel=tradeoff.measure, ylabel=tradeoff.objective)
+    axes.legend(frameon=False, fontsize="small")
     return axes
 
 

@@ -64,6 +64,7 @@ PRICE_ACCURACY = 2e-3  # relative, of the price that rough solves find
 KEPT_PER_CONSTRAINT = 4  # policies of the master program for each constraint and one more
 PHASE_TOLERANCE = 1e-9  # what may be missing of constraints, scaled to 1, in the first phase
 WEIGHT_TOLERANCE = 1e-9  # smaller weights of policies are those of the program's rounding
+SCALE_RATIO = 1e-9  # of the largest excess: the least scale of a constraint in the program
 MASTER_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
@@ -182,9 +183,11 @@ def _describe_constraint(mdp: MDP, one: ConstraintResult) -> str:
     text = f"  {one.name} {one.constraint}: "
     if not one.is_binding:
         return f"{text}not binding, reaches {one.value:.6g}"
-    step, unit = (0.01, "one percentage point") if one.is_ratio else (1.0, "one unit")
+    is_share = one.is_ratio and 0 <= one.constraint.level <= 1
+    step, unit = (0.01, "one percentage point") if is_share else (1.0, "one unit")
+    unit += " more" if one.constraint.sign > 0 else " less"
     verb = "costs" if mdp.sense.is_cost else "forgoes"
-    return f"{text}binding; {unit} more {verb} {step * one.price:.4g}"
+    return f"{text}binding; {unit} {verb} {step * one.price:.4g}"
 
 
 @dataclass(frozen=True)
@@ -404,7 +407,9 @@ class ColumnGeneration:
 
         reward = np.array([column.reward.low for column in self.columns])
         excess = np.array([[one.low for one in column.excess] for column in self.columns]).T
-        row_scale = np.maximum(np.abs(excess).max(axis=1), np.finfo(float).tiny)
+        largest = np.maximum(np.abs(excess).max(axis=1), np.finfo(float).tiny)
+        # The program may miss a constraint by a share of its scale: of what policies exceed it by.
+        row_scale = np.maximum(excess.max(axis=1), SCALE_RATIO * largest)
         reward_scale = max(float(np.abs(reward).max()), np.finfo(float).tiny)
         n_rows, n_columns = excess.shape
         costs = np.zeros(n_columns) if is_first_phase else -reward / reward_scale
@@ -484,7 +489,7 @@ class ColumnGeneration:
 
     def _raise_unattainable(self) -> None:
         """Raise with the best level that each constraint could have by itself."""
-        limits = [self._find_limit(index) for index in range(len(self.excess))]
+        limits = [self.find_limit(index).value for index in range(len(self.excess))]
         for (name, one), limit in zip(self.constraints.items(), limits, strict=True):
             if one.sign * (limit - one.level) < 0:
                 extreme = "most" if one.sign > 0 else "least"
@@ -497,23 +502,30 @@ class ColumnGeneration:
         terms = " and ".join(f"{name} {one}" for name, one in self.constraints.items())
         raise ArgumentError(f"no policy satisfies {terms}", value=reach)
 
-    def _find_limit(self, index: int) -> float:
+    def find_limit(self, index: int) -> MeasureValue:
         """The best value of a measure over all policies, a ratio by Dinkelbach's method (1967)."""
         measure = self.measures[index]
         sign = list(self.constraints.values())[index].sign
         level = list(self.constraints.values())[index].level
         while True:
             solution, _ = self._maximise(measure.excess(level, sign))
-            value = divide(
-                self._evaluate(solution.policy, measure.numerator, None),
-                self._evaluate(solution.policy, measure.denominator, None),
-            )
-            if value is None:
-                requirement = f"the denominator of measure {measure.text!r} must not be 0"
-                raise ModelError(requirement, value="a policy makes it 0")
+            value = self.evaluate_measure(index, solution.policy)
             if abs(value.value - level) <= 2 * value.error_bound + GAP_TOLERANCE * abs(level):
-                return value.value
+                return value
             level = value.value
+
+    def evaluate_measure(self, index: int, policy: Policy) -> MeasureValue:
+        """A measure under a policy."""
+        measure = self.measures[index]
+        top, below = (
+            self._evaluate(policy, weights, None)
+            for weights in (measure.numerator, measure.denominator)
+        )
+        value = divide(top, below)
+        if value is None:
+            requirement = f"the denominator of measure {measure.text!r} must not be 0"
+            raise ModelError(requirement, value="a policy makes it 0")
+        return value
 
 
 def weigh_counts(
