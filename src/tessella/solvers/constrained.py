@@ -60,6 +60,7 @@ GAP_TOLERANCE = 1e-8  # of the size of the optimum: where the run ends
 MAX_POLICIES = 500  # generated before a run is given up
 ROUGH_SHARE = 1e-3  # of the gap: the accuracy of solves that look for the price
 BRACKET_STEP = 1.5  # factor, as a logarithm, between prices that are tried for an interval
+BRACKET_MAX_STEPS = 20  # prices that are tried for an interval
 PRICE_ACCURACY = 2e-3  # relative, of the price that rough solves find
 KEPT_PER_CONSTRAINT = 4  # policies of the master program for each constraint and one more
 PHASE_TOLERANCE = 1e-9  # what may be missing of constraints, scaled to 1, in the first phase
@@ -277,7 +278,8 @@ class ColumnGeneration:
         """
         from scipy.optimize import brentq
 
-        tol = ROUGH_SHARE * (self.high - self._solve_master().value)
+        master = self._solve_master()
+        tol = ROUGH_SHARE * (self.high - master.value)
 
         @cache
         def compute_excess(log_price: float) -> float:
@@ -286,15 +288,16 @@ class ColumnGeneration:
             )
             return self._evaluate_excess(solution.policy, tol)[0].value
 
-        low = high = float(np.log(self._solve_master().prices[0]))
-        while compute_excess(high) < 0:
-            low = high
-            high += BRACKET_STEP
-        if low == high:
-            low = high - BRACKET_STEP
-            while compute_excess(low) >= 0:
-                high = low
-                low -= BRACKET_STEP
+        if master.prices[0] <= 0 or tol <= 0:
+            return
+        first = float(np.log(master.prices[0]))
+        side = 1 if compute_excess(first) < 0 else -1
+        steps = side * BRACKET_STEP * np.arange(1, BRACKET_MAX_STEPS)
+        tried = (first + step for step in steps.tolist())
+        crossed = next((p for p in tried if side * compute_excess(p) >= 0), None)
+        if crossed is None:
+            return
+        low, high = sorted((crossed - side * BRACKET_STEP, crossed))
         root: Any = brentq(compute_excess, low, high, xtol=PRICE_ACCURACY)
         for log_price in (root - PRICE_ACCURACY, root + PRICE_ACCURACY):
             self._add_best_policy(1.0, np.exp([log_price]))
@@ -505,14 +508,17 @@ class ColumnGeneration:
     def find_limit(self, index: int) -> MeasureValue:
         """The best value of a measure over all policies, a ratio by Dinkelbach's method (1967)."""
         measure = self.measures[index]
-        sign = list(self.constraints.values())[index].sign
-        level = list(self.constraints.values())[index].level
+        one = list(self.constraints.values())[index]
+        level = one.level
+        reached = -np.inf  # by a policy: a better one has a larger excess at this level
         while True:
-            solution, _ = self._maximise(measure.excess(level, sign))
+            solution, _ = self._maximise(measure.excess(level, one.sign))
             value = self.evaluate_measure(index, solution.policy)
-            if abs(value.value - level) <= 2 * value.error_bound + GAP_TOLERANCE * abs(level):
+            tolerance = 2 * value.error_bound + GAP_TOLERANCE * abs(value.value)
+            if one.sign * value.value <= reached + tolerance:
                 return value
             level = value.value
+            reached = one.sign * level
 
     def evaluate_measure(self, index: int, policy: Policy) -> MeasureValue:
         """A measure under a policy."""
