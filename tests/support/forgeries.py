@@ -23,8 +23,8 @@ def _errors(which: Callable[[object], bool]):
     """Stated errors of V, of V_pi, or of both, are ``factor`` times what is proven."""
 
     def lie(factor: float):
-        def prove(prepared, value, policy=None, extra_error=0.0):
-            true = true_prove(prepared, value, policy, extra_error)
+        def prove(prepared, value, policy=None):
+            true = true_prove(prepared, value, policy)
             return true * factor if which(policy) else true
 
         return {(making, "bound_error"): prove}
@@ -48,8 +48,8 @@ def _tie(factor: float):
     """Actions are told apart by less than can be known."""
 
     def contrast(*args):
-        found = true_contrast(*args)
-        return found._replace(tie_tolerance=factor * found.tie_tolerance)
+        margin, local_loss, tie_tolerance = true_contrast(*args)
+        return margin, local_loss, factor * tie_tolerance
 
     return {(decisions, "compare_policy"): contrast}
 

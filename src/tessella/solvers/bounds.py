@@ -186,9 +186,13 @@ def _compute_q_values(backend, data: ModelData, value):
 @in_float64
 def bound_error(prepared: PreparedModel, value: NDArray, policy: NDArray | None = None) -> float:
     """Bound on |value - V*|, or on |value - V_pi|, from nothing but the value's residual."""
-    residual, error = _compute_residual_at(prepared, value, policy)
-    residual_bound = (1 + EPS) * float(max_abs(residual)) + float(error)
-    return float(prepared.data.criterion.bound_error(residual_bound))
+    return float(_call_at_point(_bound_error, prepared, value, policy))
+
+
+@compile_per_shape("backend", "evaluates_policy")
+def _bound_error(backend, evaluates_policy: bool, data: ModelData, value, policy, saved_error):
+    residual, error = _compute_residual(backend, evaluates_policy, data, value, policy, saved_error)
+    return data.criterion.bound_error((1 + EPS) * max_abs(residual) + error)
 
 
 @in_float64
@@ -196,7 +200,7 @@ def compute_bellman_residual(
     prepared: PreparedModel, value: NDArray, policy: NDArray | None = None
 ) -> tuple[NDArray[np.float64], float]:
     """((grid) T v - v or T_pi v - v, its error)."""
-    residual, error = _compute_residual_at(prepared, value, policy)
+    residual, error = _call_at_point(_compute_residual, prepared, value, policy)
     return np.asarray(residual), float(error)
 
 
@@ -208,12 +212,12 @@ def _compute_residual(backend, evaluates_policy: bool, data: ModelData, value, p
     return backup - v, operators.bound_rounding(v, shift, backup) + saved_error + EPS * max_abs(v)
 
 
-def _compute_residual_at(prepared: PreparedModel, value: NDArray, policy: NDArray | None):
-    """(residual, its error), also where the backup is computed from the arrays of a model file."""
+def _call_at_point(compiled, prepared: PreparedModel, value: NDArray, policy: NDArray | None):
+    """A compiled function at a value, also of a backup from the arrays of a model file."""
     table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
     saved_error = np.float64(prepared.saved_backup_error(value))
     point = np.asarray(value, dtype=float), table, saved_error
-    return _compute_residual(prepared.backend, policy is not None, prepared.data, *point)
+    return compiled(prepared.backend, policy is not None, prepared.data, *point)
 
 
 @in_float64
