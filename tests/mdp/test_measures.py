@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import poisson
 
 import tessella as ts
-from tessella.mdp.measures import parse_measure
+from tessella.mdp.measures import read_measure
 
 DEMAND = ts.Noise("demand", range(4), [0.1, 0.3, 0.4, 0.2])
 LEVELS = range(9)
@@ -216,7 +216,7 @@ def test_a_ratio_whose_denominator_is_zero_has_no_value():
     ],
 )
 def test_formulas_are_weighted_sums_or_ratios_of_them(text, numerator, denominator):
-    formula = parse_measure(text, {"lost", "demand"})
+    formula = read_measure("ratio", text, {"lost", "demand"})
     assert (dict(formula.numerator), dict(formula.denominator)) == (numerator, denominator)
 
 
@@ -240,7 +240,7 @@ NEITHER = "a measure is a weighted sum of counts or a ratio of two such sums"
 )
 def test_what_is_no_measure_is_explained(text, message):
     with pytest.raises(ts.ModelError) as caught:
-        parse_measure(text, {"lost", "demand"})
+        read_measure("ratio", text, {"lost", "demand"})
     assert str(caught.value) == message
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import tessella as ts
 from tessella.certificates.certificate import Certificate
-from tessella.certificates.constrained import _pay, _weigh_exactly, certify_constrained
+from tessella.certificates.constrained import certify_constrained, pay, weigh_exactly
 from tessella.checker import main
 from tessella.criteria.criterion import Criterion
 from tessella.mdp.netcdf import tabulate
@@ -243,8 +243,8 @@ def test_the_checker_rejects_a_constraint_that_is_missed(small, tmp_path, capsys
     level = one["proven"]["at_least"] + 0.01
     saved, _ = tabulate(mdp)
     only_policy = np.eye(mdp.n_actions, dtype=bool)[result.policy.table.ravel()]
-    weights = _weigh_exactly(mdp.measures["fill_rate"], 1.0, level)
-    model = replace(_pay(saved, weights), feasible=only_policy)
+    weights = weigh_exactly(mdp.measures["fill_rate"], 1.0, level)
+    model = replace(pay(saved, weights), feasible=only_policy)
     one["certificate"] = ts.certify(ts.solve(model), result.policy)._convert_nested()
     one["proven"]["at_least"] = level
     (tmp_path / "c.json").write_text(json.dumps(document))

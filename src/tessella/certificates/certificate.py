@@ -362,9 +362,10 @@ class Certificate:
 
     def _list_figures(self) -> dict[str, Any]:
         """All fields of a file that are not about the model and the policy."""
-        names = {item.name for item in fields(self)} - {*MODEL_FIELDS, "mdp", "policy"}
-        names -= {name for name in OPTIONAL_PARTS if getattr(self, name) is None}
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name in names}
+        absent = {name for name in OPTIONAL_PARTS if getattr(self, name) is None}
+        names = (item.name for item in fields(self))
+        others = {*MODEL_FIELDS, "mdp", "policy", *absent}
+        return {name: getattr(self, name) for name in names if name not in others}
 
     def _convert_nested(self) -> Any:
         """A certificate in another, of the same states, policy and start."""

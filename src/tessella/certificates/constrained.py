@@ -18,7 +18,7 @@ import numpy as np
 from tessella.certificates.certificate import Certificate, ConstrainedPart, ConstraintPart
 from tessella.certificates.certify import certify
 from tessella.mdp.dynamics import REWARD
-from tessella.mdp.measures import CONSTANT, MeasureFormula
+from tessella.mdp.measures import CONSTANT, MeasureFormula, add_weights, scale_weights
 from tessella.mdp.model import MDP
 from tessella.mdp.netcdf import tabulate
 from tessella.mdp.policy import Policy
@@ -43,7 +43,7 @@ def certify_constrained(result: ConstrainedSolution, policy: Policy) -> Certific
     scale = Fraction(sum_scale(mdp))
     only_policy = np.eye(mdp.n_actions, dtype=bool)[policy.table.ravel()]
     measures = evaluate(mdp, policy).measures
-    priced = {REWARD: Fraction(1)}
+    priced: ExactWeights = {REWARD: Fraction(1)}
     parts = []
     for one, price in zip(result.constraints, result.multipliers, strict=True):
         formula = mdp.measures[one.name]
@@ -54,35 +54,35 @@ def certify_constrained(result: ConstrainedSolution, policy: Policy) -> Certific
         reached = sign * (value.low if sign > 0 else value.high)
         reached = sign * (reached - PROVEN_LEVEL_STEP * max(1.0, abs(reached)))
         proven = sign * max(sign * one.constraint.level, sign * reached)
-        excess = _weigh_exactly(formula, sign, proven)
-        model = replace(_pay(saved, excess), feasible=only_policy)
+        excess = weigh_exactly(formula, sign, proven)
+        model = replace(pay(saved, excess), feasible=only_policy)
         nested = certify(solve(model), policy)
         if Fraction(nested.policy_mean.lower) * scale + excess.get(CONSTANT, 0) < 0:
             return None
         weights = dict(formula.numerator), dict(formula.denominator)
         bounds = {one.constraint.key: one.constraint.level}, {one.constraint.key: proven}
         parts.append(ConstraintPart(one.name, *weights, *bounds, price, nested))
-        for name, weight in _weigh_exactly(formula, sign, one.constraint.level).items():
-            priced[name] = priced.get(name, Fraction(0)) + Fraction(price) * weight
-    lagrangian = certify(solve(_pay(saved, priced), guess=result.lagrangian.value), policy)
+        asked = weigh_exactly(formula, sign, one.constraint.level)
+        priced = add_weights(priced, scale_weights(asked, Fraction(price)))
+    lagrangian = certify(solve(pay(saved, priced), guess=result.lagrangian.value), policy)
     bound = Fraction(lagrangian.optimal_mean.upper) + priced.get(CONSTANT, 0) / scale
     loss = float(max(bound - Fraction(certificate.policy_mean.lower), 0))
     part = ConstrainedPart(counts, tuple(parts), lagrangian, float(np.nextafter(loss, np.inf)))
     return replace(certificate, constrained=part)
 
 
-def _weigh_exactly(formula: MeasureFormula, sign: float, level: float) -> dict[str, Fraction]:
+def weigh_exactly(formula: MeasureFormula, sign: float, level: float) -> ExactWeights:
     """``sign * (numerator - level * denominator)``."""
-    names = {**formula.numerator, **formula.denominator}
-    top, below = formula.numerator, formula.denominator
-    return {
-        name: Fraction(sign)
-        * (Fraction(top.get(name, 0)) - Fraction(level) * Fraction(below.get(name, 0)))
-        for name in names
-    }
+    top, below = (
+        {name: Fraction(weight) for name, weight in weights.items()}
+        for weights in (formula.numerator, formula.denominator)
+    )
+    exact_sign = Fraction(sign)
+    return add_weights(
+        scale_weights(top, exact_sign), scale_weights(below, -exact_sign * Fraction(level))
+    )
 
 
-def _pay(saved: MDP, weights: ExactWeights) -> MDP:
+def pay(saved: MDP, weights: ExactWeights) -> MDP:
     """The model with this weighted sum of its reward and counts as its reward."""
-    counted = {name: float(weight) for name, weight in weights.items() if name != CONSTANT}
-    return saved.with_objective(counted)
+    return saved.with_objective({name: float(weight) for name, weight in weights.items()})

@@ -322,7 +322,7 @@ def describe_learned(session: Session, request: RequestFields) -> dict[str, Any]
     with_proof = session.get_policy(model, request.part("overlay"))
     policy = with_proof.policy
     proof = with_proof.proof
-    if proof is None or proof.certificate is None:
+    if proof is None:
         raise ArgumentError("this needs a policy of the kind 'learned'")
     wrong = model.find_worse_states(policy)
     return {

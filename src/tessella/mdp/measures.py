@@ -15,11 +15,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, NoReturn, TypeVar
 
 from tessella.errors import ArgumentError, ModelError, format_value, is_number
 
 Weights = Mapping[str, float]
+Number = TypeVar("Number", float, Fraction)
 CONSTANT = ""  # the place of a number among weights
 ONE: Weights = {CONSTANT: 1.0}
 OBJECTIVES: dict[str, float] = {"reward": 1.0, "cost": -1.0}  # names of the objective
@@ -68,15 +70,10 @@ class MeasureFormula:
 
 
 def read_measure(name: str, text: str, counts: Collection[str]) -> MeasureFormula:
-    """The measure of this name that an expression of counts describes."""
+    """The measure of this name that an expression of counts describes: ``1 - lost / demand``."""
     check_measure_name(name)
     if name in counts:
         raise ModelError("a measure needs a name of its own", value=f"{name!r} is a count")
-    return parse_measure(text, counts)
-
-
-def parse_measure(text: str, counts: Collection[str]) -> MeasureFormula:
-    """The measure that an expression of counts describes: ``1 - lost / demand``."""
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -104,59 +101,56 @@ class FormulaParser:
             case ast.Name(id=name) if name in self.counts:
                 return MeasureFormula({name: 1.0})
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return self.multiply(MeasureFormula({CONSTANT: -1.0}), self.read(operand))
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                return self.add(self.read(left), self.read(right))
-            case ast.BinOp(left=left, op=ast.Sub(), right=right):
-                return self.add(self.read(left), self.read(ast.UnaryOp(ast.USub(), right)))
-            case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                return self.multiply(self.read(left), self.read(right))
-            case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return self.divide(self.read(left), self.read(right))
+                return self.combine(
+                    ast.Mult(), MeasureFormula({CONSTANT: -1.0}), self.read(operand)
+                )
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as op):
+                return self.combine(op, self.read(left), self.read(node.right))
         known = ", ".join(sorted(self.counts)) or "none in this model"
-        raise self.make_error(
-            f"written with counts ({known}), reward, cost, numbers, + - * / and brackets",
-            f"got {ast.unparse(node)!r:.60}",
-        )
+        requirement = f"a measure is written with counts ({known}), reward, cost, numbers, + - * /"
+        value = f"got {ast.unparse(node)!r:.60}"
+        raise ModelError(f"{requirement} and brackets", location=self.text, value=value)
 
-    def add(self, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
-        if left.denominator == right.denominator:
-            return MeasureFormula(add_weights(left.numerator, right.numerator), left.denominator)
-        if left.is_ratio:
-            left, right = right, left
-        if left.is_ratio or left.names:
-            raise self.make_error()
-        number = left.numerator.get(CONSTANT, 0.0)
-        total = add_weights(scale_weights(right.denominator, number), right.numerator)
-        return MeasureFormula(total, right.denominator)
+    def combine(self, op: ast.AST, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
+        top, below = right.numerator, right.denominator
+        if isinstance(op, ast.Mult | ast.Div):
+            top, below = (top, below) if isinstance(op, ast.Mult) else (below, top)
+            return self.divide(
+                self.multiply(left.numerator, top), self.multiply(left.denominator, below)
+            )
+        top = scale_weights(top, -1.0 if isinstance(op, ast.Sub) else 1.0)
+        if left.denominator == below:
+            return MeasureFormula(add_weights(left.numerator, top), below)
+        terms = self.multiply(left.numerator, below), self.multiply(top, left.denominator)
+        return MeasureFormula(add_weights(*terms), self.multiply(left.denominator, below))
 
-    def multiply(self, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
-        if left.names:
-            left, right = right, left
-        if left.names:
-            raise self.make_error()
-        factor = left.numerator.get(CONSTANT, 0.0)
-        return MeasureFormula(scale_weights(right.numerator, factor), right.denominator)
+    def multiply(self, left: Weights, right: Weights) -> Weights:
+        """The product of two sums, of which one is a number."""
+        number, other = (right, left) if set(left) - {CONSTANT} else (left, right)
+        if set(number) - {CONSTANT}:
+            self.raise_neither()
+        return scale_weights(other, number.get(CONSTANT, 0.0))
 
-    def divide(self, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
-        if left.is_ratio or right.is_ratio or not any(right.numerator.values()):
-            raise self.make_error()
-        if not right.names:
-            return MeasureFormula(scale_weights(left.numerator, 1 / right.numerator[CONSTANT]))
-        return MeasureFormula(left.numerator, right.numerator)
+    def divide(self, top: Weights, below: Weights) -> MeasureFormula:
+        if not below:
+            self.raise_neither()
+        if set(below) == {CONSTANT}:
+            return MeasureFormula(scale_weights(top, 1 / below[CONSTANT]))
+        return MeasureFormula(top, below)
 
-    def make_error(
-        self, rule: str = "a weighted sum of counts or a ratio of two such sums", value: str = ""
-    ) -> ModelError:
-        return ModelError(f"a measure is {rule}", location=self.text, value=value or "is neither")
+    def raise_neither(self) -> NoReturn:
+        requirement = "a measure is a weighted sum of counts or a ratio of two such sums"
+        raise ModelError(requirement, location=self.text, value="is neither")
 
 
-def add_weights(left: Weights, right: Weights) -> dict[str, float]:
-    total = {name: left.get(name, 0.0) + right.get(name, 0.0) for name in {**left, **right}}
+def add_weights(left: Mapping[str, Number], right: Mapping[str, Number]) -> dict[str, Number]:
+    total = dict(left)
+    for name, weight in right.items():
+        total[name] = total[name] + weight if name in total else weight
     return {name: weight for name, weight in total.items() if weight}
 
 
-def scale_weights(weights: Weights, factor: float) -> dict[str, float]:
+def scale_weights(weights: Mapping[str, Number], factor: Number) -> dict[str, Number]:
     return {name: factor * weight for name, weight in weights.items() if factor * weight}
 
 
@@ -208,6 +202,10 @@ class AtMost(Constraint):
 
     sign = -1.0
     key = "at_most"
+
+
+def describe_constraints(constraints: Mapping[str, Constraint]) -> str:
+    return " and ".join(f"{name} {one}" for name, one in constraints.items())
 
 
 CONSTRAINT_KEYS: dict[str, type[Constraint]] = {kind.key: kind for kind in (AtLeast, AtMost)}

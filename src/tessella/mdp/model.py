@@ -34,6 +34,7 @@ from tessella.mdp.dynamics import REWARD, Dynamics, ModelParts, Payment, SourceM
 from tessella.mdp.exogenous import Exogenous, find_exogenous
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
 from tessella.mdp.measures import (
+    CONSTANT,
     Constraint,
     MeasureFormula,
     check_measure_name,
@@ -489,13 +490,13 @@ class MDP:
     def with_objective(self, weights: Mapping[str, float], *, minimise: bool = False) -> MDP:
         """The same model with a weighted sum of its reward and counts as its reward.
 
-        ``{"reward": 1.0, "lost": -5.0}`` pays what the model pays less 5 for each unit lost.
+        ``{"reward": 1.0, "lost": -5.0}`` pays what the model pays less 5 for each unit lost. A
+        number among weights, under the empty name, changes no policy and is left out.
         """
-        known = {REWARD, *self.dynamics.counts}
-        for name in weights:
-            if name not in known:
-                requirement = f"an objective is made of {', '.join(sorted(known))}"
-                raise ArgumentError(requirement, value=f"got {name!r}")
+        known = sorted({REWARD, *self.dynamics.counts})
+        for name in set(weights) - {*known, CONSTANT}:
+            requirement = f"an objective is made of {', '.join(known)}"
+            raise ArgumentError(requirement, value=f"got {name!r}")
         dynamics = self.dynamics.with_reward(weights)
         return replace(self, dynamics=dynamics, minimise=minimise, source=None)
 

@@ -137,7 +137,11 @@ def compress(
         if start is not None or worst or relative_to != "optimal":
             requirement = "subject_to is about means over the model's own start"
             raise ArgumentError(requirement, value="got start, worst or relative_to")
-        problem = ConstrainedProblem(_solve_constrained(solution, subject_to), loss, relative)
+        result: Any = solution
+        if subject_to is not None:
+            mdp = solution if isinstance(solution, MDP) else solution.mdp
+            result = solve(mdp, subject_to=subject_to)
+        problem = ConstrainedProblem(result, loss, relative)
         rule = _compress_constrained(problem, rule_classes, deadline, progress)
         return replace(rule, seconds=time.perf_counter() - started)
     require_type("compress", solution, Solution)
@@ -260,16 +264,6 @@ def _find_deadline(time_limit: float | None) -> float:
         requirement = "a time limit is a number of seconds above 0"
         raise ArgumentError(requirement, value=f"got {time_limit!r}")
     return time.perf_counter() + time_limit
-
-
-def _solve_constrained(
-    given: object, subject_to: Mapping[str, Constraint] | None
-) -> ConstrainedSolution:
-    if subject_to is None:
-        assert isinstance(given, ConstrainedSolution)
-        return given
-    mdp: Any = getattr(given, "mdp", given)
-    return solve(mdp, subject_to=subject_to)
 
 
 def _check_classes(caller: str, classes: Sequence[RuleClass] | None) -> tuple[RuleClass, ...]:

@@ -27,7 +27,7 @@ from tessella.mdp.start import start_distribution
 from tessella.rounding import EPS, round_down, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.loss_target import LossTarget, ProvenLoss, check_loss, make_loss_target
-from tessella.solvers.constrained import ConstrainedSolution, weigh_counts
+from tessella.solvers.constrained import ConstrainedSolution, maximise_sum, weigh_counts
 from tessella.solvers.policy_evaluation import evaluate, evaluate_sum, state_sum, sum_scale
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
@@ -55,16 +55,14 @@ class ConstrainedProblem:
         self.limit = self.stated_loss * self.reference
         self.excess = []  # of each constraint: what a period adds (S, A), and what is added once
         for weights in result.excess:
-            counted = {name: weight for name, weight in weights.items() if name != CONSTANT}
-            amounts = result.mdp.with_objective(counted).dynamics.expected_reward()
+            amounts = result.mdp.with_objective(weights).dynamics.expected_reward()
             self.excess.append((amounts, weights.get(CONSTANT, 0.0) / self.scale))
 
     def describe_target(self, loss_target: LossTarget) -> str:
         """The constraints and the loss that rules must meet, in words."""
-        terms = " and ".join(f"{one.name} {one.constraint}" for one in self.result.constraints)
         relative_to = "optimal" if self.is_relative else ""
         stated = replace(loss_target, stated_loss=self.stated_loss, relative_to=relative_to)
-        return f"{terms}, and {stated}"
+        return f"{self.result.terms}, and {stated}"
 
     @property
     def hint(self) -> str:
@@ -77,27 +75,19 @@ class ConstrainedProblem:
 
     def iterate_prices(self) -> Iterator[tuple[int, ConstrainedEvaluator, LossTarget]]:
         """Models at the optimal prices and at higher ones; with how many are left."""
+        mdp = self.result.mdp
         factors = PRICE_FACTORS if any(self.result.multipliers) else PRICE_FACTORS[:1]
         for i, factor in enumerate(factors):
             prices = factor * np.array(self.result.multipliers)
-            solution, high = self.result.lagrangian, self.high
+            solution = self.result.lagrangian
+            gap = 0.0
             if i:
-                solution, high = self._solve(prices)
-            evaluator = ConstrainedEvaluator(self, solution, prices, max(high - self.high, 0.0))
+                weights = weigh_counts(1.0, prices, self.result.excess)
+                solution, best = maximise_sum(mdp, weights, solve, guess=solution.value)
+                gap = max(best.high / self.scale - self.high, 0.0)
+            evaluator = ConstrainedEvaluator(self, solution, prices, gap)
             target = make_loss_target(solution, evaluator, evaluator.limit, False, False, "optimal")
             yield len(factors) - i, evaluator, target
-
-    def _solve(self, prices: NDArray) -> tuple[Solution, float]:
-        """The optimum at some prices, and its bound from above."""
-        mdp = self.result.mdp
-        weights = weigh_counts(1.0, prices, self.result.excess)
-        number = weights.pop(CONSTANT, 0.0)
-        model = mdp.with_objective(weights, minimise=mdp.minimise)
-        solution = solve(model, guess=self.result.lagrangian.value)
-        mean = solution.gain
-        if mean is None:
-            mean = float(start_distribution(mdp, None).ravel() @ solution.value.ravel())
-        return solution, state_sum(mdp, mean, solution.error_bound, number).high / self.scale
 
     def prove(self, policy: Policy) -> ProvenLoss | None:
         """What is proven of a policy by exact evaluation; None if it misses a constraint."""
@@ -106,8 +96,9 @@ class ConstrainedProblem:
         if any(one.low < 0 for one in excess):
             return None
         evaluation = evaluate(mdp, policy)
-        reward = state_sum(mdp, evaluation.mean, evaluation.error_bound)
-        loss = max((self.result.high - reward.low) / self.scale * (1 + 4 * EPS), 0.0)
+        loss = max(
+            (self.result.high - state_sum(evaluation, {}).low) / self.scale * (1 + 4 * EPS), 0.0
+        )
         if loss > self.limit:
             return None
         certificate = certify_constrained(self.result, policy)

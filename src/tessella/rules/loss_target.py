@@ -242,7 +242,7 @@ class ProvenLoss:
     mean_loss: float
     worst_loss: float | None
     relative_loss: float | None
-    certificate: Certificate | None = field(repr=False)
+    certificate: Certificate = field(repr=False)
     constraints: str = ""
 
     def collect_facts(self, mdp: MDP) -> dict[str, Any]:

@@ -35,20 +35,18 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError, ModelError, NotConverged
 from tessella.mdp.dynamics import REWARD
 from tessella.mdp.measures import (
-    CONSTANT,
     Constraint,
     MeasureValue,
     Weights,
     add_weights,
+    describe_constraints,
     scale_weights,
 )
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.start import start_distribution
 from tessella.rounding import round_up
 from tessella.solvers.policy_evaluation import (
     add_up,
-    divide,
     evaluate,
     evaluate_sum,
     occupancy,
@@ -99,7 +97,6 @@ class ConstraintResult:
     constraint: Constraint
     value: float
     price: float
-    is_ratio: bool
 
     @property
     def is_binding(self) -> bool:
@@ -152,13 +149,17 @@ class ConstrainedSolution:
         """All measures of ``policy``."""
         return {} if self.policy is None else evaluate(self.mdp, self.policy).measures
 
+    @property
+    def terms(self) -> str:
+        """The constraints in words."""
+        return describe_constraints({one.name: one.constraint for one in self.constraints})
+
     def __str__(self) -> str:
         sense = self.mdp.sense
         low, high = sense.display_interval(self.low, self.high)
-        terms = " and ".join(f"{one.name} {one.constraint}" for one in self.constraints)
         width = round_up(max(high - low, 0.0), 2)
         lines = [
-            f"{sense.goal.capitalize()} of {self.mdp.name or 'the model'} with {terms}: "
+            f"{sense.goal.capitalize()} of {self.mdp.name or 'the model'} with {self.terms}: "
             f"{low:.6g}, known within {width}",
             *(_describe_constraint(self.mdp, one) for one in self.constraints),
             *self._describe_mixture(),
@@ -185,7 +186,7 @@ def _describe_constraint(mdp: MDP, one: ConstraintResult) -> str:
     text = f"  {one.name} {one.constraint}: "
     if not one.is_binding:
         return f"{text}not binding, reaches {one.value:.6g}"
-    is_share = one.is_ratio and 0 <= one.constraint.level <= 1
+    is_share = mdp.measures[one.name].is_ratio and 0 <= one.constraint.level <= 1
     step, unit = (0.01, "one percentage point") if is_share else (1.0, "one unit")
     unit += " more" if one.constraint.sign > 0 else " less"
     verb = "costs" if mdp.sense.is_cost else "forgoes"
@@ -219,8 +220,8 @@ class ColumnGeneration:
         self.solve_model = solve_model
         self.tol = tol
         self.constraints = constraints
-        self.measures = [mdp.measures[name] for name in constraints]
-        self.start = start_distribution(mdp, None).reshape(mdp.grid.shape)
+        # Of each constraint: the weighted sum of counts that must not be negative.
+        self.excess = [mdp.measures[n].excess(c.level, c.sign) for n, c in constraints.items()]
         self.columns: list[EvaluatedPolicy] = []
         self.dropped: list[EvaluatedPolicy] = []
         self.guesses: dict[tuple, NDArray | None] = {}
@@ -229,19 +230,12 @@ class ColumnGeneration:
         self.lagrangian: Solution | None = None  # proves it
         self.multipliers: NDArray = np.zeros(len(constraints))  # its prices
 
-    @cached_property
-    def excess(self) -> list[Weights]:
-        """Of each constraint: the weighted sum of counts that must not be negative."""
-        both = zip(self.measures, self.constraints.values(), strict=True)
-        return [measure.excess(one.level, one.sign) for measure, one in both]
-
     def run(self) -> ConstrainedSolution:
         """The optimum."""
         self._add_best_policy(1.0, np.zeros(len(self.excess)))
         self._find_feasible_mixture()
         self._maximise_reward()
-        master = self._solve_master()
-        self._find_neighbours(master)
+        self._find_neighbours(self._solve_master())
         return self._make_solution(self._solve_master())
 
     def _find_feasible_mixture(self) -> None:
@@ -264,7 +258,8 @@ class ColumnGeneration:
                 return
             self._drop_columns(master.prices)
             self._add_best_policy(1.0, master.prices)
-            if self._is_repeated(self.columns[-1]):
+            *others, last = (column.policy.table for column in self.columns)
+            if any(np.array_equal(table, last) for table in others):
                 return
 
     def _choose_tolerance(self, value: float) -> float:
@@ -284,10 +279,9 @@ class ColumnGeneration:
 
         @cache
         def compute_excess(log_price: float) -> float:
-            solution, _ = self._maximise(
-                weigh_counts(1.0, np.exp([log_price]), self.excess), tol=tol
-            )
-            return self._evaluate_excess(solution.policy, tol)[0].value
+            weights = weigh_counts(1.0, np.exp([log_price]), self.excess)
+            policy = self._maximise(weights, tol=tol)[0].policy
+            return self._evaluate_excess(policy, tol)[0].value
 
         if master.prices[0] <= 0 or tol <= 0:
             return
@@ -305,18 +299,14 @@ class ColumnGeneration:
 
     def _drop_columns(self, prices: NDArray) -> None:
         """Keep the policies that are best at these prices: they have excesses of similar sizes."""
-        values = [
-            column.reward.value
-            + sum(p * e.value for p, e in zip(prices, column.excess, strict=True))
-            for column in self.columns
-        ]
-        best = np.argsort(values)[::-1][: KEPT_PER_CONSTRAINT * (1 + len(prices))]
-        self.dropped += [c for k, c in enumerate(self.columns) if k not in best]
-        self.columns = [self.columns[k] for k in sorted(best)]
 
-    def _is_repeated(self, column: EvaluatedPolicy) -> bool:
-        tables = (other.policy.table for other in self.columns if other is not column)
-        return any(np.array_equal(table, column.policy.table) for table in tables)
+        def price(column: EvaluatedPolicy) -> float:
+            return add_up([(1.0, column.reward), *zip(prices, column.excess, strict=True)]).value
+
+        ranked = sorted(self.columns, key=price, reverse=True)
+        kept = KEPT_PER_CONSTRAINT * (1 + len(prices))
+        self.columns = ranked[:kept]
+        self.dropped += ranked[kept:]
 
     def _find_neighbours(self, master: Master) -> None:
         """With one constraint, mix two policies that differ in one state, if they are as good."""
@@ -341,9 +331,7 @@ class ColumnGeneration:
                 low = middle
                 first = policy
         before = self.columns
-        self.columns = []
-        for policy in (first, second):
-            self._add_policy(policy)
+        self.columns = [self._evaluate_policy(policy) for policy in (first, second)]
         if self._solve_master().value < master.value - self._choose_tolerance(master.value):
             self.columns += before
         else:
@@ -354,53 +342,40 @@ class ColumnGeneration:
         if len(self.columns) + len(self.dropped) >= MAX_POLICIES:
             raise NotConverged(f"{MAX_POLICIES} policies were not enough for these constraints")
         solution, value = self._maximise(weigh_counts(objective, prices, self.excess))
-        self._add_policy(solution.policy, (value, prices) if objective else None)
+        priced = (value, prices) if objective else None
+        self.columns.append(self._evaluate_policy(solution.policy, priced))
         if objective and value.high < self.high:
             self.high = value.high
             self.lagrangian = solution
             self.multipliers = prices
         return value
 
-    def _maximise(
-        self, weights: Weights, tol: float | None = None
-    ) -> tuple[Solution, MeasureValue]:
-        """The policy with the largest weighted sum of counts, and that sum."""
-        counted = {name: weight for name, weight in weights.items() if name != CONSTANT}
-        model = self.mdp.with_objective(counted, minimise=self.mdp.minimise)
-        solution = self.solve_model(model, tol=tol, guess=self.guess)
-        self.guess = solution.value
-        mean = solution.gain
-        if mean is None:
-            mean = float((self.start * solution.value).sum())
-        number = weights.get(CONSTANT, 0.0)
-        return solution, state_sum(self.mdp, mean, solution.error_bound, number)
+    def _maximise(self, weights: Weights, **options: Any) -> tuple[Solution, MeasureValue]:
+        found = maximise_sum(self.mdp, weights, self.solve_model, guess=self.guess, **options)
+        self.guess = found[0].value
+        return found
 
-    def _evaluate(self, policy: Policy, weights: Weights, tol: float | None) -> MeasureValue:
+    def _evaluate(self, policy: Policy, weights: Weights, tol: float | None = None) -> MeasureValue:
         """A weighted sum of counts; the values of the last policy are where to begin."""
         key = tuple(weights.items())
-        value, self.guesses[key] = evaluate_sum(
-            self.mdp, policy, weights, tol=tol, guess=self.guesses.get(key)
-        )
+        options = {"tol": tol, "guess": self.guesses.get(key)}
+        value, self.guesses[key] = evaluate_sum(self.mdp, policy, weights, **options)
         return value
 
-    def _evaluate_excess(
-        self, policy: Policy, tol: float | None = None
-    ) -> tuple[MeasureValue, ...]:
-        return tuple(self._evaluate(policy, weights, tol) for weights in self.excess)
+    def _evaluate_excess(self, policy: Policy, tol: float | None = None) -> list[MeasureValue]:
+        return [self._evaluate(policy, weights, tol) for weights in self.excess]
 
-    def _add_policy(
-        self,
-        policy: Policy,
-        priced: tuple[MeasureValue, NDArray] | None = None,
-    ) -> None:
-        """Add a policy to the master; ``priced`` is its reward with the excesses at some prices."""
+    def _evaluate_policy(
+        self, policy: Policy, priced: tuple[MeasureValue, NDArray] | None = None
+    ) -> EvaluatedPolicy:
+        """``priced`` is its reward with the excesses at some prices."""
         excess = self._evaluate_excess(policy)
         if priced is None:
-            reward = self._evaluate(policy, {REWARD: 1.0}, None)
+            reward = self._evaluate(policy, {REWARD: 1.0})
         else:
             value, prices = priced
             reward = add_up([(1.0, value), *zip(-prices, excess, strict=True)])
-        self.columns.append(EvaluatedPolicy(policy, reward, excess))
+        return EvaluatedPolicy(policy, reward, tuple(excess))
 
     def _solve_master(self, is_first_phase: bool = False) -> Master:
         """The best mixture, by HiGHS; numbers are scaled to sizes near 1.
@@ -451,7 +426,8 @@ class ColumnGeneration:
             randomised=self._find_randomised_state(mixture),
             best=max(feasible, key=lambda column: column.reward.low, default=None),
             constraints=tuple(
-                self._describe(j, mixture, float(price)) for j, price in enumerate(master.prices)
+                self._describe(j, name, mixture, float(master.prices[j]))
+                for j, name in enumerate(self.constraints)
             ),
             lagrangian=self.lagrangian,
             excess=tuple(self.excess),
@@ -459,20 +435,17 @@ class ColumnGeneration:
         )
 
     def _describe(
-        self, index: int, mixture: list[tuple[float, EvaluatedPolicy]], price: float
+        self, index: int, name: str, mixture: list[tuple[float, EvaluatedPolicy]], price: float
     ) -> ConstraintResult:
-        name, constraint = list(self.constraints.items())[index]
-        measure = self.measures[index]
-        below = sum(
-            weight * self._evaluate(column.policy, measure.denominator, None).value
-            for weight, column in mixture
-        )
+        constraint = self.constraints[name]
+        measure = self.mdp.measures[name]
+        below = sum(w * self._evaluate(c.policy, measure.denominator).value for w, c in mixture)
         if below <= 0:
             requirement = f"the denominator of {name} must be positive at the optimum"
             raise ModelError(requirement, location=measure.text, value=f"is {below:g}")
         excess = sum(weight * column.excess[index].value for weight, column in mixture)
         value = constraint.level + constraint.sign * excess / below
-        return ConstraintResult(name, constraint, value, price * below, measure.is_ratio)
+        return ConstraintResult(name, constraint, value, price * below)
 
     def _find_randomised_state(
         self, mixture: list[tuple[float, EvaluatedPolicy]]
@@ -493,46 +466,46 @@ class ColumnGeneration:
 
     def _raise_unattainable(self) -> None:
         """Raise with the best level that each constraint could have by itself."""
-        limits = [self.find_limit(index).value for index in range(len(self.excess))]
-        for (name, one), limit in zip(self.constraints.items(), limits, strict=True):
-            if one.sign * (limit - one.level) < 0:
+        limits = {name: self.find_limit(name).value for name in self.constraints}
+        for name, one in self.constraints.items():
+            if one.sign * (limits[name] - one.level) < 0:
                 extreme = "most" if one.sign > 0 else "least"
-                requirement = f"{name} is at {extreme} {limit:.8g} in this model"
+                requirement = f"{name} is at {extreme} {limits[name]:.8g} in this model"
                 raise ArgumentError(requirement, value=f"got {one}")
-        reach = ", ".join(
-            f"{name} alone reaches {limit:.6g}"
-            for name, limit in zip(self.constraints, limits, strict=True)
-        )
-        terms = " and ".join(f"{name} {one}" for name, one in self.constraints.items())
-        raise ArgumentError(f"no policy satisfies {terms}", value=reach)
+        reach = ", ".join(f"{name} alone reaches {limit:.6g}" for name, limit in limits.items())
+        requirement = f"no policy satisfies {describe_constraints(self.constraints)}"
+        raise ArgumentError(requirement, value=reach)
 
-    def find_limit(self, index: int) -> MeasureValue:
+    def find_limit(self, name: str) -> MeasureValue:
         """The best value of a measure over all policies, a ratio by Dinkelbach's method (1967)."""
-        measure = self.measures[index]
-        one = list(self.constraints.values())[index]
+        one = self.constraints[name]
         level = one.level
         reached = -np.inf  # by a policy: a better one has a larger excess at this level
         while True:
-            solution, _ = self._maximise(measure.excess(level, one.sign))
-            value = self.evaluate_measure(index, solution.policy)
+            solution, _ = self._maximise(self.mdp.measures[name].excess(level, one.sign))
+            value = evaluate_measure(self.mdp, name, solution.policy)
             tolerance = 2 * value.error_bound + GAP_TOLERANCE * abs(value.value)
             if one.sign * value.value <= reached + tolerance:
                 return value
             level = value.value
             reached = one.sign * level
 
-    def evaluate_measure(self, index: int, policy: Policy) -> MeasureValue:
-        """A measure under a policy."""
-        measure = self.measures[index]
-        top, below = (
-            self._evaluate(policy, weights, None)
-            for weights in (measure.numerator, measure.denominator)
-        )
-        value = divide(top, below)
-        if value is None:
-            requirement = f"the denominator of measure {measure.text!r} must not be 0"
-            raise ModelError(requirement, value="a policy makes it 0")
-        return value
+
+def evaluate_measure(mdp: MDP, name: str, policy: Policy) -> MeasureValue:
+    """A measure under a policy, with a denominator that is not 0."""
+    value = evaluate(mdp, policy).measures[name]
+    if value is None:
+        requirement = f"the denominator of measure {mdp.measures[name].text!r} must not be 0"
+        raise ModelError(requirement, value="a policy makes it 0")
+    return value
+
+
+def maximise_sum(
+    mdp: MDP, weights: Weights, solve_model: Callable[..., Solution], **options: Any
+) -> tuple[Solution, MeasureValue]:
+    """The policy with the largest weighted sum of counts, and that sum."""
+    solution = solve_model(mdp.with_objective(weights, minimise=mdp.minimise), **options)
+    return solution, state_sum(solution, weights)
 
 
 def weigh_counts(

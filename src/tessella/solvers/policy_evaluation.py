@@ -49,6 +49,7 @@ from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, format_average
+from tessella.solvers.solution import Solution
 
 DOUBLE_FORCING = 1e-6  # share of the residual that an iteration in double precision may leave
 MAX_ROUNDS = 200  # corrections, or series of plain steps
@@ -183,41 +184,38 @@ def evaluate_sum(
     guess: NDArray | None = None,
 ) -> tuple[MeasureValue, NDArray | None]:
     """The expected weighted sum of counts under a policy, and its value in every state."""
-    counted = {name: weight for name, weight in weights.items() if name != CONSTANT}
-    number = weights.get(CONSTANT, 0.0)
-    if not counted:
-        return MeasureValue.from_sum(number, 0.0), None
-    model = mdp.with_objective(counted)
+    if not set(weights) - {CONSTANT}:
+        return MeasureValue.from_sum(weights.get(CONSTANT, 0.0), 0.0), None
+    model = mdp.with_objective(weights)
     evaluation = evaluate(model, policy, start, tol=tol, guess=guess, partial=True)
-    return state_sum(mdp, evaluation.mean, evaluation.error_bound, number), evaluation.value
+    return state_sum(evaluation, weights), evaluation.value
 
 
-def state_sum(mdp: MDP, mean: float, error: float, number: float = 0.0) -> MeasureValue:
-    """A mean over the start or a gain, with a number added, as measures state it."""
-    scale = sum_scale(mdp)
-    value = scale * mean + number
-    rounding = 4 * EPS * (abs(scale * mean) + abs(value))
-    return MeasureValue.from_sum(value, scale * error + rounding)
+def state_sum(result: Evaluation | Solution, weights: Weights) -> MeasureValue:
+    """What was earned with weights as rewards, and their number, as measures state it."""
+    scale = sum_scale(result.mdp)
+    earned = scale * result.mean
+    value = earned + weights.get(CONSTANT, 0.0)
+    rounding = 4 * EPS * (abs(earned) + abs(value))
+    return MeasureValue.from_sum(value, scale * result.error_bound + rounding)
 
 
 def _evaluate_measures(evaluation: Evaluation) -> dict[str, MeasureValue | None]:
     """All measures of the model under a policy; None for a ratio whose denominator may be 0."""
     mdp = evaluation.mdp
     names = set().union(*(measure.names for measure in mdp.measures.values()))
-    start = None if evaluation.start is None else evaluation.start
     sums = {
-        name: evaluate_sum(mdp, evaluation.policy, {name: 1.0}, start)[0]
+        name: evaluate_sum(mdp, evaluation.policy, {name: 1.0}, evaluation.start)[0]
         for name in sorted(names - {REWARD})
     }
-    sums[REWARD] = state_sum(mdp, evaluation.mean, evaluation.error_bound)
+    sums[REWARD] = state_sum(evaluation, {})
     sums[CONSTANT] = MeasureValue.from_sum(1.0, 0.0)
-    return {
-        name: divide(
-            add_up((weight, sums[n]) for n, weight in measure.numerator.items()),
-            add_up((weight, sums[n]) for n, weight in measure.denominator.items()),
-        )
-        for name, measure in mdp.measures.items()
-    }
+
+    def weigh(weights: Weights) -> MeasureValue:
+        return add_up((weight, sums[name]) for name, weight in weights.items())
+
+    measures = mdp.measures.items()
+    return {name: divide(weigh(one.numerator), weigh(one.denominator)) for name, one in measures}
 
 
 def add_up(terms: Iterable[tuple[float, MeasureValue]]) -> MeasureValue:

@@ -17,6 +17,7 @@ from tessella.errors import ArgumentError, FileError, counted
 from tessella.mdp.actions import actions_to_array, component_names
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy, TableRule
+from tessella.mdp.start import start_distribution
 from tessella.numerics import with_host_arrays
 from tessella.rounding import round_up
 from tessella.solvers.result import History, Result, ValueAccuracy, format_average
@@ -178,6 +179,13 @@ class Solution(Result):
                 "(--until policy)",
                 value=f"these are off by up to {bound}",
             )
+
+    @property
+    def mean(self) -> float:
+        """Expected over the model's own start, or the gain; known within ``error_bound``."""
+        if self.gain is not None:
+            return self.gain
+        return float(start_distribution(self.mdp, None) @ self.value.ravel())
 
     @cached_property
     def policy_plan(self) -> ExecutionPlan:

@@ -26,7 +26,7 @@ from tessella.mdp.measures import (
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.rounding import round_up
-from tessella.solvers.constrained import ColumnGeneration, ConstrainedSolution
+from tessella.solvers.constrained import ColumnGeneration, ConstrainedSolution, evaluate_measure
 from tessella.solvers.solve import solve
 from tessella.support.text import align_columns
 
@@ -124,9 +124,8 @@ def tradeoff(
 
 def _find_ends(mdp: MDP, name: str, kind: type[Constraint]) -> tuple[float, float]:
     """The levels of the optimum and of the best policy, a little inside what they attain."""
-    search = ColumnGeneration(mdp, {name: kind(0.0)}, solve)
-    first = search.evaluate_measure(0, solve(mdp).policy)
-    last = search.find_limit(0)
+    first = evaluate_measure(mdp, name, solve(mdp).policy)
+    last = ColumnGeneration(mdp, {name: kind(0.0)}, solve).find_limit(name)
     error = 2 * (first.error_bound + last.error_bound)
     rise = kind.sign * (last.value - first.value)
     if rise <= error:
