@@ -59,7 +59,7 @@ def test_a_file_is_solved_as_in_python(words, run, tmp_path):
 def test_the_text_says_what_constraints_cost_and_what_the_policy_measures(run):
     text = run("solve", "shop.toml").output
     assert "Least cost of the model with fill_rate at least 0.9 and orders at most 9.5: " in text
-    assert "  fill_rate at least 0.9: binding; one percentage point more costs 0.2942\n" in text
+    assert "  fill_rate at least 0.9: binding; raising it by 0.01 costs 0.2942\n" in text
     assert "\nMeasures:\n  days       10, off by at most " in text
     assert "\n  fill_rate  0.923047861339, off by at most " in text
 
@@ -126,7 +126,7 @@ REFUSED = {
     ),
     "out of reach": (
         ("--subject-to", "days>=12"),
-        "days is at most 10 in this model; got at least 12",
+        "days is at most 10 in this model, up to rounding; got at least 12",
     ),
     "a solution to save": (
         ("--save", "solution.nc"),

@@ -97,7 +97,7 @@ def test_the_optimum_improves_on_no_level_and_falls_with_it():
         ),
         (
             {"fill_rate": ts.AtLeast(0.999999)},
-            "fill_rate is at most 0.99999311 in this model; got at least 0.999999",
+            "fill_rate is at most 0.99999311 in this model, up to rounding; got at least 0.999999",
         ),
         (
             {"fill_rate": ts.AtLeast(0.95), "lost": ts.AtLeast(60)},
@@ -122,6 +122,40 @@ def test_a_denominator_of_zero_is_explained():
     mdp = mdp.with_measures(top=[[1.0]], below=[[0.0]]).with_measures(ratio="top / below")
     with pytest.raises(ts.ModelError, match="denominator of ratio must be positive"):
         ts.solve(mdp, subject_to={"ratio": ts.AtLeast(0.5)})
+
+
+def test_a_denominator_that_can_be_negative_is_refused():
+    """With one, N / D >= b and N - b D >= 0 are not the same, and a bound would be false."""
+    mdp = ts.MDP.from_arrays(np.ones((2, 1, 1)), [[0.0, 1.0]], 0.9)
+    mdp = mdp.with_measures(top=[[1.0, -1.0]], below=[[1.0, -0.5]]).with_measures(q="top / below")
+    with pytest.raises(ts.ModelError) as caught:
+        ts.solve(mdp, subject_to={"q": ts.AtLeast(0.5)})
+    assert str(caught.value) == (
+        "a constraint on q needs a denominator that is never negative; "
+        "top / below has -0.5 in a period"
+    )
+
+
+def test_the_best_level_itself_cannot_be_proven_and_ends_at_once():
+    mdp = ts.MDP.from_arrays(np.ones((2, 1, 1)), [[0.0, 1.0]], 0.9)
+    mdp = mdp.with_measures(good=[[1 / 3, 0.0]])
+    best = ts.evaluate(mdp, [0]).measures["good"]
+    with pytest.raises(ts.ArgumentError, match="good is at most 3.3333333 in this model"):
+        ts.solve(mdp, subject_to={"good": ts.AtLeast(best.value)})
+
+
+@pytest.mark.parametrize("tol", [0, -1.0, float("nan"), "x"])
+def test_a_tolerance_is_checked(tol):
+    with pytest.raises(ts.ArgumentError, match="tol must be a positive number"):
+        ts.solve(shopkeeper(), subject_to={"fill_rate": ts.AtLeast(0.9)}, tol=tol)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), "a"])
+def test_weights_are_finite_numbers(weight):
+    with pytest.raises(
+        ts.ArgumentError, match="the weights of an objective must be finite numbers"
+    ):
+        shopkeeper().with_objective({"reward": weight})
 
 
 def test_totals_and_horizons_have_constraints_too():

@@ -24,7 +24,14 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import ArgumentError, FileError, ModelError, PolicyError, raise_for_first
+from tessella.errors import (
+    ArgumentError,
+    FileError,
+    ModelError,
+    PolicyError,
+    is_number,
+    raise_for_first,
+)
 from tessella.files import read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, component_names, describe_action
@@ -497,6 +504,10 @@ class MDP:
         for name in set(weights) - {*known, CONSTANT}:
             requirement = f"an objective is made of {', '.join(known)}"
             raise ArgumentError(requirement, value=f"got {name!r}")
+        for name, weight in weights.items():
+            if not is_number(weight):
+                requirement = "the weights of an objective must be finite numbers"
+                raise ArgumentError(requirement, location=name, value=f"got {weight!r:.60}")
         dynamics = self.dynamics.with_reward(weights)
         return replace(self, dynamics=dynamics, minimise=minimise, source=None)
 

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from tessella.errors import ArgumentError, ModelError, NotConverged
 from tessella.mdp.dynamics import REWARD
 from tessella.mdp.measures import (
+    CONSTANT,
     Constraint,
     MeasureValue,
     Weights,
@@ -45,6 +46,7 @@ from tessella.mdp.measures import (
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.rounding import round_up
+from tessella.solvers.method import validate_tol
 from tessella.solvers.policy_evaluation import (
     add_up,
     evaluate,
@@ -166,8 +168,11 @@ class ConstrainedSolution:
         ]
         if self.best is not None:
             shown = sense.display(self.best.reward.value)
-            share = format_percent(abs(self.high - self.best.reward.value) / abs(self.high or 1.0))
-            lines.append(f"best policy found that draws nothing: {shown:.6g}, {share} worse")
+            loss = max(self.high - self.best.reward.value, 0.0)
+            share = (
+                f"{loss:.3g}" if abs(self.high) <= loss else format_percent(loss / abs(self.high))
+            )
+            lines.append(f"best policy found that draws nothing: {shown + 0.0:.6g}, {share} worse")
         return "\n".join(lines)
 
     def _describe_mixture(self) -> list[str]:
@@ -186,11 +191,10 @@ def _describe_constraint(mdp: MDP, one: ConstraintResult) -> str:
     text = f"  {one.name} {one.constraint}: "
     if not one.is_binding:
         return f"{text}not binding, reaches {one.value:.6g}"
-    is_share = mdp.measures[one.name].is_ratio and 0 <= one.constraint.level <= 1
-    step, unit = (0.01, "one percentage point") if is_share else (1.0, "one unit")
-    unit += " more" if one.constraint.sign > 0 else " less"
+    step = 0.01 if mdp.measures[one.name].is_ratio else 1
+    change = "raising" if one.constraint.sign > 0 else "lowering"
     verb = "costs" if mdp.sense.is_cost else "forgoes"
-    return f"{text}binding; {unit} {verb} {step * one.price:.4g}"
+    return f"{text}binding; {change} it by {step} {verb} {step * one.price:.4g}"
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,7 @@ class ColumnGeneration:
     ) -> None:
         self.mdp = mdp
         self.solve_model = solve_model
-        self.tol = tol
+        self.tol = validate_tol(tol)
         self.constraints = constraints
         # Of each constraint: the weighted sum of counts that must not be negative.
         self.excess = [mdp.measures[n].excess(c.level, c.sign) for n, c in constraints.items()]
@@ -232,11 +236,25 @@ class ColumnGeneration:
 
     def run(self) -> ConstrainedSolution:
         """The optimum."""
+        for name in self.constraints:
+            self._require_positive_denominator(name)
         self._add_best_policy(1.0, np.zeros(len(self.excess)))
         self._find_feasible_mixture()
         self._maximise_reward()
         self._find_neighbours(self._solve_master())
         return self._make_solution(self._solve_master())
+
+    def _require_positive_denominator(self, name: str) -> None:
+        """A ratio N / D >= b is N - b D >= 0 only where D is not negative: in every period."""
+        formula = self.mdp.measures[name]
+        if not formula.is_ratio:
+            return
+        dynamics = self.mdp.with_objective(formula.denominator).dynamics
+        least = min(float(dynamics.action_reward(a).min()) for a in range(self.mdp.n_actions))
+        least = min(least, formula.denominator.get(CONSTANT, 0.0))
+        if least < -dynamics.rounding.in_memory.reward_error:
+            requirement = f"a constraint on {name} needs a denominator that is never negative"
+            raise ModelError(requirement, location=formula.text, value=f"has {least:g} in a period")
 
     def _find_feasible_mixture(self) -> None:
         """Add policies until a mixture satisfies the constraints; raise where none can."""
@@ -245,7 +263,7 @@ class ColumnGeneration:
             if master.value >= 0:
                 return
             best = self._add_best_policy(0.0, master.prices)
-            if best.high < 0 or best.value <= master.value * (1 - GAP_TOLERANCE):
+            if best.high < 0 or self._repeats_policy():
                 self._raise_unattainable()
 
     def _maximise_reward(self) -> None:
@@ -258,9 +276,13 @@ class ColumnGeneration:
                 return
             self._drop_columns(master.prices)
             self._add_best_policy(1.0, master.prices)
-            *others, last = (column.policy.table for column in self.columns)
-            if any(np.array_equal(table, last) for table in others):
+            if self._repeats_policy():
                 return
+
+    def _repeats_policy(self) -> bool:
+        """Whether the last policy was there before."""
+        *others, last = (column.policy.table for column in self.columns)
+        return any(np.array_equal(table, last) for table in others)
 
     def _choose_tolerance(self, value: float) -> float:
         """How far apart the bounds of the optimum may be."""
@@ -466,13 +488,16 @@ class ColumnGeneration:
 
     def _raise_unattainable(self) -> None:
         """Raise with the best level that each constraint could have by itself."""
-        limits = {name: self.find_limit(name).value for name in self.constraints}
+        limits = {name: self.find_limit(name) for name in self.constraints}
         for name, one in self.constraints.items():
-            if one.sign * (limits[name] - one.level) < 0:
+            limit = limits[name]
+            if one.sign * (limit.value - one.level) <= 2 * limit.error_bound:
                 extreme = "most" if one.sign > 0 else "least"
-                requirement = f"{name} is at {extreme} {limits[name]:.8g} in this model"
+                requirement = (
+                    f"{name} is at {extreme} {limit.value:.8g} in this model, up to rounding"
+                )
                 raise ArgumentError(requirement, value=f"got {one}")
-        reach = ", ".join(f"{name} alone reaches {limit:.6g}" for name, limit in limits.items())
+        reach = ", ".join(f"{name} alone reaches {limit}" for name, limit in limits.items())
         requirement = f"no policy satisfies {describe_constraints(self.constraints)}"
         raise ArgumentError(requirement, value=reach)
 
