@@ -369,19 +369,19 @@ class ColumnGeneration:
         """
         from scipy.optimize import linprog
 
-        reward = np.array([column.reward.low for column in self.columns])
         excess = np.array([[one.low for one in column.excess] for column in self.columns]).T
+        n_rows, n_columns = excess.shape
+        earned = np.zeros(n_columns)
+        if not is_first_phase:
+            earned = np.array([column.reward.low for column in self.columns])
+        scale = float(np.abs(earned).max()) or 1.0
         largest = np.maximum(np.abs(excess).max(axis=1), np.finfo(float).tiny)
         # The program may miss a constraint by a share of its scale: of what policies exceed it by.
         row_scale = np.maximum(excess.max(axis=1), SCALE_RATIO * largest)
-        reward_scale = max(float(np.abs(reward).max()), np.finfo(float).tiny)
-        n_rows, n_columns = excess.shape
-        costs = np.zeros(n_columns) if is_first_phase else -reward / reward_scale
-        slack = np.full(n_rows, 1.0 if is_first_phase else 0.0)
-        rows = np.hstack([-excess / row_scale[:, None], -np.eye(n_rows)])
+        scaled_excess = excess / row_scale[:, None]
         result = linprog(
-            np.concatenate([costs, slack]),
-            A_ub=rows,
+            np.concatenate([-earned / scale, np.ones(n_rows)]),
+            A_ub=np.hstack([-scaled_excess, -np.eye(n_rows)]),
             b_ub=np.zeros(n_rows),
             A_eq=np.concatenate([np.ones(n_columns), np.zeros(n_rows)])[None],
             b_eq=[1.0],
@@ -389,14 +389,13 @@ class ColumnGeneration:
             method="highs-ds",
             options=MASTER_TOLERANCES,
         )
-        scale = 1.0 if is_first_phase else reward_scale
+        if not result.success:
+            raise NotConverged(f"the best mixture of policies was not found: {result.message}")
         prices = np.maximum(-result.ineqlin.marginals, 0.0) * scale / row_scale
-        weights = _polish_weights(result.x[:n_columns], excess / row_scale[:, None], prices)
-        if is_first_phase:
-            return Master(
-                weights, prices, -float(result.fun) if result.fun > PHASE_TOLERANCE else 0.0
-            )
-        return Master(weights, prices, float(reward @ weights))
+        weights = _polish_weights(result.x[:n_columns], scaled_excess, prices)
+        missing = float(result.x[n_columns:].sum())
+        value = float(earned @ weights) - (missing if missing > PHASE_TOLERANCE else 0.0)
+        return Master(weights, prices, value)
 
     def _make_solution(self, master: Master) -> ConstrainedSolution:
         assert self.lagrangian is not None
