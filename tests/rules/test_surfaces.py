@@ -49,6 +49,13 @@ def test_a_surface_that_costs_nothing_is_found_beside_large_costs():
     assert np.array_equal(find_cheapest_table(costs).table, np.minimum(table, 3))
 
 
+def test_every_action_may_be_infeasible_somewhere():
+    costs = np.array([[0.0, np.inf], [1.0, 2.0], [np.inf, 3.0]])
+    found = find_cheapest_table(costs)
+    assert found.table.tolist() == [0, 0, 1]
+    assert 3.99 < found.lower_bound <= 4.0
+
+
 def test_corners_are_where_a_table_rises_along_every_axis_and_make_it_again():
     table = np.array([[0, 0, 1, 1], [0, 2, 2, 2], [1, 2, 2, 3]])
     corners = find_corners(table)

@@ -136,6 +136,8 @@ def find_cheapest_table(costs: NDArray[np.float64]) -> CheapestTable:
     are measured by the least cost that is known, again when that of a cut is much less.
     """
     scale = float(costs.sum(axis=tuple(range(costs.ndim - 1))).min())
+    if not np.isfinite(scale):  # every action is infeasible somewhere
+        scale = float(np.where(np.isfinite(costs), costs, 0.0).max(axis=-1).sum())
     lower_bound = 0.0
     while True:
         unit = scale / FLOW_UNITS if scale > 0 else 1.0

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -284,12 +285,12 @@ class ColumnGeneration:
             return
         first = float(np.log(master.prices[0]))
         side = 1 if compute_excess(first) < 0 else -1
-        steps = side * BRACKET_STEP * np.arange(1, BRACKET_MAX_STEPS)
-        tried = (first + step for step in steps.tolist())
-        crossed = next((p for p in tried if side * compute_excess(p) >= 0), None)
-        if crossed is None:
+        tried = (first + side * BRACKET_STEP * np.arange(BRACKET_MAX_STEPS)).tolist()
+        pairs = ((one, two) for one, two in pairwise(tried) if side * compute_excess(two) >= 0)
+        interval = next(pairs, None)
+        if interval is None:
             return
-        low, high = sorted((crossed - side * BRACKET_STEP, crossed))
+        low, high = sorted(interval)
         root: Any = brentq(compute_excess, low, high, xtol=PRICE_ACCURACY)
         for log_price in (root - PRICE_ACCURACY, root + PRICE_ACCURACY):
             self._add_best_policy(1.0, np.exp([log_price]))
