@@ -213,6 +213,7 @@ def test_a_ratio_whose_denominator_is_zero_has_no_value():
             {"demand": 1.0, "": 1.0},
         ),
         ("lost * 2 - reward", {"lost": 2.0, "reward": -1.0}, {"": 1.0}),
+        ("lost / demand / 2", {"lost": 1.0}, {"demand": 2.0}),
     ],
 )
 def test_formulas_are_weighted_sums_or_ratios_of_them(text, numerator, denominator):

@@ -140,7 +140,7 @@ def test_the_best_level_itself_cannot_be_proven_and_ends_at_once():
     mdp = ts.MDP.from_arrays(np.ones((2, 1, 1)), [[0.0, 1.0]], 0.9)
     mdp = mdp.with_measures(good=[[1 / 3, 0.0]])
     best = ts.evaluate(mdp, [0]).measures["good"]
-    with pytest.raises(ts.ArgumentError, match="good is at most 3.3333333 in this model"):
+    with pytest.raises(ts.ArgumentError, match=r"good is at most 3\.3333333 in this model"):
         ts.solve(mdp, subject_to={"good": ts.AtLeast(best.value)})
 
 

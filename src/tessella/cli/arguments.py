@@ -293,13 +293,19 @@ def describe_model(mdp: MDP) -> dict[str, Any]:
 
 
 def evaluate_measures(mdp: MDP, policy: Any, start: Any = None) -> tuple[str, dict[str, Any]]:
-    """The measures of a policy as text to add to an answer, and for programs."""
-    from tessella.rounding import write_enclosed
+    """The measures of a policy: see ``describe_measures``."""
     from tessella.solvers.policy_evaluation import evaluate
+
+    return describe_measures(evaluate(mdp, policy, start).measures if mdp.measures else {})
+
+
+def describe_measures(measures: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Measures as text to add to an answer, and for programs."""
+    from tessella.rounding import write_enclosed
 
     rows = []
     data: dict[str, Any] = {}
-    for name, found in evaluate(mdp, policy, start).measures.items() if mdp.measures else ():
+    for name, found in measures.items():
         enclosed = found and write_enclosed(found.value, found.error_bound)
         rows.append((name, ", off by at most ".join(enclosed or ["its denominator is 0"])))
         data[name] = found and {"value": found.value, "lower": found.low, "upper": found.high}

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from tessella.cli.arguments import (
+    describe_measures,
     describe_model,
     evaluate_measures,
     format_measures,
@@ -108,10 +109,8 @@ def _solve_constrained(mdp: MDP, policy: Path | None, **options: Any) -> Answer:
     solution: Any = solve_with_status(mdp, **options)
     if policy is not None and solution.policy is None:
         raise ArgumentError("the policy of a file draws nothing", value="none was found that does")
-    text, measures = "", {}
-    if solution.policy is not None:
-        text, measures = evaluate_measures(mdp, solution.policy)
-    messages = {} if policy is None else _write_files(solution, None, policy)
+    text, measures = describe_measures(solution.measures)
+    messages = _write_files(solution, None, policy)
     low, high = mdp.sense.display_interval(solution.low, solution.high)
     data = {
         "model": describe_model(mdp),

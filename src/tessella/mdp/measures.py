@@ -189,6 +189,10 @@ class Constraint:
             requirement = f"the level of {type(self).__name__} must be a finite number"
             raise ArgumentError(requirement, value=f"got {format_value(self.level)}")
 
+    def is_met_by(self, value: MeasureValue) -> bool:
+        """Whether a value surely satisfies it."""
+        return min(self.sign * (end - self.level) for end in (value.low, value.high)) >= 0
+
     def __str__(self) -> str:
         return f"{self.key.replace('_', ' ')} {self.level:g}"
 

@@ -24,27 +24,19 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import (
-    ArgumentError,
-    FileError,
-    ModelError,
-    PolicyError,
-    is_number,
-    raise_for_first,
-)
+from tessella.errors import ArgumentError, FileError, ModelError, PolicyError, is_number
 from tessella.files import read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, component_names, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
-from tessella.mdp.checks import FunctionChecks, as_numbers, check_observation_noise
-from tessella.mdp.dynamics import REWARD, Dynamics, ModelParts, Payment, SourceModel
+from tessella.mdp.checks import check_observation_noise
+from tessella.mdp.dynamics import REWARD, Dynamics, ModelParts, SourceModel
 from tessella.mdp.exogenous import Exogenous, find_exogenous
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics, build_horizon, repeat_over_horizon
 from tessella.mdp.measures import (
     CONSTANT,
     Constraint,
     MeasureFormula,
-    check_measure_name,
     read_constraints,
     read_measure,
 )
@@ -56,7 +48,6 @@ from tessella.mdp.start import Start, start_distribution
 from tessella.mdp.state_action_space import (
     Feasible,
     build_feasible_mask,
-    call_if_function,
     make_state_action_space,
     require_feasible_actions,
 )
@@ -69,7 +60,6 @@ from tessella.mdp.tabular.pairs import (
     to_pairs,
     to_sparse,
 )
-from tessella.mdp.tabular.tabular import Tabular
 from tessella.support.sense import Sense, sense_of
 
 HASHED_NAMES = {
@@ -452,47 +442,18 @@ class MDP:
             measures: expressions of counts, ``fill_rate="1 - lost / demand"``; for a table also new
                 counts: expected amounts (S,), (S, A), or a function of axes and action.
         """
+        from tessella.mdp.tabular.arrays import count_in_table
+
         dynamics = self.dynamics
         for name, given in measures.items():
             if not isinstance(given, str):
-                check_measure_name(name)
-                dynamics = self._count_in_table(dynamics, name, given)
+                dynamics = count_in_table(dynamics, self.feasible_mask, name, given)
         parsed = {
             name: read_measure(name, text, dynamics.counts)
             for name, text in measures.items()
             if isinstance(text, str)
         }
         return replace(self, dynamics=dynamics, measures={**self.measures, **parsed})
-
-    def _count_in_table(self, dynamics: Dynamics, name: str, given: Any) -> Dynamics:
-        if not isinstance(dynamics, Tabular):
-            requirement = "with_measures takes amounts for tables; stages count with counts={...}"
-            raise ModelError(requirement, location=name, value=f"this model is {dynamics.kind}")
-        space = dynamics.space
-        subject = f"the count {name!r}"
-        if callable(given):
-            amounts = FunctionChecks(space, subject).read_rewards(
-                call_if_function(given, space.mesh(), subject), subject
-            )
-            full = np.broadcast_to(amounts[..., 0], (self.n_actions, *self.grid.shape))
-            table = full.reshape(self.n_actions, -1).T.copy()
-        else:
-            table = as_numbers(given, subject)
-            table = table[:, None] if table.ndim == 1 else table
-            shape = (self.n_states, self.n_actions)
-            if table.shape not in (shape, (self.n_states, 1)):
-                raise ModelError(f"{subject} must have shape {shape}", value=f"has {table.shape}")
-            table = np.broadcast_to(table, shape).copy()
-        bad = self.feasible_mask & ~np.isfinite(table)
-        raise_for_first(
-            f"{subject} must be finite",
-            bad,
-            lambda place: self.describe(*map(int, place)),
-            lambda place: f"is {table[place]}",
-            "pairs",
-        )
-        table[~self.feasible_mask] = 0.0
-        return replace(dynamics, counted={**dynamics.counted, name: Payment(table)})
 
     def with_objective(self, weights: Mapping[str, float], *, minimise: bool = False) -> MDP:
         """The same model with a weighted sum of its reward and counts as its reward.

@@ -139,7 +139,7 @@ def compress(
             raise ArgumentError(requirement, value="got start, worst or relative_to")
         result: Any = solution
         if subject_to is not None:
-            mdp = solution if isinstance(solution, MDP) else solution.mdp
+            mdp: Any = getattr(solution, "mdp", solution)
             result = solve(mdp, subject_to=subject_to)
         problem = ConstrainedProblem(result, loss, relative)
         rule = _compress_constrained(problem, rule_classes, deadline, progress)

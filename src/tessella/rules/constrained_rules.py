@@ -109,10 +109,10 @@ class ConstrainedProblem:
         statements = []
         for one in self.result.constraints:
             value = evaluation.measures[one.name]
-            shown = "with a denominator of 0"
-            if value is not None:
-                is_least = one.constraint.sign > 0
-                shown = round_down(value.low, 6) if is_least else round_up(value.high, 6)
+            if value is None:  # its denominator may be 0
+                return None
+            least = round_down(value.low, 6)
+            shown = least if one.constraint.sign > 0 else round_up(value.high, 6)
             statements.append(f"{one.name} {shown}, {one.constraint}")
         share = loss / abs(self.high) if self.high else None
         proof = ProvenLoss(loss, None, share, certificate, "; ".join(statements))

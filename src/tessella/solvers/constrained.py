@@ -63,7 +63,6 @@ ROUGH_SHARE = 1e-3  # of the gap: the accuracy of solves that look for the price
 BRACKET_STEP = 1.5  # factor, as a logarithm, between prices that are tried for an interval
 BRACKET_MAX_STEPS = 20  # prices that are tried for an interval
 PRICE_ACCURACY = 2e-3  # relative, of the price that rough solves find
-KEPT_PER_CONSTRAINT = 4  # policies of the master program for each constraint and one more
 PHASE_TOLERANCE = 1e-9  # what may be missing of constraints, scaled to 1, in the first phase
 WEIGHT_TOLERANCE = 1e-9  # smaller weights of policies are those of the program's rounding
 SCALE_RATIO = 1e-9  # of the largest excess: the least scale of a constraint in the program
@@ -123,7 +122,7 @@ class ConstrainedSolution:
         mixture: policies and their weights; one of them is drawn at the start.
         randomised: the state in which the same optimum is reached by drawing its action each time;
             None where nothing is drawn, or where the policies differ in more states.
-        policy: the best policy found that draws nothing; None where none was found.
+        best: the best policy found that draws nothing, with its reward; None where none was found.
         constraints: each constraint, with its value and shadow price.
         lagrangian: the solution of the model whose reward includes the constraints at their prices:
             it proves ``high``.
@@ -227,7 +226,7 @@ class ColumnGeneration:
         # Of each constraint: the weighted sum of counts that must not be negative.
         self.excess = [mdp.measures[n].excess(c.level, c.sign) for n, c in constraints.items()]
         self.columns: list[EvaluatedPolicy] = []
-        self.dropped: list[EvaluatedPolicy] = []
+        self.found: list[EvaluatedPolicy] = []  # all policies that were evaluated
         self.guesses: dict[tuple, NDArray | None] = {}
         self.guess: NDArray | None = None  # where the next solve begins
         self.high = np.inf  # no policy that satisfies the constraints earns more
@@ -274,7 +273,6 @@ class ColumnGeneration:
             master = self._solve_master()
             if self.high - master.value <= self._choose_tolerance(master.value):
                 return
-            self._drop_columns(master.prices)
             self._add_best_policy(1.0, master.prices)
             if self._repeats_policy():
                 return
@@ -319,17 +317,6 @@ class ColumnGeneration:
         for log_price in (root - PRICE_ACCURACY, root + PRICE_ACCURACY):
             self._add_best_policy(1.0, np.exp([log_price]))
 
-    def _drop_columns(self, prices: NDArray) -> None:
-        """Keep the policies that are best at these prices: they have excesses of similar sizes."""
-
-        def price(column: EvaluatedPolicy) -> float:
-            return add_up([(1.0, column.reward), *zip(prices, column.excess, strict=True)]).value
-
-        ranked = sorted(self.columns, key=price, reverse=True)
-        kept = KEPT_PER_CONSTRAINT * (1 + len(prices))
-        self.columns = ranked[:kept]
-        self.dropped += ranked[kept:]
-
     def _find_neighbours(self, master: Master) -> None:
         """With one constraint, mix two policies that differ in one state, if they are as good."""
         mixed = np.flatnonzero(master.weights)
@@ -356,12 +343,10 @@ class ColumnGeneration:
         self.columns = [self._evaluate_policy(policy) for policy in (first, second)]
         if self._solve_master().value < master.value - self._choose_tolerance(master.value):
             self.columns += before
-        else:
-            self.dropped += before
 
     def _add_best_policy(self, objective: float, prices: NDArray) -> MeasureValue:
         """Solve the pricing problem and add its policy; its value bounds that of every policy."""
-        if len(self.columns) + len(self.dropped) >= MAX_POLICIES:
+        if len(self.columns) >= MAX_POLICIES:
             raise NotConverged(f"{MAX_POLICIES} policies were not enough for these constraints")
         solution, value = self._maximise(weigh_counts(objective, prices, self.excess))
         priced = (value, prices) if objective else None
@@ -397,7 +382,8 @@ class ColumnGeneration:
         else:
             value, prices = priced
             reward = add_up([(1.0, value), *zip(-prices, excess, strict=True)])
-        return EvaluatedPolicy(policy, reward, tuple(excess))
+        self.found.append(EvaluatedPolicy(policy, reward, tuple(excess)))
+        return self.found[-1]
 
     def _solve_master(self, is_first_phase: bool = False) -> Master:
         """The best mixture, by HiGHS; numbers are scaled to sizes near 1.
@@ -406,19 +392,19 @@ class ColumnGeneration:
         """
         from scipy.optimize import linprog
 
-        reward = np.array([column.reward.low for column in self.columns])
         excess = np.array([[one.low for one in column.excess] for column in self.columns]).T
+        n_rows, n_columns = excess.shape
+        earned = np.zeros(n_columns)
+        if not is_first_phase:
+            earned = np.array([column.reward.low for column in self.columns])
+        scale = float(np.abs(earned).max()) or 1.0
         largest = np.maximum(np.abs(excess).max(axis=1), np.finfo(float).tiny)
         # The program may miss a constraint by a share of its scale: of what policies exceed it by.
         row_scale = np.maximum(excess.max(axis=1), SCALE_RATIO * largest)
-        reward_scale = max(float(np.abs(reward).max()), np.finfo(float).tiny)
-        n_rows, n_columns = excess.shape
-        costs = np.zeros(n_columns) if is_first_phase else -reward / reward_scale
-        slack = np.full(n_rows, 1.0 if is_first_phase else 0.0)
-        rows = np.hstack([-excess / row_scale[:, None], -np.eye(n_rows)])
+        scaled_excess = excess / row_scale[:, None]
         result = linprog(
-            np.concatenate([costs, slack]),
-            A_ub=rows,
+            np.concatenate([-earned / scale, np.ones(n_rows)]),
+            A_ub=np.hstack([-scaled_excess, -np.eye(n_rows)]),
             b_ub=np.zeros(n_rows),
             A_eq=np.concatenate([np.ones(n_columns), np.zeros(n_rows)])[None],
             b_eq=[1.0],
@@ -426,20 +412,19 @@ class ColumnGeneration:
             method="highs-ds",
             options=MASTER_TOLERANCES,
         )
-        scale = 1.0 if is_first_phase else reward_scale
+        if not result.success:
+            raise NotConverged(f"the best mixture of policies was not found: {result.message}")
         prices = np.maximum(-result.ineqlin.marginals, 0.0) * scale / row_scale
-        weights = _polish_weights(result.x[:n_columns], excess / row_scale[:, None], prices)
-        if is_first_phase:
-            return Master(
-                weights, prices, -float(result.fun) if result.fun > PHASE_TOLERANCE else 0.0
-            )
-        return Master(weights, prices, float(reward @ weights))
+        weights = _polish_weights(result.x[:n_columns], scaled_excess, prices)
+        missing = float(result.x[n_columns:].sum())
+        value = float(earned @ weights) - (missing if missing > PHASE_TOLERANCE else 0.0)
+        return Master(weights, prices, value)
 
     def _make_solution(self, master: Master) -> ConstrainedSolution:
         assert self.lagrangian is not None
         mixed = np.flatnonzero(master.weights)
         mixture = [(float(master.weights[k]), self.columns[k]) for k in mixed]
-        feasible = [column for column in self.columns + self.dropped if column.is_feasible]
+        feasible = [column for column in self.found if column.is_feasible]
         return ConstrainedSolution(
             mdp=self.mdp,
             low=master.value,

@@ -141,12 +141,8 @@ def _make_point(
     """The point of a solution; the policy of another one may satisfy its constraint too."""
     (result,) = solution.constraints
     asked = result.constraint
-    values = [(one, one.measures[result.name]) for one in others]
-    fitting = [
-        one
-        for one, v in values
-        if v and min(asked.sign * (end - asked.level) for end in (v.low, v.high)) >= 0
-    ]
+    values = [(one, one.measures.get(result.name)) for one in others]
+    fitting = [one for one, value in values if value and asked.is_met_by(value)]
     source = max([solution, *fitting], key=lambda one: one.best.reward.low if one.best else -np.inf)
     value = source.measures[result.name]
     assert source.best is not None  # of policies whose mixture satisfies one constraint, one does

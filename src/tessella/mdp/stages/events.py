@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -251,9 +252,7 @@ def _compute_counts(
     over_time = check_counts(counts_rate, "the time")
     rate_of = dict(zip(by_event, rates, strict=True))
     result = {}
-    for name in dict.fromkeys(
-        [*over_time, *(name for given in by_event.values() for name in given)]
-    ):
+    for name in dict.fromkeys(chain(over_time, *by_event.values())):
         amounts = {event: given[name] for event, given in by_event.items() if name in given}
         paid = PeriodReward(amounts, over_time.get(name), clock)
         expected, error = _compute_expected_reward(space, paid, rate_of, f"the count {name!r}")

@@ -10,6 +10,7 @@ A reward of -inf says that the action is infeasible, where ``feasible`` does not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ArgumentError, ModelError, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.actions import Actions, as_action_list
-from tessella.mdp.checks import as_numbers, read_shape
-from tessella.mdp.dynamics import ModelParts
+from tessella.mdp.checks import FunctionChecks, as_numbers, read_shape
+from tessella.mdp.dynamics import Dynamics, ModelParts, Payment
+from tessella.mdp.measures import check_measure_name
 from tessella.mdp.state_action_space import (
     Feasible,
     StateActionSpace,
@@ -37,7 +39,7 @@ from tessella.mdp.tabular.pairs import (
     select_feasible_rows,
 )
 from tessella.mdp.tabular.rows import count_max_repeats
-from tessella.mdp.tabular.tabular import Outcomes
+from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding, bound_expectation_error
 
 # Actions that pairs may imply without naming them; beyond, an index is a mistake.
@@ -134,6 +136,35 @@ def _require_distinct(pairs: Pairs) -> None:
     bad[repeated[first]] = True
     requirement = "state-action pairs must differ from one another"
     pairs.raise_for_pairs(requirement, bad, lambda i: f"occurs {counts[i]} times")
+
+
+def count_in_table(
+    dynamics: Dynamics, feasible: NDArray[np.bool_], name: str, given: Any
+) -> Tabular:
+    """The table that counts amounts, too: an array (S,) or (S, A), or a function."""
+    check_measure_name(name)
+    if not isinstance(dynamics, Tabular):
+        requirement = "with_measures takes amounts for tables; stages count with counts={...}"
+        raise ModelError(requirement, location=name, value=f"this model is {dynamics.kind}")
+    space = dynamics.space
+    checks = FunctionChecks(space, f"the count {name!r}")
+    shape = feasible.shape
+    if callable(given):
+        mesh = checks.read_numbers(checks.call(given), checks.subject)[..., 0]
+        given = np.broadcast_to(mesh, (shape[1], *space.grid.shape)).reshape(shape[::-1]).T
+    table = as_numbers(given, checks.subject)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.shape not in (shape, (shape[0], 1)):
+        raise ModelError(f"{checks.subject} must have shape {shape}", value=f"has {table.shape}")
+    amounts = np.where(feasible, table, 0.0)
+    raise_for_first(
+        f"{checks.subject} must be finite",
+        ~np.isfinite(amounts),
+        lambda place: space.describe_pair(*map(int, place)),
+        lambda place: f"is {amounts[place]}",
+        "pairs",
+    )
+    return replace(dynamics, counted={**dynamics.counted, name: Payment(amounts)})
 
 
 def negate_costs(costs: Any) -> Any:
