@@ -19,6 +19,7 @@ stated as the model states averages: per period, or per unit of time in a model 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -196,7 +197,10 @@ def state_sum(result: Evaluation | Solution, weights: Weights) -> MeasureValue:
     scale = sum_scale(result.mdp)
     earned = scale * result.mean
     value = earned + weights.get(CONSTANT, 0.0)
-    rounding = 4 * EPS * (abs(earned) + abs(value))
+    # NumPy adds up pairs of sums of blocks; a product and a weight are rounded too.
+    size = 0.0 if result.gain is not None else float(np.abs(result.value).max())
+    terms = 32 + math.log2(result.value.size)
+    rounding = EPS * (4 * (abs(earned) + abs(value)) + terms * scale * size)
     return MeasureValue.from_sum(value, scale * result.error_bound + rounding)
 
 

@@ -185,7 +185,7 @@ class Solution(Result):
         """Expected over the model's own start, or the gain; known within ``error_bound``."""
         if self.gain is not None:
             return self.gain
-        return float(start_distribution(self.mdp, None) @ self.value.ravel())
+        return float((start_distribution(self.mdp, None) * self.value.ravel()).sum())
 
     @cached_property
     def policy_plan(self) -> ExecutionPlan:

@@ -397,7 +397,7 @@ class Pay(Stage):
 
     def __post_init__(self) -> None:
         if self.pays is None and self.costs is None and self.counts is None:
-            raise ModelError("a Pay stage needs what it pays, or what it costs")
+            raise ModelError("a Pay stage needs what it pays, what it costs, or what it counts")
 
     @property
     def subject(self) -> str:
