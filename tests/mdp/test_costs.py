@@ -158,7 +158,7 @@ def test_files_keep_that_a_model_is_stated_in_costs(tmp_path):
 
 
 def test_a_stage_that_neither_pays_nor_costs_is_no_pay_stage():
-    with pytest.raises(ts.ModelError, match="needs what it pays, or what it costs"):
+    with pytest.raises(ts.ModelError, match="needs what it pays, what it costs, or what it counts"):
         ts.Pay()
 
 
