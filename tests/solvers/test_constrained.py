@@ -9,7 +9,7 @@ from support import occupation_program
 import tessella as ts
 
 
-@pytest.mark.parametrize("seed", [*range(60), 998200000077])
+@pytest.mark.parametrize("seed", [*range(24), 998200000077])
 def test_the_optimum_is_that_of_the_program_over_occupation_measures(seed):
     assert occupation_program.faults(seed) == []
 
