@@ -58,7 +58,7 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
     "--subject-to",
     multiple=True,
     metavar="MEASURE>=LEVEL",
-    help="Bound a measure, or with <=; may repeat. Those of a model file apply too.",
+    help="Bound a measure, or with <=; may repeat. It replaces what a file asks of it.",
 )
 @click.option("--save", type=click.Path(path_type=Path), help="Write the solution as NetCDF.")
 @click.option("--policy", type=click.Path(path_type=Path), help="Write its policy as CSV.")

@@ -48,7 +48,6 @@ from tessella.mdp.policy import Policy
 from tessella.rounding import round_up
 from tessella.solvers.method import validate_tol
 from tessella.solvers.policy_evaluation import (
-    add_up,
     evaluate,
     evaluate_sum,
     occupancy,
@@ -349,8 +348,7 @@ class ColumnGeneration:
         if len(self.columns) >= MAX_POLICIES:
             raise NotConverged(f"{MAX_POLICIES} policies were not enough for these constraints")
         solution, value = self._maximise(weigh_counts(objective, prices, self.excess))
-        priced = (value, prices) if objective else None
-        self.columns.append(self._evaluate_policy(solution.policy, priced))
+        self.columns.append(self._evaluate_policy(solution.policy))
         if objective and value.high < self.high:
             self.high = value.high
             self.lagrangian = solution
@@ -372,17 +370,10 @@ class ColumnGeneration:
     def _evaluate_excess(self, policy: Policy, tol: float | None = None) -> list[MeasureValue]:
         return [self._evaluate(policy, weights, tol) for weights in self.excess]
 
-    def _evaluate_policy(
-        self, policy: Policy, priced: tuple[MeasureValue, NDArray] | None = None
-    ) -> EvaluatedPolicy:
-        """``priced`` is its reward with the excesses at some prices."""
-        excess = self._evaluate_excess(policy)
-        if priced is None:
-            reward = self._evaluate(policy, {REWARD: 1.0})
-        else:
-            value, prices = priced
-            reward = add_up([(1.0, value), *zip(-prices, excess, strict=True)])
-        self.found.append(EvaluatedPolicy(policy, reward, tuple(excess)))
+    def _evaluate_policy(self, policy: Policy) -> EvaluatedPolicy:
+        """What a policy earns itself: that of a pricing problem may be short of its optimum."""
+        reward = self._evaluate(policy, {REWARD: 1.0})
+        self.found.append(EvaluatedPolicy(policy, reward, tuple(self._evaluate_excess(policy))))
         return self.found[-1]
 
     def _solve_master(self, is_first_phase: bool = False) -> Master:
