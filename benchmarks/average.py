@@ -3,7 +3,7 @@
     python benchmarks/average.py [MODEL ...] [--sizes 200x100 1000x500] [--no-values]
 
 Each model is solved once to compile and then timed, by both criteria, in processor seconds; then it
-bounds the relative values, which happens when they are asked for (``--no-values`` leaves that out).
+bounds the relative values, which a solve does only on request (``--no-values`` leaves that out).
 The table is docs/generated/averages.md; a run replaces the lines that it measures, one by one, and
 keeps the others.
 """
@@ -17,9 +17,9 @@ from tables import Table
 
 import tessella as ts
 
-HEAD = """# Averages beside discounts
+INTRODUCTION = """# Averages and discounts compared
 
-Written by `benchmarks/average.py`. [Benchmarks](../benchmarks.md) says what is measured.
+Written by `benchmarks/average.py`. [Results](../results/speed.md) explains what is measured.
 """
 SIZES = {"inventory": ("max_stock", "max_regime"), "queue_admission": ("max_queue", "max_regime")}
 COLUMNS = (
@@ -34,36 +34,38 @@ COLUMNS = (
 )
 
 
-def seconds(mdp: ts.MDP) -> tuple[float, ts.Solution]:
+def time_solve(mdp: ts.MDP) -> tuple[float, ts.Solution]:
     ts.solve(mdp)  # compiles
-    began = time.process_time()
-    found = ts.solve(mdp)
-    return time.process_time() - began, found
+    start = time.process_time()
+    solution = ts.solve(mdp)
+    return time.process_time() - start, solution
 
 
-def relative(found: ts.Solution) -> tuple[str, str]:
+def measure_relative_values(solution: ts.Solution) -> tuple[str, str]:
     """Processor seconds for bounding the relative values, compilation included, and the bound."""
-    began = time.process_time()
-    error = found.value_error
-    return f"{time.process_time() - began:.1f}", f"{error:.1g}"
+    start = time.process_time()
+    error = solution.value_error
+    return f"{time.process_time() - start:.1f}", f"{error:.1g}"
 
 
-def line(name: str, size: str, values: bool) -> list[str]:
+def measure_row(name: str, size: str, with_values: bool) -> list[str]:
     """One line of the table, measured now."""
     settings = dict(zip(SIZES[name], map(int, size.split("x")), strict=True))
     mdp = ts.problem(name).build(**settings)
-    discounted, _ = seconds(mdp)
-    average, found = seconds(mdp.with_criterion(ts.Average()))
+    discounted, _ = time_solve(mdp)
+    average, solution = time_solve(mdp.with_criterion(ts.Average()))
     cells = [name, f"{mdp.n_states:,}", f"{discounted:.2f}", f"{average:.2f}"]
-    cells += [f"{average / discounted:.2f}", f"{found.error_bound:.1g}"]
-    return cells + (list(relative(found)) if values else ["not measured", ""])
+    cells += [f"{average / discounted:.2f}", f"{solution.error_bound:.1g}"]
+    return cells + (
+        list(measure_relative_values(solution)) if with_values else ["not measured", ""]
+    )
 
 
-def by_size(row: list[str]) -> tuple[int, str]:
+def get_sort_key(row: list[str]) -> tuple[int, str]:
     return int(row[1].replace(",", "")), row[0]
 
 
-TABLE = Table("averages", COLUMNS, keys=2, order=by_size, head=HEAD)
+TABLE = Table("averages", COLUMNS, keys=2, order=get_sort_key, head=INTRODUCTION)
 
 
 def main() -> None:
@@ -71,10 +73,10 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=list(SIZES))
     parser.add_argument("--sizes", nargs="+", default=["200x100", "1000x500"])
     parser.add_argument("--no-values", dest="values", action="store_false")
-    asked = parser.parse_args()
-    for size in asked.sizes:
-        for name in asked.models:
-            TABLE.put(line(name, size, asked.values))
+    options = parser.parse_args()
+    for size in options.sizes:
+        for name in options.models:
+            TABLE.put(measure_row(name, size, options.values))
 
 
 if __name__ == "__main__":

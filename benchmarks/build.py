@@ -37,7 +37,7 @@ class Cost:
         return self.megabytes * 1e6 / self.states
 
 
-def peak() -> float:
+def read_peak() -> float:
     """Largest resident size of this process so far, in megabytes."""
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return kilobytes * 1024 / 1e6 if sys.platform != "darwin" else kilobytes / 1e6
@@ -48,10 +48,10 @@ def build(size: int) -> Cost:
     from tessella.problems.inventory import inventory
 
     inventory()
-    before = peak()
+    before = read_peak()
     start = time.perf_counter()
     mdp = inventory(max_stock=size - 1, max_regime=size)
-    return Cost(mdp.n_states, time.perf_counter() - start, peak() - before)
+    return Cost(mdp.n_states, time.perf_counter() - start, read_peak() - before)
 
 
 def measure(size: int) -> Cost:
@@ -61,7 +61,7 @@ def measure(size: int) -> Cost:
     return Cost(**json.loads(output))
 
 
-def least(action: Callable[[], object]) -> float:
+def time_best(action: Callable[[], object]) -> float:
     """The least seconds of five runs of ``action``."""
     times = []
     for _ in range(5):
@@ -71,24 +71,24 @@ def least(action: Callable[[], object]) -> float:
     return min(times)
 
 
-def importing() -> float:
+def time_import() -> float:
     """Seconds that ``import tessella`` adds to a process."""
 
-    def process(code: str) -> float:
-        return least(lambda: subprocess.run([sys.executable, "-c", code], check=True))
+    def time_process(code: str) -> float:
+        return time_best(lambda: subprocess.run([sys.executable, "-c", code], check=True))
 
-    return process("import tessella") - process("pass")
+    return time_process("import tessella") - time_process("pass")
 
 
-def slowest_benchmark() -> tuple[str, float]:
+def find_slowest_benchmark() -> tuple[str, float]:
     """The benchmark that takes longest to build, and its seconds."""
     from tessella.problems.registry import BENCHMARKS, benchmark
 
-    seconds = {label: least(lambda: benchmark(label)) for label in BENCHMARKS}  # noqa: B023
+    seconds = {label: time_best(lambda: benchmark(label)) for label in BENCHMARKS}  # noqa: B023
     return max(seconds.items(), key=lambda item: item[1])
 
 
-def follow_horizon(periods: int) -> list[float]:
+def time_horizon(periods: int) -> list[float]:
     """Processor seconds of building, solving, occupancy and certificate of 21 stocks over time."""
     import numpy as np
 
@@ -117,8 +117,8 @@ def main(arguments: list[str]) -> None:
     if arguments:
         print(json.dumps(asdict(build(int(arguments[0])))))
         return
-    label, seconds = slowest_benchmark()
-    print(f"import tessella: {importing():.4f} seconds")
+    label, seconds = find_slowest_benchmark()
+    print(f"import tessella: {time_import():.4f} seconds")
     print(f"slowest benchmark to build: {label}, {seconds:.4f} seconds")
     print(f"{'states':>12}  {'seconds':>8}  {'peak MB':>8}  {'bytes a state':>13}")
     for size in SIZES:
@@ -127,11 +127,14 @@ def main(arguments: list[str]) -> None:
             f"{cost.states:>12,}  {cost.seconds:>8.4f}  {cost.megabytes:>8.1f}  "
             f"{cost.bytes_per_state:>13.1f}"
         )
-    follow_horizon(5)  # imports what the others use
+    time_horizon(5)  # imports what the others use
     print(f"{'periods':>12}  {'build':>8}  {'solve':>8}  {'occupancy':>9}  {'certify':>8}")
     for periods in PERIODS:
-        built, solved, followed, certified = follow_horizon(periods)
-        print(f"{periods:>12,}  {built:>8.3f}  {solved:>8.3f}  {followed:>9.3f}  {certified:>8.3f}")
+        build_seconds, solve_seconds, occupancy_seconds, certify_seconds = time_horizon(periods)
+        print(
+            f"{periods:>12,}  {build_seconds:>8.3f}  {solve_seconds:>8.3f}  "
+            f"{occupancy_seconds:>9.3f}  {certify_seconds:>8.3f}"
+        )
 
 
 if __name__ == "__main__":

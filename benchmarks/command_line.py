@@ -1,9 +1,9 @@
-"""How long the first commands take beyond a bare interpreter, and a map after a solve.
+"""Time of the first commands beyond a bare interpreter, and of a map after a solve.
 
     python benchmarks/command_line.py [rounds]
 
-Each is run in turn, several times over; the median of each is printed, with what it takes more than
-``python -c 0`` in the same rounds.
+Each runs in turn, several times; the script prints the median of each, and how much longer it is
+than ``python -c 0`` in the same rounds.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ COMMANDS = {
 
 
 def main(rounds: int = 9) -> None:
-    with tempfile.TemporaryDirectory() as kept:
-        environment = os.environ | {"TESSELLA_CACHE": kept}
-        spent: dict[str, list[float]] = {name: [] for name in COMMANDS}
-        for turn in range(rounds + 1):
-            for name, words in COMMANDS.items():
-                began = time.perf_counter()
-                command = [sys.executable, *words]
+    with tempfile.TemporaryDirectory() as cache_folder:
+        environment = os.environ | {"TESSELLA_CACHE": cache_folder}
+        seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
+        for round_number in range(rounds + 1):
+            for name, arguments in COMMANDS.items():
+                start = time.perf_counter()
+                command = [sys.executable, *arguments]
                 subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
-                if turn:  # the first round solves, and reads files from the disk
-                    spent[name].append(time.perf_counter() - began)
-    medians = {name: statistics.median(times) for name, times in spent.items()}
-    bare = medians["python -c 0"]
+                if round_number:  # the first round solves, and reads files from the disk
+                    seconds[name].append(time.perf_counter() - start)
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    interpreter = medians["python -c 0"]
     print(f"{'command':32}{'seconds':>9}{'more':>9}")
     for name, median in medians.items():
-        print(f"{name:32}{median:9.2f}{median - bare:9.2f}")
+        print(f"{name:32}{median:9.2f}{median - interpreter:9.2f}")
 
 
 if __name__ == "__main__":

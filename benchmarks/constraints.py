@@ -46,12 +46,12 @@ def print_levels() -> None:
         start = time.perf_counter()
         result = ts.solve(mdp, subject_to={"fill_rate": ts.AtLeast(level)})
         seconds = time.perf_counter() - start
-        drawn = result.randomised
+        randomised = result.randomised
         print_row(
             level,
             f"{-result.high:.4f}",
             f"{result.high - result.low:.1e}",
-            "nowhere" if drawn is None else mdp.grid.describe(drawn.state),
+            "nowhere" if randomised is None else mdp.grid.describe(randomised.state),
             "none" if result.best is None else f"{-result.best.reward.value:.4f}",
             f"{0.01 * result.constraints[0].price:.3f}",
             f"{seconds:.2f}",
@@ -138,7 +138,7 @@ def compare_with_storm(python: str) -> None:
     }
     for name, (mdp, count, level) in cases.items():
         pairs = mdp.to_pairs()
-        counted = mdp.with_objective({count: 1.0}).to_pairs()
+        count_pairs = mdp.with_objective({count: 1.0}).to_pairs()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.npz"
             rows = pairs.transition
@@ -150,15 +150,17 @@ def compare_with_storm(python: str) -> None:
                 shape=rows.shape,
                 state=pairs.states,
                 reward=pairs.reward,
-                count=counted.reward,
+                count=count_pairs.reward,
                 discount=mdp.discount,
                 level=level,
             )
             command = [python, str(STORM_PROGRAM), str(path)]
-            found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+            storm_value = json.loads(
+                subprocess.run(command, check=True, capture_output=True).stdout
+            )
         result = ts.solve(mdp, subject_to={count: ts.AtMost(level)})
         bounds = f"[{result.low:.8f}, {result.high:.8f}]"
-        print_row(name, f"{count} at most {level}", bounds, f"Storm {found:.8f}")
+        print_row(name, f"{count} at most {level}", bounds, f"Storm {storm_value:.8f}")
 
 
 def main() -> None:

@@ -103,14 +103,14 @@ def measure(name: str, size: int, discount: float) -> dict:
     seconds = []
     solution = None
     for _ in range(4 if size < 100_000 else 2):
-        began = time.process_time()
+        start = time.process_time()
 
-        def stop(progress, began=began):
-            return time.process_time() - began > TIME_LIMIT_SECONDS
+        def stop(progress, start=start):
+            return time.process_time() - start > TIME_LIMIT_SECONDS
 
-        watched = stop if seconds and seconds[0] > TIME_LIMIT_SECONDS / 4 else None
-        solution = ts.solve(mdp, tol=tol, callback=watched)
-        seconds.append(time.process_time() - began)
+        callback = stop if seconds and seconds[0] > TIME_LIMIT_SECONDS / 4 else None
+        solution = ts.solve(mdp, tol=tol, callback=callback)
+        seconds.append(time.process_time() - start)
         if seconds[0] > TIME_LIMIT_SECONDS / 4:
             break
     assert solution is not None
@@ -125,27 +125,27 @@ def measure(name: str, size: int, discount: float) -> dict:
 def measure_in_process(source: Path, job: tuple[str, int, float]) -> dict:
     settings = os.environ | {"PYTHONPATH": str(source), "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, __file__, "--one", *map(str, job)]
-    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    result = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
+    return json.loads(result.stdout.splitlines()[-1])
 
 
 def compare(models: list[str], sizes: list[int], former: Path | None) -> None:
     print("| model | states | discount | method | sweeps | CPU s | of 0.95 | former | ratio |")
     print("| --- | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
-    here = Path(__file__).resolve().parents[1] / "src"
+    source = Path(__file__).resolve().parents[1] / "src"
     for name in models:
         for size in sizes:
             seconds = {}
             for discount in DISCOUNTS:
                 job = name, size, discount
-                found = measure_in_process(here, job)
-                seconds[discount] = found["seconds"]
+                result = measure_in_process(source, job)
+                seconds[discount] = result["seconds"]
                 cells = [name, f"{size:,}", "average" if discount == 1 else f"{discount}"]
-                cells += [found["method"], f"{found['sweeps']}", f"{found['seconds']:.2f}"]
-                cells.append(f"{found['seconds'] / seconds.get(0.95, np.nan):.1f}")
+                cells += [result["method"], f"{result['sweeps']}", f"{result['seconds']:.2f}"]
+                cells.append(f"{result['seconds'] / seconds.get(0.95, np.nan):.1f}")
                 if former is not None:
-                    before = measure_in_process(former / "src", job)["seconds"]
-                    cells += [f"{before:.2f}", f"{found['seconds'] / before:.2f}"]
+                    former_seconds = measure_in_process(former / "src", job)["seconds"]
+                    cells += [f"{former_seconds:.2f}", f"{result['seconds'] / former_seconds:.2f}"]
                 print("| " + " | ".join(cells) + " |", flush=True)
 
 
@@ -161,10 +161,10 @@ def run_on_accelerator(runs: list[str]) -> None:
         tol = ERROR_PER_PERIOD / (1 - discount)
         seconds, histories = [], []
         for _ in range(2):
-            began = time.perf_counter()
+            start = time.perf_counter()
             solution = ts.solve(mdp, tol=tol)
             jax.block_until_ready(solution.get_raw("value"))
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.perf_counter() - start)
             histories.append(solution.history)
             del solution
         history = histories[-1]
@@ -185,14 +185,14 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=list(MODELS))
     parser.add_argument("--accelerator", nargs="*")
     parser.add_argument("--one", nargs=3)
-    given = parser.parse_args()
-    if given.one is not None:
-        name, size, discount = given.one
+    options = parser.parse_args()
+    if options.one is not None:
+        name, size, discount = options.one
         print(json.dumps(measure(name, int(size), float(discount))))
-    elif given.accelerator is not None:
-        run_on_accelerator(given.accelerator or list(ACCELERATOR_RUNS))
+    elif options.accelerator is not None:
+        run_on_accelerator(options.accelerator or list(ACCELERATOR_RUNS))
     else:
-        compare(given.models, given.sizes, given.former)
+        compare(options.models, options.sizes, options.former)
 
 
 if __name__ == "__main__":

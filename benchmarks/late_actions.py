@@ -1,4 +1,4 @@
-"""What it costs that an action comes late in the period: one backup, as a multiple of the quickest.
+"""The cost of an action late in the period: time of one backup, as a multiple of the fastest.
 
     python benchmarks/late_actions.py [--stock 5000]
 
@@ -15,17 +15,17 @@ import time
 
 import numpy as np
 
-ACTIONS, DEMANDS, REGIMES, TIMES = 11, 21, 101, 7
+N_ACTIONS, N_DEMANDS, N_REGIMES, REPETITIONS = 11, 21, 101, 7
 
 
-def stories(last: int) -> dict[str, list]:
+def list_stage_orders(last: int) -> dict[str, list]:
     """The same events in other orders, and the same cost of ordering in other stages."""
     import tessella as ts
 
     demand = ts.Noise(
         "demand",
-        range(DEMANDS),
-        lambda regime: ts.truncated_poisson(4 + 0.1 * regime, DEMANDS - 1),
+        range(N_DEMANDS),
+        lambda regime: ts.truncated_poisson(4 + 0.1 * regime, N_DEMANDS - 1),
     )
     turn = ts.Noise("turn", [-1, 0, 1], [0.25, 0.5, 0.25])
 
@@ -53,7 +53,7 @@ def stories(last: int) -> dict[str, list]:
     }
 
 
-def backup_seconds(mdp) -> float:
+def time_backup(mdp) -> float:
     """CPU seconds of one maximum over actions, the least of several."""
     import jax
     import jax.numpy as jnp
@@ -62,7 +62,7 @@ def backup_seconds(mdp) -> float:
     from tessella.mdp.dynamics import fold_actions
 
     @in_float64
-    def measured() -> float:
+    def measure() -> float:
         backend = mdp.dynamics.backend_model.backend
         arrays = mdp.dynamics.backend_model.arrays
 
@@ -76,13 +76,13 @@ def backup_seconds(mdp) -> float:
             return fold_actions(backend, better, jnp.full(w.shape, -jnp.inf))
 
         w, seconds = jnp.zeros(mdp.grid.shape), []
-        for _ in range(TIMES + 1):  # the first one compiles
+        for _ in range(REPETITIONS + 1):  # the first one compiles
             start = time.process_time()
             backup(arrays, w).block_until_ready()
             seconds.append(time.process_time() - start)
         return min(seconds[1:])
 
-    return measured()
+    return measure()
 
 
 def main() -> None:
@@ -91,13 +91,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stock", type=int, default=5000)
     last = parser.parse_args().stock
-    grid = {"stock": range(last + 1), "regime": range(REGIMES)}
-    least = None
-    for name, stages in stories(last).items():
-        mdp = ts.MDP.staged(grid, range(ACTIONS), 0.95, stages, action_name="order")
-        seconds = backup_seconds(mdp)
-        least = least or seconds
-        print(f"{name:34} {1e3 * seconds:8.1f} ms  {seconds / least:5.1f}")
+    grid = {"stock": range(last + 1), "regime": range(N_REGIMES)}
+    fastest = None
+    for name, stages in list_stage_orders(last).items():
+        mdp = ts.MDP.staged(grid, range(N_ACTIONS), 0.95, stages, action_name="order")
+        seconds = time_backup(mdp)
+        fastest = fastest or seconds
+        print(f"{name:34} {1e3 * seconds:8.1f} ms  {seconds / fastest:5.1f}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
-"""Which method is quickest, over a varied set of models: what the automatic choice rests on.
+"""Which method is fastest on a varied set of models: the basis of the automatic choice.
 
     python benchmarks/methods.py [small|all|word of a model's name ...]
 
 Processor time of a warm solve (compiled before, the best of a few), each as a multiple of the
-quickest on that model, in one run. The last column is what ``solve`` takes by itself; the last line
-is how much slower that is than the quickest, on average and at worst.
+fastest on that model, in one run. The last column is what ``solve`` chooses; the last line is how
+much slower that is than the fastest, on average and at worst.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,24 +28,24 @@ METHODS = {
 }
 
 
-def inventory(stock: int, regime: int, discount: float) -> ts.MDP:
+def build_inventory(stock: int, regime: int, discount: float) -> ts.MDP:
     slope = 0.36 * 24 / regime
     return ts.inventory(max_stock=stock, max_regime=regime, demand_slope=slope, discount=discount)
 
 
-def queue(length: int, regime: int, discount: float) -> ts.MDP:
+def build_queue(length: int, regime: int, discount: float) -> ts.MDP:
     return ts.queue_admission(
         max_queue=length, max_regime=regime, arrival_slope=7 / regime, discount=discount
     )
 
 
-def platelets(ages: int, most: int, discount: float) -> ts.MDP:
+def build_platelets(ages: int, max_order: int, discount: float) -> ts.MDP:
     """Stock by remaining life and weekday: periodic, an order of fresh units, oldest used first."""
     names = [f"life{k + 1}" for k in range(ages)]
-    mean = np.array([5.7, 6.9, 6.5, 6.2, 5.8, 3.3, 3.4]) * most / 20
+    mean = np.array([5.7, 6.9, 6.5, 6.2, 5.8, 3.3, 3.4]) * max_order / 20
 
     def law(weekday):
-        return ts.truncated_poisson(mean[np.asarray(weekday, int)], most)
+        return ts.truncated_poisson(mean[np.asarray(weekday, int)], max_order)
 
     def to(demand, order, weekday, **lives):
         left, later = demand, {}
@@ -59,19 +60,21 @@ def platelets(ages: int, most: int, discount: float) -> ts.MDP:
     def pays(demand, order, **lives):
         stock = order + sum(lives[name] for name in names)
         waste = np.maximum(lives[names[0]] - demand, 0)
-        short, kept = np.maximum(demand - stock, 0), np.maximum(stock - demand, 0)
-        return -(10 * (order > 0) + 20 * short + 5 * waste + kept - waste)
+        short, left_over = np.maximum(demand - stock, 0), np.maximum(stock - demand, 0)
+        return -(10 * (order > 0) + 20 * short + 5 * waste + left_over - waste)
 
-    axes = {"weekday": range(7)} | {name: range(most + 1) for name in names}
+    axes = {"weekday": range(7)} | {name: range(max_order + 1) for name in names}
     jump = ts.Jump(
-        ts.Noise("demand", range(most + 1), law),
+        ts.Noise("demand", range(max_order + 1), law),
         to=to,
         pays=pays,
     )
-    return ts.MDP.staged(axes, range(most + 1), discount, [jump], action_name="order", name="p")
+    return ts.MDP.staged(
+        axes, range(max_order + 1), discount, [jump], action_name="order", name="p"
+    )
 
 
-def random(states: int, discount: float) -> ts.MDP:
+def build_random(states: int, discount: float) -> ts.MDP:
     """Ten next states anywhere, ten actions: mixes in a few periods."""
     import scipy.sparse as sp
 
@@ -86,16 +89,16 @@ def random(states: int, discount: float) -> ts.MDP:
     return ts.MDP.from_arrays(rows, rng.normal(size=(states, 10)), discount)
 
 
-def of_rivals(kind: str, *settings, discount: float) -> ts.MDP:
-    """A model of the comparison with rivals."""
+def build_rival_model(kind: str, *settings, discount: float) -> ts.MDP:
+    """A model of the comparison with other packages."""
     sys.path.insert(0, str(Path(__file__).parent / "rivals"))
-    from models import MAKERS
+    from models import BUILDERS
 
-    pairs = MAKERS[kind](*settings)
+    pairs = BUILDERS[kind](*settings)
     return ts.MDP.from_pairs(pairs.state, pairs.action, pairs.rows, pairs.reward, discount)
 
 
-def machine(states: int, discount: float) -> ts.MDP:
+def build_machine(states: int, discount: float) -> ts.MDP:
     """Wear that grows slowly until a repair: mixes in as many periods as there are states."""
     wear = ts.Shift("wear", ts.Noise("w", [0, 1], [0.5, 0.5]), pays=lambda wear: -wear / states)
     repair = ts.Decide(
@@ -109,63 +112,75 @@ def machine(states: int, discount: float) -> ts.MDP:
 
 
 CASES = {
-    "inventory 825, 0.95": lambda: inventory(32, 24, 0.95),
-    "inventory 825, 0.999": lambda: inventory(32, 24, 0.999),
-    "inventory 20,301, 0.9": lambda: inventory(200, 100, 0.9),
-    "inventory 20,301, 0.95": lambda: inventory(200, 100, 0.95),
-    "inventory 20,301, 0.99": lambda: inventory(200, 100, 0.99),
-    "queue 20,301, 0.95": lambda: queue(200, 100, 0.95),
-    "queue 20,301, 0.99": lambda: queue(200, 100, 0.99),
-    "platelets 3,087, 0.95": lambda: platelets(2, 20, 0.95),
-    "platelets 9,317, 0.99": lambda: platelets(3, 10, 0.99),
-    "random 200, 0.95": lambda: of_rivals("random", 200, 4, 10, discount=0.95),
-    "random 5,000, 0.95": lambda: of_rivals("random", 5_000, 5, 20, discount=0.95),
-    "map 10 x 10, 0.99": lambda: of_rivals("lake", 10, discount=0.99),
-    "map 30 x 30, 0.99": lambda: of_rivals("lake", 30, discount=0.99),
-    "map 100 x 100, 0.99": lambda: of_rivals("lake", 100, discount=0.99),
+    "inventory 825, 0.95": lambda: build_inventory(32, 24, 0.95),
+    "inventory 825, 0.999": lambda: build_inventory(32, 24, 0.999),
+    "inventory 20,301, 0.9": lambda: build_inventory(200, 100, 0.9),
+    "inventory 20,301, 0.95": lambda: build_inventory(200, 100, 0.95),
+    "inventory 20,301, 0.99": lambda: build_inventory(200, 100, 0.99),
+    "queue 20,301, 0.95": lambda: build_queue(200, 100, 0.95),
+    "queue 20,301, 0.99": lambda: build_queue(200, 100, 0.99),
+    "platelets 3,087, 0.95": lambda: build_platelets(2, 20, 0.95),
+    "platelets 9,317, 0.99": lambda: build_platelets(3, 10, 0.99),
+    "random 200, 0.95": lambda: build_rival_model("random", 200, 4, 10, discount=0.95),
+    "random 5,000, 0.95": lambda: build_rival_model("random", 5_000, 5, 20, discount=0.95),
+    "map 10 x 10, 0.99": lambda: build_rival_model("lake", 10, discount=0.99),
+    "map 30 x 30, 0.99": lambda: build_rival_model("lake", 30, discount=0.99),
+    "map 100 x 100, 0.99": lambda: build_rival_model("lake", 100, discount=0.99),
     "maintenance 341, 0.95": lambda: ts.problem("maintenance").build(),
     "battery 315, 0.99": lambda: ts.problem("battery_arbitrage").build(),
     "traffic 432, 0.99": lambda: ts.problem("traffic_intersection").build(),
-    "random 20,000, 0.95": lambda: random(20_000, 0.95),
-    "random 20,000, 0.99": lambda: random(20_000, 0.99),
-    "machine 20,000, 0.95": lambda: machine(20_000, 0.95),
-    "machine 20,000, 0.99": lambda: machine(20_000, 0.99),
+    "random 20,000, 0.95": lambda: build_random(20_000, 0.95),
+    "random 20,000, 0.99": lambda: build_random(20_000, 0.99),
+    "machine 20,000, 0.95": lambda: build_machine(20_000, 0.95),
+    "machine 20,000, 0.99": lambda: build_machine(20_000, 0.99),
 }
 LARGE = {
-    "platelets 64,827, 0.95": lambda: platelets(3, 20, 0.95),
-    "inventory 501,501, 0.95": lambda: inventory(1000, 500, 0.95),
-    "queue 501,501, 0.95": lambda: queue(1000, 500, 0.95),
-    "machine 500,000, 0.99": lambda: machine(500_000, 0.99),
+    "platelets 64,827, 0.95": lambda: build_platelets(3, 20, 0.95),
+    "inventory 501,501, 0.95": lambda: build_inventory(1000, 500, 0.95),
+    "queue 501,501, 0.95": lambda: build_queue(1000, 500, 0.95),
+    "machine 500,000, 0.99": lambda: build_machine(500_000, 0.99),
 }
 
 
-def seconds(mdp: ts.MDP, method: ts.Method, repeats: int) -> tuple[float, int]:
-    best, sweeps = np.inf, 0
+def time_solve(mdp: ts.MDP, method: ts.Method, repeats: int) -> tuple[float, int]:
+    fastest, sweeps = np.inf, 0
     for _ in range(repeats + 1):  # the first compiles
-        clock = time.process_time()
+        start = time.process_time()
         solution = ts.solve(mdp, method)
-        best, sweeps = min(best, time.process_time() - clock), solution.sweeps
-    return best, sweeps
+        fastest, sweeps = min(fastest, time.process_time() - start), solution.sweeps
+    return fastest, sweeps
+
+
+def list_cases(words: list[str]) -> dict[str, Callable[[], ts.MDP]]:
+    """The models that the command line names, or all."""
+    cases = CASES | (LARGE if "all" in words else {})
+    parts = [word for word in words if word not in ("small", "all")]
+    return {
+        name: build
+        for name, build in cases.items()
+        if not parts or any(part in name for part in parts)
+    }
+
+
+def measure_methods(name: str, mdp: ts.MDP) -> float:
+    """Print the times of all methods; returns the ratio of the automatic one to the fastest."""
+    repeats = 3 if mdp.n_states < 50_000 else 1
+    results = {label: time_solve(mdp, method, repeats) for label, method in METHODS.items()}
+    fastest = min(seconds for seconds, _ in results.values())
+    chosen = make_plan(mdp).method
+    label = next((n for n, m in METHODS.items() if m == chosen), None)
+    automatic = results[label][0] if label else time_solve(mdp, chosen, repeats)[0]
+    ratio = automatic / fastest
+    cells = "".join(f"{t / fastest:11.2f} ({n:4})" for t, n in results.values())
+    print(f"{name:26}{cells}   {label or chosen.name} {ratio:.2f}", flush=True)
+    return ratio
 
 
 def main() -> None:
-    words = [word for word in sys.argv[1:] if word not in ("small", "all")]
     print(f"{'model':26}" + "".join(f"{name:>18}" for name in METHODS) + "   automatic")
-    behind = []
-    for name, build in (CASES | (LARGE if "all" in sys.argv[1:] else {})).items():
-        if words and not any(word in name for word in words):
-            continue
-        mdp = build()
-        repeats = 3 if mdp.n_states < 50_000 else 1
-        found = {label: seconds(mdp, method, repeats) for label, method in METHODS.items()}
-        quickest = min(time for time, _ in found.values())
-        chosen = make_plan(mdp).method
-        label = next((n for n, m in METHODS.items() if m == chosen), None)
-        taken = found[label][0] if label else seconds(mdp, chosen, repeats)[0]
-        behind.append(taken / quickest)
-        cells = "".join(f"{t / quickest:11.2f} ({n:4})" for t, n in found.values())
-        print(f"{name:26}{cells}   {label or chosen.name} {behind[-1]:.2f}", flush=True)
-    print(f"automatic over quickest: mean {np.mean(behind):.2f}, worst {max(behind):.2f}")
+    cases = list_cases(sys.argv[1:])
+    ratios = [measure_methods(name, build()) for name, build in cases.items()]
+    print(f"automatic over fastest: mean {np.mean(ratios):.2f}, worst {max(ratios):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What being cut costs: a sweep of the program for several devices, on one, beside the usual."""
+"""The cost of sharding: a sweep of the program for several devices, run on one device."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ def main() -> None:
     prepared = PreparedModel(plan)
     shape = mdp.grid.shape
     reach = mdp.dynamics.max_displacement(0)  # type: ignore[attr-defined]
-    cut = Partition(0, shape[0], 1, *reach)
-    tiles = plan.choose_block_tiles(cut)
-    shard = build_sharded_backend(mdp.dynamics, cut, jax.devices()[:1], tiles)  # type: ignore[arg-type]
-    found = []
+    partition = Partition(0, shape[0], 1, *reach)
+    tiles = plan.choose_block_tiles(partition)
+    shard = build_sharded_backend(mdp.dynamics, partition, jax.devices()[:1], tiles)  # type: ignore[arg-type]
+    results = []
     for model in (prepared.backend_model, shard):
         data = prepared.build_data(model.arrays, None)
-        work = jax.jit(
+        sweep = jax.jit(
             lambda data, v, program=model.backend: Operators(program, data).iterate_bellman(
                 v, SWEEPS
             )
         )
         v = jnp.ones(shape)
-        out = jax.block_until_ready(work(data, v))
-        began = time.perf_counter()
-        jax.block_until_ready(work(data, v))
-        found.append(((time.perf_counter() - began) / SWEEPS, out))
-    apart = float(jnp.abs(found[0][1] - found[1][1]).max())
+        out = jax.block_until_ready(sweep(data, v))
+        start = time.perf_counter()
+        jax.block_until_ready(sweep(data, v))
+        results.append(((time.perf_counter() - start) / SWEEPS, out))
+    difference = float(jnp.abs(results[0][1] - results[1][1]).max())
     print(
-        f"{mdp.n_states:,} states: {1e3 * found[0][0]:.2f} ms a sweep, {1e3 * found[1][0]:.2f} ms "
-        f"as one shard; values differ by {apart:.1e}"
+        f"{mdp.n_states:,} states: {1e3 * results[0][0]:.2f} ms a sweep, "
+        f"{1e3 * results[1][0]:.2f} ms "
+        f"as one shard; values differ by {difference:.1e}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Perishable stock: what rules of a handful of numbers lose, where base stock loses 0.5 to 2.5 %.
+"""Perishable stock: the loss of rules with few parameters, where base stock loses 0.5 to 2.5 %.
 
     python benchmarks/perishable_rules.py [life ...]
 
@@ -17,54 +17,63 @@ import sys
 import time
 
 import numpy as np
-from perishable import CASES, DEMAND, MOST, measured
+from perishable import CASES, MAX_DEMAND, MAX_ORDER, Case, compute_measure
 from tables import Table
 
 import tessella as ts
 
-SECONDS, NUMBERS = 12.0, 6
-SIZES = range(1, NUMBERS + 1)
+LIMIT_SECONDS, MAX_PARAMETERS = 12.0, 6
+SIZES = range(1, MAX_PARAMETERS + 1)
 COLUMNS = ("life", "lead time", "waste", "issuing", "base stock", *map(str, SIZES))
-HEAD = """# Perishable stock by rules
+INTRODUCTION = """# Simple rules for perishable stock
 
-Written by `benchmarks/perishable_rules.py`. [Small rules](../rules.md) says what is measured.
+Written by `benchmarks/perishable_rules.py`. [Small rules](../rules.md) explains what is measured.
 """
 COLUMNS_OF_ALL = *COLUMNS, "its class", "published measure", "s"
-TABLE = Table("perishable_rules", COLUMNS_OF_ALL, keys=4, head=HEAD)
+TABLE = Table("perishable_rules", COLUMNS_OF_ALL, keys=4, head=INTRODUCTION)
+
+
+def measure_row(case: Case) -> list[str]:
+    """A line of the table."""
+    start = time.perf_counter()
+    mdp = ts.problem("perishable").build(
+        life=case.life,
+        lead_time=case.lead_time,
+        waste_cost=case.waste,
+        issuing=case.issuing,
+        max_demand=MAX_DEMAND,
+    )
+    solution = ts.solve(mdp)
+    points = ts.frontier(solution, MAX_PARAMETERS, start=0, time_limit=LIMIT_SECONDS).points
+    tables = [compute_base_stock(mdp, level) for level in range(MAX_ORDER + 1)]
+    losses = [ts.loss(solution, table, 0).mean for table in tables]
+    base_stock_loss = min(losses) / abs(float(solution.value.flat[0]))
+    least = [min((p.loss for p in points if p.size <= n), default=np.nan) for n in SIZES]
+    best = points[-1]
+    optimum = measure_table(case, solution.policy.table)
+    difference = optimum - measure_table(case, best.table.reshape(mdp.grid.shape))
+    cells = [*map(str, case), f"{base_stock_loss:.2%}"]
+    cells += [f"{max(loss, 0.0):.2%}" for loss in least]
+    cells += [best.kind, f"{difference / abs(optimum):.2%}"]
+    return [*cells, f"{time.perf_counter() - start:.0f}"]
+
+
+def measure_table(case: Case, table: np.ndarray) -> float:
+    """The published measure of a table of orders."""
+    return compute_measure(case, lambda states: table[tuple(states.T)])
 
 
 def main() -> None:
     lives = {int(word) for word in sys.argv[1:]} or {2}
     time.perf_counter = time.process_time  # so that limits are the same on a busy machine
     for case in CASES:
-        if case.life not in lives:
-            continue
-        begun = time.perf_counter()
-        mdp = ts.problem("perishable").build(
-            life=case.life,
-            lead_time=case.lead_time,
-            waste_cost=case.waste,
-            issuing=case.issuing,
-            max_demand=DEMAND,
-        )
-        solution = ts.solve(mdp)
-        found = ts.frontier(solution, NUMBERS, start=0, time_limit=SECONDS)
-        levels = [ts.loss(solution, base_stock(mdp, level), 0).mean for level in range(MOST + 1)]
-        simple = min(levels) / abs(float(solution.value.flat[0]))
-        least = [min((p.loss for p in found.points if p.size <= n), default=np.nan) for n in SIZES]
-        best = found.points[-1]
-        worth = [
-            measured(case, lambda states, t=t: t[tuple(states.T)])
-            for t in (solution.policy.table, best.table.reshape(mdp.grid.shape))
-        ]
-        cells = [*map(str, case), f"{simple:.2%}", *(f"{max(loss, 0.0):.2%}" for loss in least)]
-        cells += [best.kind, f"{(worth[0] - worth[1]) / abs(worth[0]):.2%}"]
-        TABLE.put([*cells, f"{time.perf_counter() - begun:.0f}"])
+        if case.life in lives:
+            TABLE.put(measure_row(case))
 
 
-def base_stock(mdp: ts.MDP, level: int) -> np.ndarray:
+def compute_base_stock(mdp: ts.MDP, level: int) -> np.ndarray:
     """(S,) orders up to a level of all that is there or on its way."""
-    return np.clip(level - mdp.grid.points.sum(axis=1), 0, MOST).astype(int)
+    return np.clip(level - mdp.grid.points.sum(axis=1), 0, MAX_ORDER).astype(int)
 
 
 if __name__ == "__main__":

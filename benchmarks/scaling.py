@@ -20,8 +20,8 @@ def build(scale: int) -> ts.MDP:
 def main() -> None:
     largest = int(sys.argv[1]) if len(sys.argv) > 1 else 104
     for classes in ([ts.OrderUpTo()], [ts.AxisTree()]):
-        began = time.perf_counter()
-        found = ts.scaling(
+        start = time.perf_counter()
+        result = ts.scaling(
             build,
             (1, 2, 3, 4, largest),
             2.5,
@@ -31,8 +31,8 @@ def main() -> None:
             tol=1e-6,
             time_limit=30,
         )
-        print(f"{found}\n{time.perf_counter() - began:.0f} s")
-        print(found.certificate, flush=True)
+        print(f"{result}\n{time.perf_counter() - start:.0f} s")
+        print(result.certificate, flush=True)
 
 
 if __name__ == "__main__":

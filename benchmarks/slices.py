@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,21 +33,21 @@ from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.slices import Slices, measure_slices
 
-ZOO = (
+PUBLISHED_PROBLEMS = (
     *("platelets", "hydro_reservoir", "maintenance", "battery_arbitrage", "perishable"),
     *("two_class_server", "parallel_queues", "traffic_intersection", "system_administrator"),
     *("navigation", "frozen_lake"),
 )
 DISCOUNTS = 0.99, 0.999, 0.9999  # of INV-Mix and QUE-Mix, besides their own
-MOST = 20_000  # sweeps
-WEEK = 7
+MAX_SWEEPS = 20_000  # sweeps
+DAYS = 7
 
 
-def whole_span(slices: Slices, ndim: int, deviation: float) -> Slices:
+def make_whole_slice(slices: Slices, ndim: int, deviation: float) -> Slices:
     """All states as one slice."""
     matrix = sparse.csr_array([[float(slices.matrix.sum(axis=1).max())]])
     shape = (1,) * ndim
-    return Slices((), shape, matrix, deviation, slices.gap, slices.includes_end)
+    return Slices((), shape, matrix, deviation, slices.gap, slices.includes_end, is_dense=True)
 
 
 @in_float64
@@ -54,27 +55,27 @@ def count_sweeps(mdp: ts.MDP, decided: np.ndarray) -> tuple[Any, Any]:
     """Sweeps until all ``decided`` actions are proven, by (the whole span, slices)."""
     prepared = PreparedModel(make_plan(mdp, representation="rows", backend="numpy"))
     slices = Slices.build(prepared)
-    others = whole_span(slices, mdp.grid.ndim, prepared.row_sum_bounds.deviation)
+    whole = make_whole_slice(slices, mdp.grid.ndim, prepared.row_sum_bounds.deviation)
     matrices = mdp.to_sparse().transition
     feasible = mdp.feasible_mask
-    value, found = np.zeros(mdp.grid.shape), {}
-    for sweep in range(1, MOST + 1):
+    value, sweeps = np.zeros(mdp.grid.shape), {}
+    for sweep in range(1, MAX_SWEEPS + 1):
         expected = np.stack([p @ value.ravel() for p in matrices], axis=1)
         q = np.where(feasible, mdp.reward + mdp.discount * expected, -np.inf)
         margin = (q.max(axis=1) - np.partition(q, -2, axis=1)[:, -2]).reshape(mdp.grid.shape)
-        for name, by in (("whole", others), ("slices", slices)):
-            if name not in found:
-                measured = measure_slices(prepared.backend, by.axes, prepared.data, value)
-                bound = by.bound_point(measured) + 2 * float(measured.eta)
+        for name, slices_used in (("whole", whole), ("slices", slices)):
+            if name not in sweeps:
+                point = measure_slices(prepared.backend, slices_used.axes, prepared.data, value)
+                bound = slices_used.bound_point(point) + 2 * float(point.eta)
                 if (margin > bound)[decided].all():
-                    found[name] = sweep
-        if len(found) == 2:
+                    sweeps[name] = sweep
+        if len(sweeps) == 2:
             break
         value = q.max(axis=1).reshape(mdp.grid.shape)
-    return found.get("whole", f"over {MOST}"), found.get("slices", f"over {MOST}")
+    return sweeps.get("whole", f"over {MAX_SWEEPS}"), sweeps.get("slices", f"over {MAX_SWEEPS}")
 
 
-def by_quantecon(mdp: ts.MDP) -> np.ndarray:
+def solve_by_quantecon(mdp: ts.MDP) -> np.ndarray:
     """The policy of QuantEcon's policy iteration."""
     from quantecon.markov import DiscreteDP
 
@@ -85,22 +86,22 @@ def by_quantecon(mdp: ts.MDP) -> np.ndarray:
     return np.asarray(model.solve(method="policy_iteration").sigma).reshape(mdp.grid.shape)
 
 
-def timed(work) -> tuple[float, Any]:
-    began = time.process_time()
-    done = work()
-    return time.process_time() - began, done
+def measure_time(function) -> tuple[float, Any]:
+    start = time.process_time()
+    result = function()
+    return time.process_time() - start, result
 
 
 def compare(label: str, mdp: ts.MDP) -> str:
     ts.solve(mdp)  # compiles, where something is compiled
-    seconds, solution = timed(lambda: ts.solve(mdp))
+    seconds, solution = measure_time(lambda: ts.solve(mdp))
     ts.solve(mdp, until="policy")
-    proof_seconds, proven = timed(lambda: ts.solve(mdp, until="policy"))
+    proof_seconds, proven = measure_time(lambda: ts.solve(mdp, until="policy"))
     decided = solution.decided
     whole, slices = count_sweeps(mdp, decided)
     table = solution.policy.table
     differing = int((proven.policy.table != table).sum())
-    rivals = int((by_quantecon(mdp) != table)[decided].sum())
+    rivals = int((solve_by_quantecon(mdp) != table)[decided].sum())
     axes = "-" if mdp.exogenous is None else ", ".join(mdp.exogenous.names)
     used = f"{proven.method} {proven.sweeps}"
     return (
@@ -121,24 +122,24 @@ def compare_all() -> None:
     for discount in DISCOUNTS:
         for name in ("INV-Mix", "QUE-Mix"):
             print(compare(name, ts.benchmark(name).with_discount(discount)), flush=True)
-    for name in ZOO:
+    for name in PUBLISHED_PROBLEMS:
         print(compare(name, ts.problem(name).build()), flush=True)
 
 
 @in_float64
 def prove_large(size: int) -> str:
-    """The inventory model of so many states on the present device."""
+    """Prove the policy of the inventory model of this size on the present device."""
     import jax
-    from billion import build  # beside this file
+    from billion import build
 
     mdp = build(size)
     proven = None
     for _ in range(2):
         del proven  # a billion states leave no memory for two solutions
-        began = time.perf_counter()
+        start = time.perf_counter()
         proven = ts.solve(mdp, until="policy")
         jax.block_until_ready(proven.get_raw("value"))
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start
     device = jax.devices()[0]
     peak = (device.memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9
     margin, tolerance = proven.get_raw("margin"), proven.slice_tolerance
@@ -151,95 +152,124 @@ def prove_large(size: int) -> str:
     )
 
 
-@in_float64
 def prove_platelets(life: int, passes: int = 40) -> str:
     """Weeks until all orders of platelets with this shelf life are proven."""
     import jax
     import jax.numpy as jnp
-    from platelets import DISCOUNT, FIXED, HOLD, LEFT, LOGITS, SHORT, UNMET, WASTE, N, parts
+    from platelets import DISCOUNT, LOGITS, N_VALUES
 
     from tessella.problems.perishables import _platelet_demand
 
     base, slopes = LOGITS.get((life, 1)) or LOGITS[5, 1]
     base = (base + base[-1:] * life)[: life - 1]
     LOGITS[life, 1] = base, slopes[:1] * (life - 1)
-    delivered = [jnp.asarray(matrix.toarray()) for matrix in parts(life, 1, N - 1)]
-    left, unmet = jnp.asarray(LEFT), jnp.asarray(UNMET)
-    laws = jnp.asarray(_platelet_demand(N - 1))
+    back_up_day = make_day_backup(life)
+    laws = jnp.asarray(_platelet_demand(N_VALUES - 1))
+    values = [jnp.zeros((N_VALUES,) * (life - 1)) for _ in range(DAYS)]
+    carried = DISCOUNT ** np.array([*range(DAYS - 1, 0, -1), DAYS]) / (1 - DISCOUNT**DAYS)
+    proven_at, seconds, span, margins = sweep_weeks(back_up_day, values, laws, carried, passes)
+    device = jax.devices()[0]
+    peak = (device.memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9
+    answer = f"proven after {proven_at} sweeps" if proven_at else f"not proven in {passes} weeks"
+    line = (
+        f"{device.device_kind}: platelets of {life} days, "
+        f"{DAYS * N_VALUES ** (life - 1):,} states: "
+        f"{answer}, {seconds:.2f} s after the first week, span {float(span):.2g}, "
+        f"least margin {margins.min():.2g}, peak {peak:.1f} GB"
+    )
+    return line + compare_with_package(values[0]) if life == 3 else line
 
-    def on_pair(w, axis: int, matrix):
+
+def sweep_weeks(
+    back_up_day: Callable, values: list, laws: Any, carried: np.ndarray, passes: int
+) -> tuple[int | None, float, float, np.ndarray]:
+    """(sweeps until proven, seconds after the first week, span, margins); changes ``values``."""
+    margins, span, start = np.zeros(DAYS), np.inf, time.perf_counter()
+    for week in range(1, passes + 1):
+        for day in reversed(range(DAYS)):
+            after = values[(day + 1) % DAYS]
+            values[day], margin, span = back_up_day(after, values[day], laws[day])
+            margins[day] = float(margin)
+            # Before the backup of Sunday: all days' margins against d of Sunday.
+            is_proven = day == DAYS - 1 and week > 1 and (margins > float(span) * carried).all()
+            if is_proven:
+                sweeps = DAYS * (week - 1) + 1
+                return sweeps, time.perf_counter() - start, float(span), margins
+        if week == 1:
+            start = time.perf_counter()  # the first week compiles
+    return None, time.perf_counter() - start, float(span), margins
+
+
+def make_day_backup(life: int) -> Callable:
+    """(values after, before, demand) -> (values, least margin, span of the change) of a day."""
+    import jax
+    import jax.numpy as jnp
+    from platelets import (
+        DISCOUNT,
+        FIXED_COST,
+        HOLDING_COST,
+        LEFT,
+        N_VALUES,
+        SHORTAGE_COST,
+        UNMET,
+        WASTE_COST,
+        build_split_matrices,
+    )
+
+    n = N_VALUES
+    delivered = [jnp.asarray(m.toarray()) for m in build_split_matrices(life, 1, n - 1)]
+    left, unmet = jnp.asarray(LEFT), jnp.asarray(UNMET)
+
+    def apply_to_pair(w, axis: int, matrix):
         moved = jnp.moveaxis(w, (axis, -1), (0, 1))
-        flat = matrix @ moved.reshape(N * N, -1)
+        flat = matrix @ moved.reshape(n * n, -1)
         return jnp.moveaxis(flat.reshape(moved.shape), (0, 1), (axis, -1))
 
-    def after_delivery(after, law):
-        w = DISCOUNT * after[..., left] - HOLD * left - SHORT * unmet  # (..., fresh, unmet)
+    def back_up_demand(after, law):
+        w = DISCOUNT * after[..., left] - HOLDING_COST * left - SHORTAGE_COST * unmet
         for axis in range(after.ndim - 2, -1, -1):
             pairs = jnp.moveaxis(w, (axis, -1), (0, 1))[left, unmet]
-            pairs = pairs - HOLD * left.reshape(N, N, *[1] * (pairs.ndim - 2))
+            pairs = pairs - HOLDING_COST * left.reshape(n, n, *[1] * (pairs.ndim - 2))
             w = jnp.moveaxis(pairs, (0, 1), (axis, -1))
-        oldest = jnp.zeros((N, N)).at[jnp.arange(N)[:, None], unmet].add(law[None])
-        return jnp.moveaxis(w @ oldest.T - (WASTE + HOLD) * left @ law, -1, 0)
+        oldest = jnp.zeros((n, n)).at[jnp.arange(n)[:, None], unmet].add(law[None])
+        return jnp.moveaxis(w @ oldest.T - (WASTE_COST + HOLDING_COST) * left @ law, -1, 0)
 
     @jax.jit
     def back_up_day(after, before, law):
-        """(values, least margin, span of what changed) of a day, from the next day's values."""
-        w = after_delivery(after, law)
+        w = back_up_demand(after, law)
         for axis in range(w.ndim - 2, -1, -1):
-            w = on_pair(w, axis, delivered[axis])
+            w = apply_to_pair(w, axis, delivered[axis])
         best = second = jnp.full(after.shape, -jnp.inf)
-        for order in range(N):
-            value = w[..., order] - FIXED * (order > 0)
+        for order in range(n):
+            value = w[..., order] - FIXED_COST * (order > 0)
             second = jnp.maximum(second, jnp.minimum(best, value))
             best = jnp.maximum(best, value)
         change = best - before
         return best, (best - second).min(), change.max() - change.min()
 
-    values = [jnp.zeros((N,) * (life - 1)) for _ in range(WEEK)]
-    carried = DISCOUNT ** np.array([*range(WEEK - 1, 0, -1), WEEK]) / (1 - DISCOUNT**WEEK)
-    margins, proven_at, began = np.zeros(WEEK), None, time.perf_counter()
-    for week in range(1, passes + 1):
-        for day in reversed(range(WEEK)):
-            after = values[(day + 1) % WEEK]
-            values[day], margin, span = back_up_day(after, values[day], laws[day])
-            margins[day] = float(margin)
-            if day == WEEK - 1:
-                # At the point before this backup: all days' margins against d of Sunday.
-                is_proven = week > 1 and bool((margins > float(span) * carried).all())
-                if is_proven:
-                    proven_at = WEEK * (week - 1) + 1
-                    break
-        if week == 1:
-            began = time.perf_counter()  # the first week compiles
-        if proven_at:
-            break
-    seconds = time.perf_counter() - began
-    device = jax.devices()[0]
-    peak = (device.memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9
-    answer = f"proven after {proven_at} sweeps" if proven_at else f"not proven in {passes} weeks"
-    line = (
-        f"{device.device_kind}: platelets of {life} days, {WEEK * N ** (life - 1):,} states: "
-        f"{answer}, {seconds:.2f} s after the first week, span {float(span):.2g}, "
-        f"least margin {margins.min():.2g}, peak {peak:.1f} GB"
-    )
-    if life == 3:
-        logits, none = LOGITS[3, 1]
-        own = ts.solve(ts.problem("platelets").build(life_logits=logits, order_logits=none))
-        apart = np.ptp(np.asarray(values[0]) - own.value[0])
-        line += f"; values are apart from the package's by a constant and {apart:.1g}"
-    return line
+    return back_up_day
+
+
+def compare_with_package(monday: Any) -> str:
+    """How far values of a shelf life of 3 days are from the package's, up to a constant."""
+    from platelets import LOGITS
+
+    logits, none = LOGITS[3, 1]
+    own = ts.solve(ts.problem("platelets").build(life_logits=logits, order_logits=none))
+    difference = np.ptp(np.asarray(monday) - own.value[0])
+    return f"; values are apart from the package's by a constant and {difference:.1g}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--states", nargs="+", type=int, default=[])
     parser.add_argument("--platelets", nargs="+", type=int, default=[])
-    asked = parser.parse_args()
-    for size in asked.states:
+    options = parser.parse_args()
+    for size in options.states:
         print(prove_large(size), flush=True)
-    for life in asked.platelets:
+    for life in options.platelets:
         print(prove_platelets(life), flush=True)
-    if not (asked.states or asked.platelets):
+    if not (options.states or options.platelets):
         compare_all()
 
 

@@ -17,7 +17,7 @@ import sys
 import time
 
 SIZES = {825: (32, 24), 20_301: (200, 100), 501_501: (1000, 500)}
-TOL = 1e-6
+TOLERANCE = 1e-6
 
 
 def build(states: int, discount: float):
@@ -39,23 +39,25 @@ def measure(states: int, method_name: str, discount: float, repeats: int) -> dic
 
     jax.devices()
     build(825, discount)  # building imports what a model needs; nothing is compiled yet
-    resident = _resident_mb()
-    clock = time.perf_counter()
+    resident = _read_resident_mb()
+    start = time.perf_counter()
     model = build(states, discount)
-    made = time.perf_counter() - clock
+    build_seconds = time.perf_counter() - start
     method = (
-        make_plan(model, tol=TOL).method if method_name == "auto" else getattr(ts, method_name)(TOL)
+        make_plan(model, tol=TOLERANCE).method
+        if method_name == "auto"
+        else getattr(ts, method_name)(TOLERANCE)
     )
-    clock = time.perf_counter()
+    start = time.perf_counter()
     solution = solve(model, method)
-    first = time.perf_counter() - clock
+    first_seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - resident
     walls, cpus = [], []
     for _ in range(repeats):
         model = build(states, discount)
-        clock, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         solution = solve(model, method)
-        walls.append(time.perf_counter() - clock)
+        walls.append(time.perf_counter() - start)
         cpus.append(time.process_time() - cpu)
     return {
         "states": states,
@@ -63,8 +65,8 @@ def measure(states: int, method_name: str, discount: float, repeats: int) -> dic
         "method": type(method).__name__,
         "sweeps": solution.sweeps,
         "bound": solution.error_bound,
-        "build_ms": 1e3 * made,
-        "first_s": first,
+        "build_ms": 1e3 * build_seconds,
+        "first_s": first_seconds,
         "wall_ms": 1e3 * statistics.median(walls),
         "best_ms": 1e3 * min(walls),
         "cpu_ms": 1e3 * statistics.median(cpus),
@@ -72,7 +74,7 @@ def measure(states: int, method_name: str, discount: float, repeats: int) -> dic
     }
 
 
-def _resident_mb() -> float:
+def _read_resident_mb() -> float:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize() / 2**20
 
@@ -95,8 +97,8 @@ def main() -> None:
     rows = []
     for job in jobs:
         command = [sys.executable, __file__, "--one", *map(str, job)]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        r = json.loads(done.stdout.splitlines()[-1])
+        result = subprocess.run(command, check=True, capture_output=True, text=True)
+        r = json.loads(result.stdout.splitlines()[-1])
         rows.append(r)
         print(
             f"| {r['states']:,} | {r['discount']} | {r['method']} | {r['sweeps']:,} | "

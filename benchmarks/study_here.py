@@ -34,8 +34,8 @@ from tessella.runner.record import METRICS
 from tessella.runner.study import Batch, make_batches
 
 NETWORKS = {"neural", "margin"}
-LONGEST = {"tabular_q_100"}  # of those that JAX trains: they come first
-TRAINED = NETWORKS | LONGEST | {"tabular_q", "double_q"}  # by JAX
+FIRST_METHODS = {"tabular_q_100"}  # of those that JAX trains: they come first
+JAX_METHODS = NETWORKS | FIRST_METHODS | {"tabular_q", "double_q"}  # by JAX
 REASONS = {
     "found without them": "which agree to the bounds of solves and of exact evaluations",
     "trained by gradients": "which differ where sums are made in another order",
@@ -51,7 +51,7 @@ TOLERANCES = {
 }
 
 
-def told(record: Any) -> dict[str, Any]:
+def to_json(record: Any) -> dict[str, Any]:
     figures = {name: getattr(record, name) for name in METRICS}
     return {"spec": str(record.spec), "figures": figures}
 
@@ -62,79 +62,88 @@ def main() -> None:
         return
     seeds, out = int(sys.argv[1]), Path(sys.argv[2])
     processes = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    began, records = time.perf_counter(), []
-    spent: dict[str, float] = {}
-    for method, found, seconds in outcomes(make_batches(paper_study(seeds=seeds).specs), processes):
-        records += found
-        spent[method] = spent.get(method, 0.0) + seconds
+    start, records = time.perf_counter(), []
+    seconds_by_method: dict[str, float] = {}
+    for method, batch_records, seconds in run_batches(
+        make_batches(paper_study(seeds=seeds).specs), processes
+    ):
+        records += batch_records
+        seconds_by_method[method] = seconds_by_method.get(method, 0.0) + seconds
         out.write_text(json.dumps(records))
-    wall = time.perf_counter() - began
-    print(f"{device()}: {len(records)} records in {wall:.0f} s by {processes} processes")
-    for method, seconds in sorted(spent.items(), key=lambda item: -item[1]):
+    wall = time.perf_counter() - start
+    print(f"{get_device()}: {len(records)} records in {wall:.0f} s by {processes} processes")
+    for method, seconds in sorted(seconds_by_method.items(), key=lambda item: -item[1]):
         print(f"  {method}: {seconds:.0f} s of a process")
 
 
-def outcomes(waiting: Sequence[Batch], processes: int) -> Iterator[tuple[str, list[dict], float]]:
+def run_batches(
+    batches: Sequence[Batch], processes: int
+) -> Iterator[tuple[str, list[dict], float]]:
     """(method, records, seconds) of each batch, as they end."""
     if processes == 1:
-        yield from map(worked, waiting)
+        yield from map(run_batch, batches)
         return
     spawn = get_context("spawn")
     pools = ProcessPoolExecutor(1, spawn), ProcessPoolExecutor(processes - 1, spawn)
-    ordered = sorted(waiting, key=lambda batch: batch.specs[0].method not in LONGEST)
+    ordered = sorted(batches, key=lambda batch: batch.specs[0].method not in FIRST_METHODS)
     with pools[0], pools[1]:
-        ends = [
-            pools[batch.specs[0].method not in TRAINED].submit(worked, batch) for batch in ordered
+        futures = [
+            pools[batch.specs[0].method not in JAX_METHODS].submit(run_batch, batch)
+            for batch in ordered
         ]
-        for end in as_completed(ends):
-            yield end.result()
+        for future in as_completed(futures):
+            yield future.result()
 
 
-def worked(batch: Batch) -> tuple[str, list[dict], float]:
+def run_batch(batch: Batch) -> tuple[str, list[dict], float]:
     """One batch in this process."""
-    began, records = time.perf_counter(), []
-    run_in_process([batch], lambda outcome: records.extend(map(told, outcome.records)))
-    return batch.specs[0].method, records, time.perf_counter() - began
+    start, records = time.perf_counter(), []
+    run_in_process([batch], lambda outcome: records.extend(map(to_json, outcome.records)))
+    return batch.specs[0].method, records, time.perf_counter() - start
 
 
-def device() -> str:
+def get_device() -> str:
     import jax
 
     return jax.devices()[0].device_kind
 
 
-def compare(one: str, other: str) -> None:
-    first, second = ({r["spec"]: r["figures"] for r in read(Path(p))} for p in (one, other))
-    both = sorted(first.keys() & second.keys())
-    print(f"{len(both)} records in both, {len(first)} and {len(second)} in each")
+def compare(first_path: str, second_path: str) -> None:
+    first, second = (
+        {r["spec"]: r["figures"] for r in read_records(Path(p))} for p in (first_path, second_path)
+    )
+    common = sorted(first.keys() & second.keys())
+    print(f"{len(common)} records in both, {len(first)} and {len(second)} in each")
     for kind, why in REASONS.items():
-        specs = [spec for spec in both if kind_of(spec) == kind]
+        specs = [spec for spec in common if get_kind(spec) == kind]
         print(f"{kind}, {why}:")
         for name in METRICS if specs else ():
             pairs = np.array([[side[spec][name] for side in (first, second)] for spec in specs])
-            print(f"  {line(name, TOLERANCES[kind][name], pairs)}")
+            print(f"  {describe_figure(name, TOLERANCES[kind][name], pairs)}")
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read_records(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".parquet":
         from tessella.runner.record import read_parquet
 
-        return [told(record) for record in read_parquet(path)]
+        return [to_json(record) for record in read_parquet(path)]
     return json.loads(path.read_text())
 
 
-def kind_of(spec: str) -> str:
+def get_kind(spec: str) -> str:
     """How the policy of a run is found, from the second word of its spec."""
     return "trained by gradients" if spec.split(", ")[1] in NETWORKS else "found without them"
 
 
-def line(name: str, tolerance: float, pairs: NDArray[np.float64]) -> str:
-    """What is said of one figure: ``pairs`` (records, 2); runs that failed in both are alike."""
+def describe_figure(name: str, tolerance: float, pairs: NDArray[np.float64]) -> str:
+    """Agreement of one figure: ``pairs`` (records, 2); runs that failed in both are alike."""
     gaps = np.abs(pairs[:, 0] - pairs[:, 1])
     gaps = np.where(np.isnan(pairs).all(axis=1), 0.0, gaps)
     within = int((gaps <= tolerance).sum())  # one that failed on one side only is not
-    told = gaps[~np.isnan(gaps)]
-    spread = f"{told.mean():.1e} on average, {told.max():.1e} at most" if told.size else "none told"
+    known = gaps[~np.isnan(gaps)]
+    spread = (
+        f"{known.mean():.1e} on average, {known.max():.1e} at most" if known.size else "unknown"
+    )
     return f"{name}: {within} of {len(gaps)} within {tolerance:g}; apart by {spread}"
 
 

@@ -18,8 +18,8 @@ class Table:
         name: of the file, without ending.
         columns: titles.
         keys: how many cells name a line.
-        order: what lines are sorted by; None for the order in which they came.
-        head: what stands above the table.
+        order: the key that sorts lines; None keeps their order.
+        head: the text above the table.
     """
 
     name: str
@@ -33,21 +33,21 @@ class Table:
         return FOLDER / f"{self.name}.md"
 
     def put(self, row: list[str]) -> None:
-        """Write one line, told on the screen too."""
-        rows = self._kept()
+        """Write one line, and print it."""
+        rows = self._read_rows()
         rows[tuple(row[: self.keys])] = row
-        told = list(rows.values())
+        sorted_rows = list(rows.values())
         if self.order is not None:
-            told.sort(key=self.order)
-        rule = ["---", *["---:"] * (len(self.columns) - 1)]
-        lines = [f"| {' | '.join(cells)} |" for cells in (self.columns, rule, *told)]
-        above = [self.head] if self.head else []
-        self.path.write_text("\n".join(above + lines) + "\n", encoding="utf-8")
+            sorted_rows.sort(key=self.order)
+        alignment = ["---", *["---:"] * (len(self.columns) - 1)]
+        lines = [f"| {' | '.join(cells)} |" for cells in (self.columns, alignment, *sorted_rows)]
+        introduction = [self.head] if self.head else []
+        self.path.write_text("\n".join(introduction + lines) + "\n", encoding="utf-8")
         print(*row, sep="  ", flush=True)
 
-    def _kept(self) -> dict[tuple[str, ...], list[str]]:
+    def _read_rows(self) -> dict[tuple[str, ...], list[str]]:
         text = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         lines = [line for line in text.splitlines() if line.startswith("|")]
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-        known = bool(rows) and rows[0] == list(self.columns)
-        return {tuple(row[: self.keys]): row for row in rows[2:]} if known else {}
+        has_same_columns = bool(rows) and rows[0] == list(self.columns)
+        return {tuple(row[: self.keys]): row for row in rows[2:]} if has_same_columns else {}

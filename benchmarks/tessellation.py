@@ -41,28 +41,28 @@ def run(kind: str, side: int, actions: int) -> None:
         grid=grid, actions=tuple(range(actions)), action_name="act", name=""
     )
     wall, cpu = time.perf_counter(), time.process_time()
-    found = ""
+    diagnostics = ""
     if kind != "baseline":
         geometry = measure(tessellate(model, table))
-        found = ", ".join(
+        diagnostics = ", ".join(
             f"{k} {v:,}" if isinstance(v, int) else f"{k} {v:.5f}"
             for k, v in geometry.diagnostics.items()
         )
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     scale = 1 if sys.platform == "darwin" else 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e9
-    print(f"{kind:13}{wall:7.2f} s wall{cpu:7.2f} s processor{peak:7.2f} GB peak   {found}")
+    print(f"{kind:13}{wall:7.2f} s wall{cpu:7.2f} s processor{peak:7.2f} GB peak   {diagnostics}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--side", type=int, default=3163)
     parser.add_argument("--actions", type=int, default=5)
-    given = parser.parse_args()
-    print(f"{given.side**2:,} states, {given.actions} actions")
+    options = parser.parse_args()
+    print(f"{options.side**2:,} states, {options.actions} actions")
     for kind in ("baseline", "policy", "random", "checkerboard"):
         context = multiprocessing.get_context("spawn")
-        process = context.Process(target=run, args=(kind, given.side, given.actions))
+        process = context.Process(target=run, args=(kind, options.side, options.actions))
         process.start()
         process.join()
         if process.exitcode:

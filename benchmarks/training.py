@@ -28,7 +28,7 @@ import tessella as ts
 from tessella.learn import NeuralBoundary, Sample, draw, fit, fit_batch
 from tessella.solvers.solution import Solution
 
-HIDDEN = (64, 64)
+HIDDEN_LAYERS = (64, 64)
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ def measure(
     return Row(name, len(samples), seconds, float(np.mean(errors)))
 
 
-def one_by_one(**settings) -> Callable[[Sequence[Sample]], list[ts.Policy]]:
+def train_one_by_one(**settings) -> Callable[[Sequence[Sample]], list[ts.Policy]]:
     def train(samples: Sequence[Sample]) -> list[ts.Policy]:
         policies = []
         for seed, sample in enumerate(samples):
-            network = MLPClassifier(HIDDEN, random_state=seed, **settings)
+            network = MLPClassifier(HIDDEN_LAYERS, random_state=seed, **settings)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 policies.append(fit(make_pipeline(StandardScaler(), network), sample))
@@ -72,7 +72,7 @@ def one_by_one(**settings) -> Callable[[Sequence[Sample]], list[ts.Policy]]:
     return train
 
 
-def in_bulk(learner: NeuralBoundary) -> Callable[[Sequence[Sample]], list[ts.Policy]]:
+def train_in_bulk(learner: NeuralBoundary) -> Callable[[Sequence[Sample]], list[ts.Policy]]:
     return lambda samples: fit_batch(learner, samples, range(len(samples)))
 
 
@@ -83,11 +83,11 @@ def run(label: str, n: int, fits: int) -> list[Row]:
     long = {"max_iter": 400, "n_iter_no_change": 400}
     short = NeuralBoundary(epochs=12, min_steps=384)
     return [
-        measure("MLPClassifier, defaults", solution, few, one_by_one()),
-        measure("MLPClassifier, 400 epochs", solution, few[:3], one_by_one(**long)),
-        measure("NeuralBoundary, first call", solution, samples, in_bulk(NeuralBoundary())),
-        measure("NeuralBoundary", solution, samples, in_bulk(NeuralBoundary())),
-        measure("NeuralBoundary, 12 epochs", solution, samples, in_bulk(short)),
+        measure("MLPClassifier, defaults", solution, few, train_one_by_one()),
+        measure("MLPClassifier, 400 epochs", solution, few[:3], train_one_by_one(**long)),
+        measure("NeuralBoundary, first call", solution, samples, train_in_bulk(NeuralBoundary())),
+        measure("NeuralBoundary", solution, samples, train_in_bulk(NeuralBoundary())),
+        measure("NeuralBoundary, 12 epochs", solution, samples, train_in_bulk(short)),
     ]
 
 
@@ -102,10 +102,12 @@ def main() -> None:
     print(f"{'':28s}{'fits':>6s}{'s a fit':>10s}{'fits/s':>9s}{'policy error':>14s}{'ratio':>8s}")
     rivals = [row for row in rows if row.name.startswith("MLP")]
     for row in rows:
-        beaten = [rival.rate for rival in rivals if rival.error >= row.error and rival is not row]
-        ratio = f"{row.rate / max(beaten):8.1f}" if beaten and row not in rivals else ""
-        each = f"{row.fits:6d}{row.seconds / row.fits:10.3f}{row.rate:9.2f}{row.error:14.4f}"
-        print(f"{row.name:28s}{each}{ratio}", flush=True)
+        slower_rates = [
+            rival.rate for rival in rivals if rival.error >= row.error and rival is not row
+        ]
+        ratio = f"{row.rate / max(slower_rates):8.1f}" if slower_rates and row not in rivals else ""
+        figures = f"{row.fits:6d}{row.seconds / row.fits:10.3f}{row.rate:9.2f}{row.error:14.4f}"
+        print(f"{row.name:28s}{figures}{ratio}", flush=True)
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ PUBLISHED = {  # life, largest orders, mean demands: gain, as viso_jax's tests h
 }
 
 
-def memory() -> str:
-    """The most that was held so far, on the device where there is one."""
+def describe_peak_memory() -> str:
+    """Peak memory so far, of the device if there is one."""
     import jax
 
     stats = jax.devices()[0].memory_stats() or {}
@@ -45,34 +45,40 @@ def main() -> None:
     parser.add_argument("--max-demand", type=int, default=24)
     parser.add_argument("--tol", type=float, default=1e-4)
     parser.add_argument("--sweep", action="store_true")
-    asked = parser.parse_args()
-    order_b = asked.order if asked.order_b is None else asked.order_b
-    began = time.perf_counter()
+    options = parser.parse_args()
+    order_b = options.order if options.order_b is None else options.order_b
+    start = time.perf_counter()
     mdp = ts.problem("two_products").build(
-        life=asked.life,
-        max_order_a=asked.order,
+        life=options.life,
+        max_order_a=options.order,
         max_order_b=order_b,
-        demand_a=asked.demand[0],
-        demand_b=asked.demand[1],
-        max_demand=asked.max_demand,
+        demand_a=options.demand[0],
+        demand_b=options.demand[1],
+        max_demand=options.max_demand,
     )
-    built = time.perf_counter() - began
-    method = ts.ValueIteration(asked.tol)
-    began = time.perf_counter()
+    build_seconds = time.perf_counter() - start
+    method = ts.ValueIteration(options.tol)
+    start = time.perf_counter()
     solution = ts.solve(mdp, method)
-    spent = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     sweeps = len(solution.history)
     print(f"states {mdp.n_states:,}, actions {mdp.n_actions}, sweeps {sweeps}")
-    print(f"built in {built:.2f} s, solved in {spent:.2f} s, compiling included")
-    print(f"gain {solution.gain:.9f}, bound {solution.error_bound:.2g}, memory {memory()}")
-    known = PUBLISHED.get((asked.life, asked.order, order_b, *asked.demand))
-    if known is not None:
-        print(f"published {known}; ours rounds to {solution.gain:.3f}")
-    if asked.sweep:
-        began = time.perf_counter()
+    print(f"built in {build_seconds:.2f} s, solved in {seconds:.2f} s, compiling included")
+    print(
+        f"gain {solution.gain:.9f}, bound {solution.error_bound:.2g}, "
+        f"memory {describe_peak_memory()}"
+    )
+    published = PUBLISHED.get((options.life, options.order, order_b, *options.demand))
+    if published is not None:
+        print(f"published {published}; ours rounds to {solution.gain:.3f}")
+    if options.sweep:
+        start = time.perf_counter()
         ts.solve(mdp, method)
-        again = time.perf_counter() - began
-        print(f"solved again in {again:.2f} s, {again / (sweeps + 2):.3f} s a pass over all orders")
+        second_seconds = time.perf_counter() - start
+        print(
+            f"solved again in {second_seconds:.2f} s, "
+            f"{second_seconds / (sweeps + 2):.3f} s a pass over all orders"
+        )
 
 
 if __name__ == "__main__":

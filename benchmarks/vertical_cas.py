@@ -24,35 +24,35 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="of the published cut points")
     parser.add_argument("--seconds", type=int, default=40)
     parser.add_argument("--picture", help="where to write the map")
-    asked = parser.parse_args()
-    began = time.perf_counter()
-    mdp = vertical_cas.build(every=asked.every, seconds=asked.seconds)
-    built = time.perf_counter()
+    options = parser.parse_args()
+    start = time.perf_counter()
+    mdp = vertical_cas.build(every=options.every, seconds=options.seconds)
+    build_end = time.perf_counter()
     solution = ts.solve(mdp)
-    solved = time.perf_counter()
+    solve_end = time.perf_counter()
     periods = mdp.grid.shape[0]
     print(solution)
-    print(f"built in {built - began:.1f} s, solved in {solved - built:.1f} s", end=", ")
-    print(f"{(solved - built) / periods:.2f} s for each of {periods} periods")
+    print(f"built in {build_end - start:.1f} s, solved in {solve_end - build_end:.1f} s", end=", ")
+    print(f"{(solve_end - build_end) / periods:.2f} s for each of {periods} periods")
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB at most")
-    off, other, decided = symmetry(solution)
-    print(f"values off their mirror images by at most {off:.2g}")
-    print(f"{decided:,} of {mdp.n_states:,} states decided, {other:,} of them not mirrored")
-    if asked.picture:
-        draw(solution, asked.picture)
+    largest, n_different, decided = check_symmetry(solution)
+    print(f"values off their mirror images by at most {largest:.2g}")
+    print(f"{decided:,} of {mdp.n_states:,} states decided, {n_different:,} of them not mirrored")
+    if options.picture:
+        draw(solution, options.picture)
 
 
-def symmetry(solution: ts.Solution) -> tuple[float, int, int]:
+def check_symmetry(solution: ts.Solution) -> tuple[float, int, int]:
     """(largest difference of values, decided states whose mirror image is another, decided)."""
-    mirrored, off, other = np.array(MIRRORED_ADVISORY), 0.0, 0
+    mirrored, largest, n_different = np.array(MIRRORED_ADVISORY), 0.0, 0
     for value, policy, decided in zip(
         solution.value, solution.policy.table, solution.decided, strict=True
     ):
         image = value[::-1, ::-1, ::-1][..., MIRRORED_ADVISORY, :]
-        off = max(off, float(np.abs(value - image).max()))
-        advised = mirrored[policy[::-1, ::-1, ::-1][..., MIRRORED_ADVISORY, :]]
-        other += int(((policy != advised) & decided).sum())
-    return off, other, int(solution.decided.sum())
+        largest = max(largest, float(np.abs(value - image).max()))
+        mirror_policy = mirrored[policy[::-1, ::-1, ::-1][..., MIRRORED_ADVISORY, :]]
+        n_different += int(((policy != mirror_policy) & decided).sum())
+    return largest, n_different, int(solution.decided.sum())
 
 
 def draw(solution: ts.Solution, path: str) -> None:
@@ -64,15 +64,15 @@ def draw(solution: ts.Solution, path: str) -> None:
     table = solution.policy.table[:, :, level, level, 0, 0]
     seconds = len(table) - 1 - np.arange(len(table))
     h = grid.values[1]
-    shown = np.abs(h) <= 1250
+    is_shown = np.abs(h) <= 1250
     colours = ["#eeeeee", "#fdd0a2", "#c6dbef", "#fd8d3c", "#6baed6", "#e6550d", "#3182bd"]
     colours += ["#a63603", "#08519c"]
     figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
     norm = BoundaryNorm(np.arange(-0.5, 9.5), 9)
     axes.pcolormesh(
         seconds,
-        h[shown],
-        table.T[shown],
+        h[is_shown],
+        table.T[is_shown],
         cmap=ListedColormap(colours),
         norm=norm,
         shading="nearest",
@@ -82,7 +82,7 @@ def draw(solution: ts.Solution, path: str) -> None:
         ylabel="intruder above own aircraft, ft",
         title="Advisory, both aircraft level, clear of conflict before",
     )
-    for a in np.unique(table[:, shown]):
+    for a in np.unique(table[:, is_shown]):
         axes.plot([], [], "s", color=colours[a], markeredgecolor="#888888", label=ADVISORIES[a])
     figure.legend(loc="outside right upper", frameon=False)
     figure.savefig(path)

@@ -18,25 +18,11 @@ author = "the tessella authors"
 copyright = "the tessella authors; MIT licence"
 version = release = "0.1.0"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
-extensions += ["blocks", "breaks", "mathml", "module_list", "public_names"]
+extensions = ["myst_parser", "accessible", "blocks", "breaks", "mathml", "unlisted"]
 exclude_patterns = ["_site", "_static"]
 
 myst_enable_extensions = ["dollarmath", "attrs_block"]
 myst_heading_anchors = 4
-
-autodoc_typehints_format = "short"
-autodoc_member_order = "bysource"
-# Shown by their names, not by what they stand for.
-ALIASES = "ArrayLike Actions Callback Feasible Function Labels Layout OffGrid Rim Scale Start"
-autodoc_type_aliases = {name: name for name in ALIASES.split()}
-autosummary_generate = False
-napoleon_use_ivar = True
-napoleon_attr_annotations = False
-napoleon_use_rtype = False
-python_maximum_signature_line_length = 80
-python_use_unqualified_type_names = True
-add_module_names = False
 
 html_theme = "furo"
 html_title = "tessella"
@@ -46,8 +32,8 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
 highlight_language = "none"  # a block without a language is what one types in a shell
-pygments_style = "friendly"
-pygments_dark_style = "github-dark"
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
 
 
 def setup(app) -> None:

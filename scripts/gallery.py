@@ -1,9 +1,11 @@
-"""Compress every problem of the zoo, draw the rule over its map, and write docs/gallery.md.
+"""Compress every published problem, draw the rule over its map, and write the problem gallery.
 
-python scripts/gallery.py [--seconds 60] [names ...]   # solve, compress, draw, then write the page
-python scripts/gallery.py --page                       # the page alone, from rules that are kept
+python scripts/gallery.py [--seconds 60] [names ...]   # solve, compress, draw, then write pages
+python scripts/gallery.py --pages                      # the pages alone, from rules that are kept
 
-Rules are kept in docs/generated/rules, so that the page is written, and checked, without a search.
+It writes docs/gallery/NAME.md and the cards of docs/gallery.md, from the records of the problems,
+scripts/gallery_notes.md, and the rules in docs/generated/rules. So pages are written, and checked,
+without a search.
 """
 
 from __future__ import annotations
@@ -15,164 +17,222 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from page_blocks import replace_block
 
 import tessella as ts
 from tessella.paper.figures import FIGURE_STYLE
 from tessella.paper.report import render_image
 from tessella.plot.maps import rule_map
-from tessella.problems.registry import ZOO_PROBLEMS
-from tessella.rounding import round_up_percent
+from tessella.problems.registry import PUBLISHED_PROBLEMS
+from tessella.rounding import format_percent_bound
 from tessella.tessellation import Tessellation, section
 from tessella.tessellation.tessellate import build_tessellation
 
 DOCS = Path(__file__).parents[1] / "docs"
 RULES = DOCS / "generated" / "rules"
-PROMISE = 0.005
+NOTES = Path(__file__).with_name("gallery_notes.md")
+LOSS_LIMIT = 0.005
 TOLERANCE = 1e-8
-NOTHING = 1e-6  # of the optimum: what is left of a loss is the width of its enclosure
-LITTLE = 1e-4
-ABOUT = ("It is of the class", "It costs ", "It loses ", "The target was")
-SIZE = 4.6, 3.1  # inches of a picture
-MOST_LINES = 40  # of a rule in words
+ZERO_LOSS_MAX_SHARE = 1e-6  # of the optimum: what is left of a loss is the width of its enclosure
+SMALL_LOSS_MAX_SHARE = 1e-4
+OMITTED_PREFIXES = ("Rule type:", "It is optimal", "Guaranteed ", "Requested limit:")
+PICTURE_INCHES = 4.6, 3.1  # inches of a picture
+RULE_MAX_LINES = 40  # of a rule in words
 
 # Two axes are shown; of the others, these values.
-SHOWN: dict[str, dict[str, Any]] = {
+FIXED_VALUES: dict[str, dict[str, Any]] = {
     "platelets": {"weekday": "Mon"},
     "two_products": {"b2": 0, "b1": 0},
     "traffic_intersection": {"green": "left", "wait": 0},
     "navigation": {"z": 0},
 }
 COMPONENT = {"dual_sourcing": "regular", "two_products": "order_a"}
-AS_IN_THE_ZOO = ("system_administrator", "vertical_cas")  # too many axes for a slice to show much
+MAP_ONLY = ("system_administrator", "vertical_cas")  # too many axes for a slice to show much
 TOO_LARGE = {
-    "vertical_cas": "Not searched for at this size: 398,034 states x 9 advisories by default, and "
-    "72,962,370 states as published."
+    "vertical_cas": "No rule was searched for: the model has 398,034 states and 9 advisories by "
+    "default, and 72,962,370 states as published."
 }
 GROUPS = {
-    "Stock": ("perishable", "platelets", "two_products", "lost_sales", "dual_sourcing"),
-    "Machines": ("machine_replacement", "maintenance"),
+    "Inventory": ("perishable", "platelets", "two_products", "lost_sales", "dual_sourcing"),
+    "Maintenance": ("machine_replacement", "maintenance"),
     "Queues": ("naor_admission", "two_class_admission", "two_class_server", "parallel_queues"),
     "Water and power": ("hydro_reservoir", "battery_arbitrage"),
-    "Yardsticks of small rules": (
+    "Benchmarks of small rules": (
         "traffic_intersection",
         "system_administrator",
         "navigation",
         "frozen_lake",
     ),
-    "Over a horizon": ("seat_revenue", "vertical_cas"),
+    "Finite horizons": ("seat_revenue", "vertical_cas"),
 }
-HEAD = """\
-# Gallery
+RULE_CAPTION = "The optimal decision in each state, and a rule within 0.5 % (dashed)."
+PROGRAM = """\
+```python
+import tessella as ts
 
-Every problem of [the zoo](zoo.md): the optimal policy as a map, what theory says of it, and the
-smallest rule that was found within {promise:.1%} of the optimum. A colour is an action; the dashed
-line is the rule. What was printed elsewhere, and how ours compares, is on [the zoo's own
-page](zoo.md); how rules are found and counted is on [that of rules](rules.md).
-
-Every one of them is opened by `tessella explore NAME`, changed by its sliders, and compressed anew.
+solution = ts.solve(ts.problem("{name}").build())
+print(solution)
+```
+"""
+COMMANDS = """\
+```
+tessella show {name}                    # settings, axes and theory
+tessella explore {name}                 # change settings in the browser
+tessella compress {name} --loss 0.5%    # the smallest rule within this loss
+```
 """
 
 
-def made(name: str, seconds: float) -> tuple[ts.Solution, ts.Rule]:
-    """The optimum of a problem and the smallest rule within the promise."""
+def solve_and_compress(name: str, seconds: float) -> tuple[ts.Solution, ts.Rule]:
+    """The optimum of a problem and the smallest rule within the loss limit."""
     solution = ts.solve(ts.problem(name).build(), tol=TOLERANCE)
-    return solution, ts.compress(solution, PROMISE, time_limit=seconds)
+    return solution, ts.compress(solution, LOSS_LIMIT, time_limit=seconds)
 
 
-def picture(name: str, solution: ts.Solution, rule: ts.Rule) -> Figure:
+def draw_picture(name: str, solution: ts.Solution, rule: ts.Rule) -> Figure:
     """The rule, dashed, over the map of the optimal policy; of more than two axes a slice."""
-    figure = Figure(figsize=SIZE, layout="constrained")
-    place = figure.subplots()
-    part = COMPONENT.get(name)
-    optimal = ts.tessellate(solution, component=part)
-    drawn = ts.tessellate(solution.mdp, rule, component=part)
-    fixed = SHOWN.get(name, {})
-    shown, over = (section(t, **fixed) for t in (optimal, drawn))
-    rule_map(place, on_used(shown), over)
-    place.set_title(", ".join(f"{axis} = {value}" for axis, value in fixed.items()))
+    figure = Figure(figsize=PICTURE_INCHES, layout="constrained")
+    axes = figure.subplots()
+    component = COMPONENT.get(name)
+    optimal = ts.tessellate(solution, component=component)
+    rule_tessellation = ts.tessellate(solution.mdp, rule, component=component)
+    fixed = FIXED_VALUES.get(name, {})
+    policy_section, rule_section = (section(t, **fixed) for t in (optimal, rule_tessellation))
+    rule_map(axes, keep_used_actions(policy_section), rule_section)
+    axes.set_title(", ".join(f"{axis} = {value}" for axis, value in fixed.items()))
     return figure
 
 
-def on_used(t: Tessellation) -> Tessellation:
+def keep_used_actions(t: Tessellation) -> Tessellation:
     """The same without actions that no state gets, so that colours are far apart."""
-    taken, places = np.unique(t.table, return_inverse=True)
-    actions = tuple(_short(t.actions[k]) for k in taken)
-    table = places.reshape(t.grid.shape).astype(np.int32)
+    used, positions = np.unique(t.table, return_inverse=True)
+    actions = tuple(_round_action(t.actions[k]) for k in used)
+    table = positions.reshape(t.grid.shape).astype(np.int32)
     return build_tessellation(t.grid, actions, t.action_name, table, None, t.name)
 
 
-def _short(action: Any) -> Any:
+def _round_action(action: Any) -> Any:
     """An action without the digits that only its arithmetic brought."""
     return round(float(action), 6) if isinstance(action, float | np.floating) else action
 
 
-def page() -> str:
-    """docs/gallery.md, from the records of the problems and the rules that are kept."""
-    parts = [HEAD.format(promise=PROMISE)]
+def render_cards() -> str:
+    """The list of problems on docs/gallery.md."""
+    lines = []
     for group, names in GROUPS.items():
-        parts.append(f"## {group}\n")
-        parts.extend(entry(ts.problem(name)) for name in names)
-    parts.append("`python scripts/gallery.py` makes this page, its rules and its pictures.\n")
-    return "\n".join(parts)
+        lines += [f"## {group}", "", "{.cards}"]
+        for name in names:
+            title = ts.problem(name).title
+            draw_picture = f"[![{name}]({get_picture_path(name)})](gallery/{name}.md)"
+            lines.append(f"- {draw_picture} [`{name}`](gallery/{name}.md): {title}")
+        lines.append("")
+    return "\n".join(lines)
 
 
-def entry(problem: ts.Problem) -> str:
-    """One problem of the page: title, picture, theory, rule."""
-    name = problem.name
-    lines = [f"### {name}\n", f"{problem.title}.\n", f"![{problem.title}]({shot(name)})\n"]
-    known = "; ".join(known.says for known in problem.theory)
-    known = known[:1].upper() + known[1:]
-    lines.append(f"**Theory.** {known or 'No structure is claimed'}.\n")
+def render_page(name: str) -> str:
+    """docs/gallery/NAME.md: the map, the rule, published results, code and model file."""
+    problem = ts.problem(name)
+    caption, published = read_notes()[name]
+    lines = [f"# {problem.title}", ""]
+    if name not in TOO_LARGE:
+        lines += [f"![{problem.title}](../{get_picture_path(name)})", "", f"*{RULE_CAPTION}*", ""]
+    lines += ["## The rule", "", *describe_rule(name), "## The model", "", *describe_axes(problem)]
+    lines += [f"![How the policy depends on settings](../images/map-{to_file_name(name)}.svg)", ""]
+    lines += [f"*{caption}*", "", *describe_theory(problem)]
+    if published:
+        lines += ["## Published results", "", published, ""]
+    lines += ["## Use it", "", PROGRAM.format(name=name), COMMANDS.format(name=name)]
+    lines += ["As a [model file](../model-files.md):", "", "```toml"]
+    lines += [ts.write_model(name).rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def read_notes() -> dict[str, tuple[str, str]]:
+    """For each problem a caption, and what is known from elsewhere."""
+    notes = {}
+    for part in NOTES.read_text().split("\n## ")[1:]:
+        name, _, body = part.partition("\n")
+        caption, _, published = body.strip().partition("\n\n")
+        notes[name] = (" ".join(caption.split()), published.strip())
+    return notes
+
+
+def describe_axes(problem: ts.Problem) -> list[str]:
+    """The size of the model, and what its coordinates mean."""
+    lines = [f"`{problem.build()}`", ""]
+    lines += [f"- `{axis}`: {text}" for axis, text in problem.axes.items()]
+    return [*lines, ""]
+
+
+def describe_theory(problem: ts.Problem) -> list[str]:
+    """What is proven about the optimal policy."""
+    statements = "; ".join(theory.says for theory in problem.theory)
+    return [f"**Theory.** {statements[:1].upper()}{statements[1:]}.", ""] if statements else []
+
+
+def describe_rule(name: str) -> list[str]:
+    """The smallest rule that was found, or why none was searched for."""
     if name in TOO_LARGE:
-        return "\n".join([*lines, f"**Rule.** {TOO_LARGE[name]}\n"])
-    rule = ts.Rule.load(RULES / f"{name}.json")
-    return "\n".join([*lines, *told(rule)])
+        return [TOO_LARGE[name], ""]
+    return put_in_words(ts.Rule.load(RULES / f"{name}.json"))
 
 
-def told(rule: ts.Rule) -> list[str]:
+def put_in_words(rule: ts.Rule) -> list[str]:
     """What a rule stores and loses, and below it the rule in words."""
-    size = "1 number" if rule.size == 1 else f"{rule.size} numbers"
-    proven = ", and none of its class is smaller" if rule.proven else ""
-    head = f"**Rule.** {rule.kind.capitalize()}, {size}{proven}; {lost(rule)}.\n"
-    text = [line for line in rule.explain().splitlines() if not line.startswith(ABOUT)]
-    if len(text) > MOST_LINES:
-        text = [*text[:MOST_LINES], "..."]
+    size = "1 parameter" if rule.size == 1 else f"{rule.size} parameters"
+    proven = " (proven minimal in its class)" if rule.proven else ""
+    head = f"{rule.kind.capitalize()}, {size}{proven}; {describe_loss(rule)}.\n"
+    text = [line for line in rule.explain().splitlines() if not line.startswith(OMITTED_PREFIXES)]
+    if len(text) > RULE_MAX_LINES:
+        text = [*text[:RULE_MAX_LINES], "..."]
     return [head, "```output", *text, "```\n"]
 
 
-def lost(rule: ts.Rule) -> str:
+def describe_loss(rule: ts.Rule) -> str:
     """What a rule loses, as a share of the optimum."""
     share = rule.facts["relative_loss"]
-    if share < NOTHING:
+    if share < ZERO_LOSS_MAX_SHARE:
         return "it loses nothing"
-    most = "less than 0.01%" if share < LITTLE else round_up_percent(share)
+    bound = "less than 0.01%" if share < SMALL_LOSS_MAX_SHARE else format_percent_bound(share)
     if rule.facts.get("stated_in") == "costs":
-        return f"it costs {most} more than the least possible"
-    return f"it loses {most} of the optimal value"
+        return f"it costs {bound} more than the least possible"
+    return f"it loses {bound} of the optimal value"
 
 
-def shot(name: str) -> str:
-    dashed = name.replace("_", "-")
-    return f"images/{'zoo' if name in AS_IN_THE_ZOO else 'gallery'}-{dashed}.svg"
+def get_picture_path(name: str) -> str:
+    """The picture on the card of a problem."""
+    return f"images/{'map' if name in MAP_ONLY else 'gallery'}-{to_file_name(name)}.svg"
+
+
+def to_file_name(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def write_pages() -> None:
+    index = DOCS / "gallery.md"
+    index.write_text(replace_block(index.read_text(), "problems", render_cards()))
+    for problem in PUBLISHED_PROBLEMS:
+        (DOCS / "gallery" / f"{problem.name}.md").write_text(render_page(problem.name))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="for each search")
-    parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--pages", action="store_true", help="only write the pages")
     parser.add_argument("names", nargs="*", help="which problems; all by default")
-    given = parser.parse_args()
+    options = parser.parse_args()
     RULES.mkdir(parents=True, exist_ok=True)
-    chosen = given.names or [p.name for p in ZOO_PROBLEMS if p.name not in TOO_LARGE]
+    chosen = options.names or [p.name for p in PUBLISHED_PROBLEMS if p.name not in TOO_LARGE]
     with matplotlib.rc_context(FIGURE_STYLE):
-        for name in () if given.page else chosen:
-            solution, rule = made(name, given.seconds)
+        for name in () if options.pages else chosen:
+            solution, rule = solve_and_compress(name, options.seconds)
             rule.save(RULES / f"{name}.json")
-            if name not in AS_IN_THE_ZOO:
-                (DOCS / shot(name)).write_bytes(render_image(picture(name, solution, rule), "svg"))
+            if name not in MAP_ONLY:
+                (DOCS / get_picture_path(name)).write_bytes(
+                    render_image(draw_picture(name, solution, rule), "svg")
+                )
             print(name, rule.kind, rule.size, flush=True)
-    if given.page or not given.names:
-        (DOCS / "gallery.md").write_text(page())
+    write_pages()
 
 
 if __name__ == "__main__":

@@ -25,42 +25,44 @@ TARGET = Path(__file__).parents[1] / "docs" / "generated" / "geometry.md"
 MARGINS = (0.01, 0.1, 1.0)
 
 
-def page() -> str:
+def render_page() -> str:
     """The whole page, in Markdown."""
     maps = {label: tessellate(ts.solve(ts.benchmark(label))) for label in BENCHMARKS}
-    found = {label: examine(t).evidence for label, t in maps.items()}
+    evidence_by_label = {label: examine(t).evidence for label, t in maps.items()}
     parts = [
         "# Geometry of the eleven benchmarks",
-        "Written by `scripts/geometry_table.py`. [Geometry](../geometry.md) says what is measured.",
+        "Written by `scripts/geometry_table.py`. [Geometry](../geometry.md) explains the columns.",
         "## Diagnostics",
-        diagnostics(maps),
+        render_diagnostics(maps),
         "## Sizes and margins",
-        sizes(maps),
+        render_sizes(maps),
         "## Without the rim",
         "The same after leaving out the outermost layer of states on every side.",
-        diagnostics(maps, rim=1),
+        render_diagnostics(maps, rim=1),
         "## Structure",
-        structure(found),
+        render_structure(evidence_by_label),
         "## Evidence",
         "The first contradiction of each test that fails, and the linear index where there is one.",
-        *(reasons(label, evidence) for label, evidence in found.items()),
+        *(render_reasons(label, evidence) for label, evidence in evidence_by_label.items()),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def diagnostics(maps: dict[str, Tessellation], rim: int = 0) -> str:
+def render_diagnostics(maps: dict[str, Tessellation], rim: int = 0) -> str:
     head = ("", "L", "F", "C_B", "C_R", "kappa", "kappa by states")
     rows = []
     for label, t in maps.items():
         g = measure(t, rim)
-        rows.append((label, *map(number, (*g.diagnostics.values(), g.corner_index_by_states))))
-    return table(head, rows)
+        rows.append(
+            (label, *map(format_number, (*g.diagnostics.values(), g.corner_index_by_states)))
+        )
+    return render_table(head, rows)
 
 
-def sizes(maps: dict[str, Tessellation]) -> str:
+def render_sizes(maps: dict[str, Tessellation]) -> str:
     head = ("", "states", "states of each action", "faces across each axis", "largest cell")
     head += tuple(f"margin <= {eps:g}" for eps in MARGINS)
-    return table(head, [(label, *_sizes(measure(t))) for label, t in maps.items()])
+    return render_table(head, [(label, *_sizes(measure(t))) for label, t in maps.items()])
 
 
 def _sizes(g: Geometry) -> tuple[str, ...]:
@@ -71,14 +73,17 @@ def _sizes(g: Geometry) -> tuple[str, ...]:
     return f"{t.grid.size:,}", volumes, faces, *(f"{share:.3f}" for share in shares)
 
 
-def structure(found: dict[str, Mapping[str, Evidence]]) -> str:
+def render_structure(evidence_by_label: dict[str, Mapping[str, Evidence]]) -> str:
     """Whether each structure holds, or in how many pairs it fails; a dash where untested."""
-    tests = list(dict.fromkeys(name.split(" in ")[0] for e in found.values() for name in e))
+    tests = list(
+        dict.fromkeys(name.split(" in ")[0] for e in evidence_by_label.values() for name in e)
+    )
     head = ("", *tests)
     rows = [
-        (label, *(_cell(evidence, test) for test in tests)) for label, evidence in found.items()
+        (label, *(_cell(evidence, test) for test in tests))
+        for label, evidence in evidence_by_label.items()
     ]
-    return table(head, rows)
+    return render_table(head, rows)
 
 
 def _cell(evidence: Mapping[str, Evidence], test: str) -> str:
@@ -93,16 +98,16 @@ def _cell(evidence: Mapping[str, Evidence], test: str) -> str:
     return "; ".join(cells) or "-"
 
 
-def reasons(label: str, evidence: Mapping[str, Evidence]) -> str:
-    shown = (e for e in evidence.values() if not e or isinstance(e, LinearIndex))
-    return "\n".join([f"### {label}", "", *(f"- {e.describe()}" for e in shown)])
+def render_reasons(label: str, evidence: Mapping[str, Evidence]) -> str:
+    items = (e for e in evidence.values() if not e or isinstance(e, LinearIndex))
+    return "\n".join([f"### {label}", "", *(f"- {e.describe()}" for e in items)])
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4f}"
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def render_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = tuple(head)
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -110,4 +115,4 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 if __name__ == "__main__":
     TARGET.parent.mkdir(parents=True, exist_ok=True)
-    TARGET.write_text(page())
+    TARGET.write_text(render_page())

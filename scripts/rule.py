@@ -29,13 +29,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "images")
     parser.add_argument("--form", choices=("svg", "png"), default="svg")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
     solution = ts.solve(ts.problem("perishable").build())
     rule, frontier = ts.compress(solution, loss=0.005), ts.frontier(solution, 60)
     with matplotlib.rc_context(FIGURE_STYLE):
-        path = given.out / f"rule.{given.form}"
-        path.write_bytes(render_image(draw(solution, rule, frontier), given.form))
+        path = options.out / f"rule.{options.form}"
+        path.write_bytes(render_image(draw(solution, rule, frontier), options.form))
         print(path)
 
 

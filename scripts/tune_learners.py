@@ -78,42 +78,42 @@ PAPER = {
 
 
 @cache
-def solution(label: str) -> Solution:
+def solve(label: str) -> Solution:
     return ts.solve(ts.benchmark(label))
 
 
-def policies(method: Any, label: str, n: int, seeds: Sequence[int]) -> list[ts.Policy]:
+def train_policies(method: Any, label: str, n: int, seeds: Sequence[int]) -> list[ts.Policy]:
     """One policy for each seed; environments do not share random numbers."""
-    own = [1_000_000 * (1 + list(BENCHMARKS).index(label)) + seed for seed in seeds]
+    own_seeds = [1_000_000 * (1 + list(BENCHMARKS).index(label)) + seed for seed in seeds]
     if isinstance(method, TabularQ | FittedQ):
-        found = train_batch(method, solution(label).mdp, [n], own)
-        return [found[seed, n] for seed in own]
-    return fit_batch(method, [draw(solution(label), n, rng=seed) for seed in own], own)
+        policies = train_batch(method, solve(label).mdp, [n], own_seeds)
+        return [policies[seed, n] for seed in own_seeds]
+    return fit_batch(method, [draw(solve(label), n, rng=seed) for seed in own_seeds], own_seeds)
 
 
-def judged(label: str, policy: ts.Policy) -> tuple[float, float]:
+def evaluate(label: str, policy: ts.Policy) -> tuple[float, float]:
     """Policy error and the paper's value gap."""
-    exact = solution(label)
-    taken = np.take_along_axis(exact.q, policy.table[..., None], axis=-1)[..., 0]
-    gap = (exact.value - taken).mean() / (1 - exact.mdp.discount)
+    exact = solve(label)
+    chosen_values = np.take_along_axis(exact.q, policy.table[..., None], axis=-1)[..., 0]
+    gap = (exact.value - chosen_values).mean() / (1 - exact.mdp.discount)
     return float((policy.table != exact.policy.table).mean()), float(gap)
 
 
-def families(method: Any, n: int, seeds: Sequence[int]) -> tuple[NDArray, NDArray, float]:
+def measure_families(method: Any, n: int, seeds: Sequence[int]) -> tuple[NDArray, NDArray, float]:
     """(4,) means and standard deviations over seeds of family averages; CPU seconds a fit."""
-    columns, spent, fits = [], 0.0, 0
+    columns, cpu_seconds, fits = [], 0.0, 0
     for family in ("inventory", "queue"):
-        labels = [label for label, known in BENCHMARKS.items() if known.family == family]
+        labels = [label for label, benchmark in BENCHMARKS.items() if benchmark.family == family]
         scores = []
         for label in labels:
-            solution(label)
-            clock = time.process_time()
-            made = policies(method, label, n, seeds)
-            spent, fits = spent + time.process_time() - clock, fits + len(made)
-            scores.append([judged(label, policy) for policy in made])
+            solve(label)
+            start = time.process_time()
+            policies = train_policies(method, label, n, seeds)
+            cpu_seconds, fits = cpu_seconds + time.process_time() - start, fits + len(policies)
+            scores.append([evaluate(label, policy) for policy in policies])
         columns.append(np.mean(scores, axis=0))
     table = np.concatenate(columns, axis=1)
-    return table.mean(axis=0), table.std(axis=0, ddof=1), spent / fits
+    return table.mean(axis=0), table.std(axis=0, ddof=1), cpu_seconds / fits
 
 
 def tune(names: Sequence[str], n: int, seeds: Sequence[int]) -> None:
@@ -121,7 +121,7 @@ def tune(names: Sequence[str], n: int, seeds: Sequence[int]) -> None:
     print(f"{'inventory PE':>57s}{'gap':>9s}{'queue PE':>10s}{'gap':>8s}{'CPU s':>8s}")
     for name in names:
         for method in CANDIDATES[name]:
-            m, _, seconds = families(method, n, seeds)
+            m, _, seconds = measure_families(method, n, seeds)
             row = f"{m[0]:12.4f}{m[1]:9.3f}{m[2]:10.4f}{m[3]:8.3f}{seconds:8.3f}"
             print(f"{_short(method):45s}{row}", flush=True)
 
@@ -132,7 +132,7 @@ def report(n: int, seeds: Sequence[int]) -> None:
     print(f"| method | {' | '.join(heads)} | CPU s |")
     print("| --- |" + " --- |" * 5)
     for name, paper in PAPER.items():
-        m, s, seconds = families(_default(name), n, seeds)
+        m, s, seconds = measure_families(_default(name), n, seeds)
         cells = [
             f"{a:.{d}f} ± {b:.{d}f} ({c:.{d}f})"
             for a, b, c, d in zip(m, s, paper, (4, 3, 4, 3), strict=True)

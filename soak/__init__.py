@@ -1,12 +1,12 @@
-"""Long random sweeps against independent oracles: ``make soak``, ``python -m soak --minutes 30``.
+"""Long random tests with independent oracles: ``make soak``, ``python -m soak --minutes 30``.
 
-Each kind judges one random case for each seed, with the oracles of ``tests/support``. The kinds
-take turns, each turn in a process of its own, so that compiled code does not pile up and a crash is
-a fault like any other.
+Each kind checks one random case for each seed, with the oracles of ``tests/support``. The kinds
+take turns. Each turn runs in its own process, so that compiled code does not accumulate and a crash
+counts as a fault.
 """
 
 import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS / "runner"), str(TESTS)]  # studies start as the runner's tests do
+sys.path[:0] = [str(TESTS / "runner"), str(TESTS)]  # studies use the fixtures of the runner's tests

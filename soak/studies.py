@@ -1,4 +1,4 @@
-"""A study that is killed at random moments and resumed gives what an uninterrupted one gives."""
+"""A study that is killed at random times and resumed equals an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from functools import cache
 from pathlib import Path
 
 METHODS = ("toy:slow", "linear")
-LATEST = 8.0  # seconds after which a kill may come
+KILL_MAX_SECONDS = 8.0  # latest kill after the start
 
 
 @cache
-def compiled() -> Path:
-    """Compiled code that the studies of this process share."""
+def make_cache_folder() -> Path:
+    """A folder for compiled code that the studies of this process share."""
     return Path(tempfile.mkdtemp(prefix="soak-compiled-"))
 
 
 @cache
-def uninterrupted() -> dict[str, tuple]:
-    """What the runs give in this process, without a cluster."""
-    from test_kill import asked, numbers
+def run_uninterrupted() -> dict[str, tuple]:
+    """Results of all runs in this process, without a cluster."""
+    from test_interruptions import asked, numbers
 
     from tessella.runner.run import run_batch
     from tessella.runner.study import make_batches
@@ -30,31 +30,31 @@ def uninterrupted() -> dict[str, tuple]:
     return numbers(record for batch in every for record in run_batch(batch.specs).records)
 
 
-def killed_study(seed: int) -> list[str]:
-    """Faults of one study; the seed decides when it is killed, and how often."""
+def check_killed_study(seed: int) -> list[str]:
+    """Faults of one study; the seed decides when and how often it is killed."""
     from conftest import Shell
-    from test_kill import ASKED, numbers
+    from test_interruptions import ASKED, numbers
 
-    chance, shell = random.Random(seed), Shell(compiled())
-    words = (*ASKED, "--methods", ",".join(METHODS))
+    rng, shell = random.Random(seed), Shell(make_cache_folder())
+    arguments = (*ASKED, "--methods", ",".join(METHODS))
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         try:
-            for _ in range(chance.randint(1, 3)):
-                process = shell.paper(out, *words, "--workers", "2")
-                time.sleep(chance.uniform(0, LATEST))
+            for _ in range(rng.randint(1, 3)):
+                process = shell.paper(out, *arguments, "--workers", "2")
+                time.sleep(rng.uniform(0, KILL_MAX_SECONDS))
                 process.kill()
                 process.wait()
-            status, output = shell.finish(shell.paper(out, *words))
+            status, output = shell.finish(shell.paper(out, *arguments))
             if status != 0:
                 return [f"the resumed study ends with status {status}: {output[-500:]}"]
-            return differences(numbers(shell.records(out)), uninterrupted())
+            return find_differences(numbers(shell.records(out)), run_uninterrupted())
         finally:
             shell.close()
 
 
-def differences(got: dict[str, tuple], expected: dict[str, tuple]) -> list[str]:
-    missing, more = expected.keys() - got.keys(), got.keys() - expected.keys()
-    other = [key for key in expected.keys() & got.keys() if got[key] != expected[key]]
-    counts = {"missing": len(missing), "unasked": len(more), "different": len(other)}
+def find_differences(records: dict[str, tuple], expected: dict[str, tuple]) -> list[str]:
+    missing, extra = expected.keys() - records.keys(), records.keys() - expected.keys()
+    different = [key for key in expected.keys() & records.keys() if records[key] != expected[key]]
+    counts = {"missing": len(missing), "not requested": len(extra), "different": len(different)}
     return [f"{count} records are {how}" for how, count in counts.items() if count]

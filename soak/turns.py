@@ -1,7 +1,7 @@
-"""One turn of one kind, in a process of its own, which says what it does and what it found.
+"""One turn of one kind in its own process, which reports its cases line by line.
 
-A line of JSON for each case as it begins and as it ends: a process that dies or hangs leaves the
-seed of its last case without an end.
+The process prints a line of JSON when a case starts and when it ends. If it dies or hangs, the last
+case has a start and no end.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-GRACE = 300  # seconds that a case may take beyond its turn
-FEW_SHAPES = (
+CASE_MAX_EXTRA_SECONDS = 300  # a case may take this long beyond its turn
+KINDS_WITH_SHARED_CODE = (
     "building",
     "certificates",
     "checker",
@@ -29,32 +29,32 @@ FEW_SHAPES = (
     "proofs",
     "exports",
     "hostile files",
-)  # whose turns share compiled code
+)  # their models have few shapes
 
 
 @dataclass
 class Tally:
-    """What came of the cases of one kind."""
+    """Counts and faults of the cases of one kind."""
 
     cases: int = 0
     seconds: float = 0.0
-    faults: list[tuple[int, str]] = field(default_factory=list)  # seed, words
+    faults: list[tuple[int, str]] = field(default_factory=list)  # (seed, description)
 
 
-def serve(name: str, first: int, seconds: float) -> None:
-    """Judge seeds from ``first`` on, for so long; in the turn's own process."""
+def run_seeds(name: str, first: int, seconds: float) -> None:
+    """Run seeds from ``first`` on for ``seconds``, in this process."""
     from soak.kinds import KINDS
 
-    kind, end = KINDS[name], time.monotonic() + seconds
+    kind, kill = KINDS[name], time.monotonic() + seconds
     for seed in range(first, first + kind.cases):
-        say(seed)
-        say(seed, judged(name, seed))
-        if time.monotonic() >= end:
+        report_case(seed)
+        report_case(seed, run_case(name, seed))
+        if time.monotonic() >= kill:
             return
 
 
-def judged(name: str, seed: int) -> list[str]:
-    """The faults of one case; an error is one."""
+def run_case(name: str, seed: int) -> list[str]:
+    """The faults of one case; an exception is a fault."""
     from soak.kinds import KINDS
 
     try:
@@ -64,38 +64,41 @@ def judged(name: str, seed: int) -> list[str]:
         return [f"{type(error).__name__}: {error}"]
 
 
-def say(seed: int, faults: list[str] | None = None) -> None:
+def report_case(seed: int, faults: list[str] | None = None) -> None:
     print(json.dumps([seed, faults]), flush=True)
 
 
-def take(name: str, first: int, seconds: float, compiled: str) -> Tally:
-    """Start a turn, wait for its end, and count; ``compiled`` is a folder for compiled code."""
-    began = time.monotonic()
-    words = ["--kind", name, "--seed", str(first), "--turn", str(seconds)]
+def run_turn(name: str, first: int, seconds: float, cache_folder: str) -> Tally:
+    """Run a turn in a new process; ``cache_folder`` is a folder for compiled code."""
+    start = time.monotonic()
+    arguments = ["--kind", name, "--seed", str(first), "--turn", str(seconds)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "soak", *words],
+        [sys.executable, "-m", "soak", *arguments],
         cwd=Path(__file__).parents[1],
-        env={**os.environ, **(caching(compiled) if name in FEW_SHAPES else {})},
+        env={
+            **os.environ,
+            **(make_cache_settings(cache_folder) if name in KINDS_WITH_SHARED_CODE else {}),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     try:
-        output, errors = process.communicate(timeout=seconds + GRACE)
-        last = errors.strip().splitlines()[-1:]
-        ended = " ".join([f"the process died with status {process.returncode}", *last])
+        output, errors = process.communicate(timeout=seconds + CASE_MAX_EXTRA_SECONDS)
+        last_line = errors.strip().splitlines()[-1:]
+        failure = " ".join([f"the process died with status {process.returncode}", *last_line])
     except subprocess.TimeoutExpired:
-        ended = f"no answer after {seconds + GRACE:.0f} seconds"
-        end(process)
+        failure = f"no answer after {seconds + CASE_MAX_EXTRA_SECONDS:.0f} seconds"
+        kill(process)
         output, _ = process.communicate()
     finally:
-        end(process)
-    return counted(output, time.monotonic() - began, ended if process.returncode else "")
+        kill(process)
+    return count_cases(output, time.monotonic() - start, failure if process.returncode else "")
 
 
-def caching(folder: str) -> dict[str, str]:
-    """The environment in which compiled code, however quickly compiled, is kept in ``folder``."""
+def make_cache_settings(folder: str) -> dict[str, str]:
+    """Environment variables that make JAX keep all compiled code in ``folder``."""
     return {
         "JAX_COMPILATION_CACHE_DIR": folder,
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -103,14 +106,14 @@ def caching(folder: str) -> dict[str, str]:
     }
 
 
-def end(process: subprocess.Popen) -> None:
-    """Kill it with all that it has started, if it is still there."""
+def kill(process: subprocess.Popen) -> None:
+    """Kill a process and those that it started, if it still runs."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def counted(output: str, seconds: float, ended: str) -> Tally:
-    """The tally of what a turn said; ``ended`` is why it ended, if not well."""
+def count_cases(output: str, seconds: float, failure: str) -> Tally:
+    """The tally of a turn from its output; ``failure`` is empty if it ended well."""
     tally, open_seed = Tally(seconds=seconds), None
     for line in output.splitlines():
         seed, faults = json.loads(line)
@@ -120,6 +123,6 @@ def counted(output: str, seconds: float, ended: str) -> Tally:
             tally.faults += [(seed, fault) for fault in faults]
     if open_seed is not None:
         tally.cases += 1
-    if ended:
-        tally.faults.append((-1 if open_seed is None else open_seed, ended))
+    if failure:
+        tally.faults.append((-1 if open_seed is None else open_seed, failure))
     return tally

@@ -34,7 +34,7 @@ KEEP_ALL = {
 QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 HERE = Path(__file__).parent
 LONGEST = (
-    "runner/test_kill.py",
+    "runner/test_interruptions.py",
     "cli/test_commands.py",
     "baselines/test_q_learning.py",
     "paper/test_results.py",
@@ -42,13 +42,13 @@ LONGEST = (
     "rules/test_compress.py",
     "test_wheel.py",
     "test_tutorials.py",
-    "solvers/test_shapes.py",
-    "solvers/test_building.py",
+    "solvers/test_compilation_cache.py",
+    "solvers/test_build_rounding.py",
     "runner/test_dispatch.py",
     "paper/test_failures.py",
     "solvers/test_benchmarks.py",
     "problems/test_platelets.py",
-    "mdp/test_tiles.py",
+    "mdp/test_gpu_kernels.py",
     "solvers/test_devices.py",
     "test_site.py",
     "learn/test_network.py",

@@ -287,11 +287,10 @@ def test_naming_a_type_of_the_other_module_makes_no_cycle():
     assert cycle([there, Import(*back, "typing")]) == []
 
 
-DESIGN = SOURCE.parents[1] / "docs" / "design.md"
+DESIGN = SOURCE.parents[1] / "DESIGN.md"
 
 
 def test_every_module_says_what_it_is_in_a_sentence():
-    """The design page lists these sentences."""
     silent = []
     for name, path in modules().items():
         docstring = ast.get_docstring(ast.parse(path.read_text())) or ""

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, whatever the disk; what is read is a regular file."""
+"""Files are written whole or not at all, on any disk; only regular files are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.disks import NO_MOUNT, files_of_at_most, mounted
+from support.disks import NO_MOUNT, limit_file_size, mount_disk
 
 import tessella as ts
 from tessella.cli.solve import _write_csv as save_paths
@@ -65,7 +65,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(name, tmp_path):
     path = tmp_path / name
     SAVES[name](path)  # what it needs is computed while files may be long
     path.write_bytes(OLD)
-    with files_of_at_most(LITTLE), pytest.raises(ts.FileError, match="cannot be written; "):
+    with limit_file_size(LITTLE), pytest.raises(ts.FileError, match="cannot be written; "):
         SAVES[name](path)
     assert path.read_bytes() == OLD
     assert [file.name for file in tmp_path.iterdir()] == [name]
@@ -74,7 +74,7 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(name, tmp_path):
 
 
 def test_a_full_disk_keeps_the_old_files_wherever_one_can_be_mounted(tmp_path):
-    with mounted(tmp_path, "64k") as is_disk:
+    with mount_disk(tmp_path, "64k") as is_disk:
         if not is_disk:  # the limit on the size of files above is the same test without a mount
             pytest.skip(NO_MOUNT)
         for name in SAVES:

@@ -1,4 +1,4 @@
-"""What a new user does wrong is answered in words: what is needed, and what came instead."""
+"""Mistakes of a new user: the message names what is needed, and what was given."""
 
 from __future__ import annotations
 

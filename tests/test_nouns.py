@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.criteria import ending
+from support.criteria import build_ending
 
 import tessella as ts
 from tessella.rounding import round_up
@@ -66,7 +66,7 @@ def made(shop):
         ts.switching_curves(u, "stock"),
         ts.certify(solution, policy),
         ts.certify(ts.solve(shop.with_criterion(ts.Average())), policy),
-        ts.certify(ts.solve(ending(0)), np.zeros(5, int)),
+        ts.certify(ts.solve(build_ending(0)), np.zeros(5, int)),
         ts.estimate(shop, policy, rng=0, paths=10),
         ts.loss(solution, policy),
         ts.certify(ts.solve(line(3)), np.zeros(3, int), blocks=True),

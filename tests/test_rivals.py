@@ -55,10 +55,10 @@ def test_a_rival_that_cannot_be_installed_is_left_out_and_the_page_says_why(
 ):
     environments, report = rivals("environments"), rivals("report")
     absent = environments.Rival("absent", "Absent", ("--no-index", "no-such-package-at-all"))
-    home = environments.environment(absent, tmp_path / "homes")
+    home = environments.prepare_environment(absent, tmp_path / "homes")
     assert home.failed.startswith("was not installed: ERROR: No matching distribution")
-    sharing = environments.Rival("sharing", "Sharing", (), shares="absent")
-    assert environments.environment(sharing, tmp_path / "homes").failed
+    sharing = environments.Rival("sharing", "Sharing", (), shared_environment="absent")
+    assert environments.prepare_environment(sharing, tmp_path / "homes").failed
 
     ours = environments.Rival("tessella", "tessella", ())
     results = {
@@ -69,40 +69,44 @@ def test_a_rival_that_cannot_be_installed_is_left_out_and_the_page_says_why(
         }
         for n in (825, 5_151)
     }
-    said = {"an easy case": {"tessella": ("right", True)}}
-    beside = [rivals("trees").Beside("INV-Mix", 825, rivals("trees").grown(home, tmp_path))]
-    report.write(tmp_path, [ours], results, said, beside, {"Absent": home.failed})
-    page = (tmp_path / "rivals.md").read_text()
+    reactions = {"an easy case": {"tessella": ("right", True)}}
+    trees = rivals("trees")
+    comparisons = [trees.TreeComparison("INV-Mix", 825, trees.grow_trees(home, tmp_path))]
+    report.write(tmp_path, [ours], results, reactions, comparisons, {"Absent": home.failed})
+    page = (tmp_path / "generated" / "rivals.md").read_text()
     assert "Absent took no part: it was not installed: ERROR: No matching distribution" in page
     assert "| INV-Mix | 825 | not installed |" in page
     assert (tmp_path / "images" / "rivals.svg").exists()
 
 
-def test_a_process_without_an_answer_is_told_from_one_that_refuses(rivals):
-    reason = rivals("contest").reason
-    assert reason(-11, "") == "died of signal 11"
-    assert reason(1, "Traceback\nnumpy.MemoryError: 8 GB") == "out of memory"
-    assert reason(1, "Traceback\nsome.package.ModelError: rows must sum to 1") == (
+def test_a_process_without_an_answer_is_distinguished_from_one_that_rejects(rivals):
+    explain_failure = rivals("contest").explain_failure
+    assert explain_failure(-11, "") == "died of signal 11"
+    assert explain_failure(1, "Traceback\nnumpy.MemoryError: 8 GB") == "out of memory"
+    assert explain_failure(1, "Traceback\nsome.package.ModelError: rows must sum to 1") == (
         "ModelError: rows must sum to 1"
     )
-    assert reason(0, "") == "ended without a word"
+    assert explain_failure(0, "") == "ended without a word"
 
 
 def test_a_process_that_takes_too_long_is_stopped_and_the_reason_is_its_limit(rivals, tmp_path):
     contest, environments = rivals("contest"), rivals("environments")
-    asked = [sys.executable, "-c", "import time; time.sleep(60)"]
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with (tmp_path / "said.txt").open("w+") as said, subprocess.Popen(asked, **pipes) as process:
-        slow = contest.Contender(environments.Rival("slow", "Slow", ()), process, said)
-        assert slow.listen(0.05) == {"failed": "no answer in 0 s by the clock"}
+    with (
+        (tmp_path / "stderr.txt").open("w+") as stderr,
+        subprocess.Popen(command, **pipes) as process,
+    ):
+        slow = contest.Contender(environments.Rival("slow", "Slow", ()), process, stderr)
+        assert slow.read_figures(0.05) == {"failed": "no answer in 0 s by the clock"}
         assert process.returncode == -9
 
 
 def test_arrays_and_stages_of_the_structured_model_are_one_model(rivals):
     models = rivals("models")
-    models.BLOCK = 70  # so that several blocks are put together
-    asked = models.Model("small", "inventory", (9, 3), 0.9)
-    arrays, staged = asked.pairs(), rivals("contenders.with_tessella").build(asked).to_pairs()
+    models.BLOCK_PAIRS = 70  # so that several blocks are put together
+    model = models.Model("small", "inventory", (9, 3), 0.9)
+    arrays, staged = model.build_pairs(), rivals("contenders.with_tessella").build(model).to_pairs()
     assert np.array_equal(arrays.state, staged.states)
     assert np.array_equal(arrays.action, staged.choices)
     assert np.allclose(arrays.reward, staged.reward, atol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codeop
+import json
 import re
 import runpy
 import subprocess
@@ -13,13 +14,16 @@ from pathlib import Path
 import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
-from support.chromium import CHROMIUM, MISSING, QUIET
+from support.chromium import CHROMIUM, MISSING, OPTIONS
 
 import tessella
+import tessella.plot
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+API = runpy.run_path(str(ROOT / "scripts" / "api_pages.py"))
+NAVIGATION_MAX_LINKS = 30
 LOADING = {"script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 
 
@@ -27,35 +31,60 @@ def named(page: Path) -> str:
     return page.relative_to(DOCS).with_suffix("").as_posix()
 
 
-def toctree() -> list[str]:
-    """The pages that the front page lists, in its order."""
-    trees = re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(), re.DOTALL)
+def toctree(page: str) -> list[str]:
+    """The pages that a page lists in the navigation, in its order."""
+    trees = re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
     return [name for tree in trees for name in re.findall(r"<(\S+)>$", tree, re.MULTILINE)]
 
 
-def test_every_page_is_listed_once_on_the_front_page():
-    assert sorted(toctree()) == [named(page) for page in PAGES if page.name != "index.md"]
+def test_every_page_is_in_the_navigation_once_but_for_problems_and_raw_tables():
+    found = [*toctree("index.md"), *(f"api/{name}" for name in toctree("api/index.md"))]
+    unlisted = tuple(runpy.run_path(str(DOCS / "_site" / "unlisted.py"))["FOLDERS"])
+    names = [named(page) for page in PAGES if page != DOCS / "index.md"]
+    assert [name for name in names if not name.startswith(unlisted) and name not in found] == []
+    assert len(found) == len(set(found))
+    assert set(found) <= set(names)
 
 
-def test_the_front_page_has_a_tutorial_for_everything_that_was_asked_for():
-    text = (DOCS / "index.md").read_text()
-    tutorials = text[text.index(":caption: Tutorials") : text.index(":caption: Guides")]
-    assert len(re.findall(r"<\S+>$", tutorials, re.MULTILINE)) == 11
+def test_the_navigation_has_few_links():
+    assert len(toctree("index.md")) <= NAVIGATION_MAX_LINKS
 
 
-def test_every_public_name_stands_in_the_reference_once():
-    blocks = [
-        re.findall(r"\.\. public::\n(.*?)```", page.read_text(), re.DOTALL)
-        for page in (DOCS / "api").glob("*.md")
-    ]
-    listed = " ".join(text for texts in blocks for text in texts).split()
+def test_pages_outside_the_navigation_are_linked_from_a_page():
+    linked = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in re.findall(r"\]\(([\w/.-]+\.md)(?:#[\w-]*)?\)", page.read_text())
+    }
+    assert [named(page) for page in PAGES if page not in linked and page.name != "index.md"] == []
+
+
+def test_every_public_name_is_in_the_reference_once():
+    pages = [PAGE for PAGE in API["PAGES"].values() if PAGE.namespace == "ts"]
+    listed = " ".join(page.names for page in pages).split()
     assert sorted(listed) == sorted(set(tessella.__all__) - {"__version__"})
+    assert set(API["PAGES"]["plotting"].names.split()) <= set(vars(tessella.plot))
+
+
+@pytest.mark.parametrize("name", API["PAGES"])
+def test_the_reference_shows_the_signatures_and_docstrings_of_the_code(name):
+    """`python scripts/api_pages.py` writes it."""
+    assert (DOCS / "api" / f"{name}.md").read_text() == API["render_page"](API["PAGES"][name])
+
+
+def test_the_comparison_with_other_packages_shows_the_figures_of_its_run():
+    """`python scripts/speed_table.py` writes it."""
+    script = runpy.run_path(str(ROOT / "scripts" / "speed_table.py"))
+    block = script["render_block"](json.loads(script["FIGURES"].read_text()))
+    assert block in script["PAGE"].read_text()
 
 
 def test_every_page_with_programs_is_run_by_a_test():
     tests = {p: p.read_text() for p in (ROOT / "tests").rglob("*.py") if p != Path(__file__)}
     running = [text for text in tests.values() if "check_page" in text]
+    generated = {"api", "gallery"}  # signatures, and one program with many names
     programs = [page for page in PAGES if "```python" in page.read_text()]
+    programs = [page for page in programs if page.parent.name not in generated]
     names = [page.relative_to(DOCS).as_posix() for page in programs]
     assert [name for name in names if not any(f'"{name}"' in text for text in running)] == []
 
@@ -86,6 +115,26 @@ def test_what_is_copied_from_a_session_can_be_pasted_at_a_prompt(page):
             continue
         if codeop.compile_command("\n".join(pending)) is not None:
             pending = []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_programs_on_pages_can_be_pasted_at_a_prompt(page):
+    """An empty line ends each loop and definition, and is nowhere within one."""
+    if page.parent.name == "api":
+        return  # signatures
+    for program in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        if ">>>" not in program:
+            assert leave_pending([*program.splitlines(), ""]) == []
+
+
+def leave_pending(lines: list[str]) -> list[str]:
+    """The lines at a prompt that no statement has taken; raises SyntaxError as the prompt does."""
+    pending: list[str] = []
+    for line in lines:
+        pending.append(line)
+        if codeop.compile_command("\n".join(pending)) is not None:
+            pending = []
+    return pending
 
 
 def test_blocks_end_with_their_last_line_and_keep_the_markup_within_them():
@@ -168,7 +217,7 @@ def test_what_programs_print_fits_the_page_and_sessions_are_copied_without_promp
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as drives:
-        browser = drives.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        browser = drives.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         for width in (420, 1200):
             page = browser.new_page(viewport={"width": width, "height": 900})
             for name in ("start", "rules", "gallery"):
@@ -181,12 +230,43 @@ def test_what_programs_print_fits_the_page_and_sessions_are_copied_without_promp
 
 
 def test_tables_that_programs_print_keep_their_columns(site):
-    table, prose = ((site / f"{n}.html").read_text("utf-8") for n in ("comparisons", "start"))
+    table, prose = ((site / f"{n}.html").read_text("utf-8") for n in ("study", "start"))
     assert re.search(r'class="go columns">linear +50 ', table)
-    assert 'class="go">It is of the class' in prose
+    assert 'class="go">Rule type:' in prose
 
 
 def test_blocks_of_code_end_with_their_last_line(site):
     text = (site / "rules.html").read_text(encoding="utf-8")
-    assert "<pre>" in text
+    assert "<pre " in text
     assert not re.search(r"\n\s*\n</pre>", text)
+
+
+def test_what_scrolls_takes_the_focus_and_headings_have_levels(site):
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "<pre>" not in text
+        assert not re.search(r'<div class="(table-wrapper|formula)', text)
+        assert text.count('role="heading"') == text.count('role="heading" aria-level=')
+
+
+# The first result of a search, by query.
+FIRST_RESULTS = {
+    "install": ("start.html",),
+    "plot": ("api/plotting.html",),
+    "order up to": ("cookbook.html", "rules.html"),
+}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+def test_a_search_leads_to_the_right_page_first(site):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as drives:
+        browser = drives.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        page = browser.new_page()
+        for query, expected in FIRST_RESULTS.items():
+            page.goto(f"{(site / 'search.html').as_uri()}?q={query.replace(' ', '+')}")
+            page.wait_for_selector("#search-results .search-summary:has-text('found')")
+            first = page.get_attribute("#search-results li a", "href") or ""
+            assert re.split("[?#]", first)[0] in expected, query
+        browser.close()

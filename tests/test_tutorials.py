@@ -9,14 +9,12 @@ from support.pages import DOCS, check_page
 
 PAGES = {
     "start.md": 3,
+    "thinking.md": 4,
+    "cookbook.md": 12,
+    "sharp-bits.md": 5,
     "coming-from.md": 8,
     "tutorials/python.md": 8,
-    "tutorials/arrays.md": 8,
-    "tutorials/gymnasium.md": 8,
-    "tutorials/rates.md": 6,
-    "tutorials/deploy.md": 10,
-    "tutorials/cluster.md": 5,
-    "tutorials/gpu.md": 6,
+    "tutorials/arrays.md": 22,
 }
 
 
@@ -30,11 +28,6 @@ def test_a_column_of_demand_becomes_a_rule_with_a_service_level(tmp_path, monkey
     shutil.copy(DOCS / "tutorials" / "demand.csv", tmp_path)
     monkeypatch.chdir(tmp_path)
     check_page("tutorials/service-levels.md", at_least=16)
-
-
-def test_the_records_of_the_study_are_read_as_the_page_says(monkeypatch):
-    monkeypatch.chdir(DOCS.parent)
-    check_page("tutorials/reproduce.md", at_least=6)
 
 
 def test_the_program_of_the_front_page_runs(tmp_path, monkeypatch, capsys):

@@ -216,7 +216,7 @@ def test_a_certificate_is_checked(clean, used):
         ("solve frozen_lake", "no value is off by more than"),
         ("map frozen_lake", "16 states"),
         ("compress frozen_lake --loss 99% -o rule.c", "rule.c: C99, agrees in all 16 states"),
-        ("check frozen_lake", "sound: "),
+        ("check frozen_lake", "valid: "),
     ],
 )
 def test_the_commands_from_a_model_to_a_rule_work(clean, tmp_path, words, printed):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+
+import pytest
+from count_words import count_words, keep_prose, list_pages
 
 import tessella
 from tessella.paper.published import paper_study
@@ -15,6 +19,33 @@ SOURCE = Path(tessella.__file__).parent
 
 # What nobody says today, or what only its author understands.
 FORBIDDEN = {"dearest", "faced", "lively", "suits", "aught", "behold", "hence", "thence", "whence"}
+
+
+# Words of a private dialect, and what to write instead. Prose of the README and the docs is free of
+# them, outside blocks of code and inline code.
+GLOSSARY = {
+    r"told|tells?|telling": "state, describe, define; distinguish",
+    r"refus\w+": "reject, raise an error",
+    r"stands?|stood": "is",
+    r"besides?": "with, next to, in addition",
+    r"of one's own|one's own": "your own, custom",
+    r"zoo": "example problems, published problems, gallery",
+    r"promis\w+": "loss limit, guarantee",
+    r"anew": "again",
+    r"asked for": "requested",
+    r"so many(?! that)": "that many, a number of",
+    r"judg\w+": "evaluate",
+    r"for ever": "forever",
+    r"whoever": "who; the person or program that",
+    r"undercuts?": "lose less than, be better than",
+    r"by lot|draws? lots": "at random",
+    r"forgiv\w+": "allow",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"hence|thence|whence|thereby|therein|wherein|whereof": "so, therefore",
+    r"aught|naught|nought|lest|ere": "nothing, so that not, before",
+    r"knows? no": "has no, does not know",
+}
+PROSE_MAX_WORDS = 28_000
 
 
 @cache
@@ -97,3 +128,37 @@ def test_references_that_run_once_say_so_in_one_place():
     text = (SOURCE / "runner" / "methods" / "builtin.py").read_text()
     _, _, references = text.partition("class DeterministicMethod")
     assert references.count("def batch_key(") == 1
+
+
+def list_prose() -> list[Path]:
+    """All pages that people read, generated ones included."""
+    root = SOURCE.parents[1]
+    generated = [root / "docs" / name for name in ("generated", "api")]
+    pages = [page for folder in generated for page in sorted(folder.glob("*.md"))]
+    names = ("CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "benchmarks/README.md")
+    return [*list_pages(), *pages, *(root / name for name in names)]
+
+
+def find_private_words(text: str) -> list[str]:
+    """The glossary's words in the prose of a page, each with what to write instead."""
+    prose = re.sub(r'`[^`]*`|"refuse"|\]\([^)]*\)|stand-alone', " ", keep_prose(text))
+    return [
+        f"{found[0]!r}: {better}"
+        for pattern, better in GLOSSARY.items()
+        for found in re.finditer(rf"\b(?:{pattern})\b", prose, re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize("page", list_prose(), ids=lambda page: "/".join(page.parts[-2:]))
+def test_prose_is_free_of_private_words(page):
+    assert find_private_words(page.read_text()) == []
+
+
+def test_private_words_are_found_in_prose_and_not_in_code():
+    assert len(find_private_words("What was told stands beside the zoo.")) == 4
+    assert find_private_words('`off_grid="refuse"`\n\n```\ntold\n```\n| told |') == []
+
+
+def test_readme_and_docs_have_few_words():
+    """`python scripts/count_words.py` lists the pages by length."""
+    assert sum(count_words(page) for page in list_pages()) <= PROSE_MAX_WORDS

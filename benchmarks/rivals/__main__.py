@@ -1,10 +1,11 @@
-"""Rivals side by side, in one run:  python benchmarks/rivals [--quick] [--minutes 25]
+"""Compare tessella with other packages:  python benchmarks/rivals [--quick] [--minutes 25]
 
-Every contender gets the same models and is asked for the same accuracy, max|V - V*| <= 1e-6, each
-in a process and an environment of its own, in turn, several rounds. The best of the rounds counts.
-Then come nine inputs, most of them faulty, dtControl's trees beside our rules, and how our own cost
-grows (``benchmarks/growth.py``). What comes out is ``docs/rivals.md`` with its plots, written by
-this script alone. ``--quick`` takes the small models of each group, to try it.
+Every package solves the same models with the same target, max|V - V*| <= 1e-6. Each runs in its own
+process and environment; packages take turns, and the best of several rounds counts. Nine small
+inputs follow, most of them faulty, then dtControl's trees compared with our rules, and how our own
+run time grows (``benchmarks/growth.py``). The script writes ``docs/generated/rivals.md`` and its
+plots; ``scripts/speed_table.py`` then writes the table of ``docs/results/speed.md``. ``--quick``
+takes only the small models of each group, to test the script.
 """
 
 from __future__ import annotations
@@ -27,144 +28,184 @@ import numpy as np  # noqa: E402
 import report  # noqa: E402
 import trees  # noqa: E402
 from contenders import with_tessella  # noqa: E402
-from contest import TOL, answer_of, contest  # noqa: E402
-from environments import DTCONTROL, RIVALS, Environment, Rival, environment  # noqa: E402
+from contest import TOLERANCE, request_answer, run_contest  # noqa: E402
+from environments import (  # noqa: E402
+    DTCONTROL,
+    RIVALS,
+    Environment,
+    Rival,
+    prepare_environment,
+)
+from model_set import list_models, write_arrays  # noqa: E402
 from models import Model  # noqa: E402
-from the_set import prepare, the_set  # noqa: E402
 
 import tessella as ts  # noqa: E402
 
 OURS = Rival("tessella", "tessella", ())
-GROWING = "structured", "discounts", "random", "maps", "averages"
-UNTRIED = {"failed": "not tried: it had no answer to a smaller one"}
-LATE = {"failed": "not tried: the time was up"}
-FOR_THE_REST = 330  # seconds kept for faults, trees, growth and the page
-BOUNDED = 1_000  # states of an average whose actions are told to be right or wrong
+# In these groups, a package without an answer is not run on larger models.
+GROUPS_OF_GROWING_MODELS = "structured", "discounts", "random", "maps", "averages"
+SKIPPED_AFTER_FAILURE = {"failed": "not tried: it had no answer to a smaller one"}
+SKIPPED_FOR_TIME = {"failed": "not tried: the time was up"}
+RESERVED_SECONDS = 330  # for faulty inputs, trees, growth and the page
+AVERAGE_POLICY_MAX_STATES = 1_000  # policies of larger averages are not compared
 
 
-def say(*words: object) -> None:
+def print_progress(*words: object) -> None:
     print(*words, file=sys.stderr, flush=True)
 
 
-def judged(figures: dict, truth: ts.Solution) -> dict:
-    """The figures with the error of the value, and how many decided actions are wrong.
+def evaluate_answer(figures: dict, truth: ts.Solution) -> dict:
+    """Replace value and policy by the error of the value and the number of wrong actions.
 
-    Actions of an average are decided by its relative values, whose bound takes long where models
-    are large; there they are not judged.
+    In an average, bounds on the relative values decide actions. They take long in large models, so
+    policies are not compared there.
     """
     if "failed" in figures:
         return figures
     value, policy = figures.pop("value").ravel(), figures.pop("policy").ravel()
-    if truth.gain is not None:
-        figures["error"] = float(np.abs(value - truth.gain).max())
-    else:
-        figures["error"] = float(np.abs(value - truth.value.ravel()).max())
-    if truth.gain is None or len(policy) <= BOUNDED:
-        other = policy != truth.policy.table.ravel()
-        figures |= {"other": int(other.sum()), "wrong": int((other & truth.decided.ravel()).sum())}
+    exact = truth.value.ravel() if truth.gain is None else truth.gain
+    figures["error"] = float(np.abs(value - exact).max())
+    if truth.gain is None or len(policy) <= AVERAGE_POLICY_MAX_STATES:
+        differs = policy != truth.policy.table.ravel()
+        wrong = differs & truth.decided.ravel()
+        figures |= {"other": int(differs.sum()), "wrong": int(wrong.sum())}
     return figures
 
 
-def _hopeless(figures: dict) -> bool:
-    """Whether a larger model need not be tried."""
-    why = "no answer", "out of memory", "cannot state", "not tried: it"
-    return figures.get("failed", "").startswith(why)
+def rules_out_larger_models(figures: dict) -> bool:
+    reasons = "no answer", "out of memory", "cannot state", "not tried: it"
+    return figures.get("failed", "").startswith(reasons)
 
 
-def contests(
-    models: Iterable[Model],
-    able: list[Rival],
+def run_model(
+    model: Model,
+    contenders: list[Rival],
+    excluded: set[tuple[str, str]],
     homes: dict[str, Environment],
     folder: Path,
     rounds: int,
-    until: float,
 ) -> dict[str, dict]:
-    """For each model, the figures of each contender; who failed in a group is out of the rest."""
+    """The figures of each contender on one model."""
+    participants = [r for r in contenders if (model.group, r.name) not in excluded]
+    write_arrays(model)
+    truth = ts.solve(with_tessella.build(model))
+    answers = run_contest(model, participants, homes, folder, rounds)
+    figures = {r.name: dict(SKIPPED_AFTER_FAILURE) for r in contenders}
+    return figures | {name: evaluate_answer(answer, truth) for name, answer in answers.items()}
+
+
+def run_models(
+    models: Iterable[Model],
+    contenders: list[Rival],
+    homes: dict[str, Environment],
+    folder: Path,
+    rounds: int,
+    end: float,
+) -> dict[str, dict]:
+    """For each model, the figures of each contender; ``end`` is a time of the monotonic clock."""
     results: dict[str, dict] = {}
-    out: set[tuple[str, str]] = set()
+    excluded: set[tuple[str, str]] = set()  # (group, contender)
     for model in models:
-        if time.monotonic() > until:
-            row = {r.name: dict(LATE) for r in able}
+        if time.monotonic() > end:
+            figures = {r.name: dict(SKIPPED_FOR_TIME) for r in contenders}
         else:
-            trying = [r for r in able if (model.group, r.name) not in out]
-            prepare(model)
-            truth = ts.solve(with_tessella.build(model))
-            found = contest(model, trying, homes, folder, rounds)
-            row = {r.name: dict(UNTRIED) for r in able}
-            row |= {name: judged(figures, truth) for name, figures in found.items()}
-        if model.group in GROWING:
-            out |= {(model.group, name) for name, f in row.items() if _hopeless(f)}
-        results[model.name] = {"group": model.group, "states": model.states, "figures": row}
-        told = {k: f.get("failed") or f"{1e3 * f['solve_cpu']:.3g} ms" for k, f in row.items()}
-        say(model.name, told)
+            figures = run_model(model, contenders, excluded, homes, folder, rounds)
+        if model.group in GROUPS_OF_GROWING_MODELS:
+            failed = [name for name, f in figures.items() if rules_out_larger_models(f)]
+            excluded |= {(model.group, name) for name in failed}
+        results[model.name] = {"group": model.group, "states": model.states, "figures": figures}
+        print_progress(model.name, {name: summarise(f) for name, f in figures.items()})
     return results
 
 
-def said_to(model: Model, figures: dict) -> tuple[str, bool]:
-    """What a contender says to one of the nine inputs, and whether that is as it should be."""
-    wanted = faults.FAULTS[model.name]
+def summarise(figures: dict) -> str:
+    return figures.get("failed") or f"{1e3 * figures['solve_cpu']:.3g} ms"
+
+
+def describe_reaction(model: Model, figures: dict) -> tuple[str, bool]:
+    """How a contender reacts to one of the nine inputs, and whether that is correct."""
+    expected = faults.EXPECTED_REACTIONS[model.name]
     if "failed" in figures:
-        said = figures["failed"]
-        silent = "died", "ended without", "no answer", "out of memory"
-        return said, wanted == "refuses" and not said.startswith(silent)
+        failure = figures["failed"]
+        without_message = "died", "ended without", "no answer", "out of memory"
+        return failure, expected == "rejects" and not failure.startswith(without_message)
     value = np.asarray(figures["value"], dtype=float).ravel()[:2]
     if not np.isfinite(value).all():
         return "answers NaN", False
-    off = float(np.abs(value - faults.optimum(model)).max())
-    if wanted == "answers":
-        right = off <= TOL * 1.01
-        return ("right" if right else f"off by {off:.2g}, without a word"), right
-    return f"answers {value[0]:.6g}, without a word", False
+    if expected != "answers":
+        return f"answers {value[0]:.6g}, without a warning", False
+    error = float(np.abs(value - faults.compute_optimum(model)).max())
+    if error <= TOLERANCE * 1.01:
+        return "right", True
+    return f"off by {error:.2g}, without a warning", False
 
 
-def nine_inputs(
-    able: list[Rival], homes: dict[str, Environment], folder: Path
+def run_faulty_inputs(
+    contenders: list[Rival], homes: dict[str, Environment], folder: Path
 ) -> dict[str, dict[str, tuple[str, bool]]]:
-    """What each contender says to each of the nine; two at a time, as nothing is timed."""
+    """The reaction of each contender to each of the nine; two at a time, as nothing is timed."""
 
-    def asked(rival: Rival) -> dict[str, tuple[str, bool]]:
+    def run(rival: Rival) -> dict[str, tuple[str, bool]]:
         home = homes[rival.name]
         return {
-            model.name: said_to(model, answer_of(model, rival, home, folder))
-            for model in faults.models()
+            model.name: describe_reaction(model, request_answer(model, rival, home, folder))
+            for model in faults.list_models()
         }
 
+    names = [r.name for r in contenders]
     with ThreadPoolExecutor(2) as pool:
-        by_rival = dict(zip((r.name for r in able), pool.map(asked, able), strict=True))
-    return {what: {name: said[what] for name, said in by_rival.items()} for what in faults.FAULTS}
+        by_rival = dict(zip(names, pool.map(run, contenders), strict=True))
+    return {
+        fault: {name: reactions[fault] for name, reactions in by_rival.items()}
+        for fault in faults.EXPECTED_REACTIONS
+    }
 
 
-def main() -> None:
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="the small models of each group")
-    parser.add_argument("--minutes", type=float, default=25, help="installing not counted")
+    parser.add_argument("--quick", action="store_true", help="only the small models of each group")
+    parser.add_argument("--minutes", type=float, default=25, help="without installation")
     parser.add_argument("--rounds", type=int, default=2, help="turns after the first answers")
     parser.add_argument("--environments", type=Path, default=Path("build/rivals"))
     parser.add_argument("--out", type=Path, default=Path("docs"))
-    parser.add_argument("--only", default="", help="names of rivals, with commas")
-    parser.add_argument("--groups", default="", help="groups of models, with commas")
-    asked = parser.parse_args()
-    chosen = [r for r in (*RIVALS, DTCONTROL) if not asked.only or r.name in asked.only.split(",")]
-    homes = {r.name: environment(r, asked.environments.resolve()) for r in chosen}
+    parser.add_argument("--only", default="", help="names of rivals, separated by commas")
+    parser.add_argument("--groups", default="", help="groups of models, separated by commas")
+    return parser.parse_args()
+
+
+def choose_models(options: argparse.Namespace, folder: Path) -> list[Model]:
+    groups = options.groups.split(",") if options.groups else []
+    return [m for m in list_models(folder, options.quick) if not groups or m.group in groups]
+
+
+def choose_rivals(options: argparse.Namespace) -> list[Rival]:
+    names = options.only.split(",") if options.only else []
+    return [r for r in (*RIVALS, DTCONTROL) if not names or r.name in names]
+
+
+def main() -> None:
+    options = parse_options()
+    chosen = choose_rivals(options)
+    homes = {r.name: prepare_environment(r, options.environments.resolve()) for r in chosen}
+    missing = {r.title: homes[r.name].failed for r in chosen if homes[r.name].failed}
+    contenders = [OURS, *(r for r in chosen if r.title not in missing and r != DTCONTROL)]
     homes[OURS.name] = Environment(sys.executable)
-    able = [OURS, *(r for r in chosen if not homes[r.name].failed and r != DTCONTROL)]
-    began = time.monotonic()
-    until = began + 60 * asked.minutes - FOR_THE_REST
+    start = time.monotonic()
+    end = start + 60 * options.minutes - RESERVED_SECONDS
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        groups = asked.groups.split(",") if asked.groups else []
-        models = [m for m in the_set(folder, asked.quick) if not groups or m.group in groups]
-        results = contests(models, able, homes, folder, asked.rounds, until)
-        say("nine inputs")
-        said = nine_inputs(able, homes, folder)
-        say("trees")
-        beside = trees.beside(homes.get(DTCONTROL.name), folder, asked.quick)
-    missing = {r.title: homes[r.name].failed for r in chosen if homes[r.name].failed}
-    report.write(asked.out, able, results, said, beside, missing, asked.quick)
-    say("growth")
-    growth.write(asked.out / "generated" / "growth.md", asked.quick)
-    used = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-    say(f"{(time.monotonic() - began) / 60:.1f} minutes, {used / 60:.1f} of contenders' processor")
+        models = choose_models(options, folder)
+        results = run_models(models, contenders, homes, folder, options.rounds, end)
+        print_progress("nine inputs")
+        reactions = run_faulty_inputs(contenders, homes, folder)
+        print_progress("trees")
+        comparisons = trees.compare_trees(homes.get(DTCONTROL.name), folder, options.quick)
+    report.write(options.out, contenders, results, reactions, comparisons, missing, options.quick)
+    print_progress("growth")
+    growth.write(options.out / "generated" / "growth.md", options.quick)
+    minutes = (time.monotonic() - start) / 60
+    cpu_minutes = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) / 60
+    print_progress(f"{minutes:.1f} minutes; contenders used {cpu_minutes:.1f} processor minutes")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""An environment of its own for each rival, so that their pins do not meet.
+"""A virtual environment for each rival, so that their pinned versions do not conflict.
 
-A rival that cannot be installed is out of the comparison, and the report says so and why.
+A rival that cannot be installed is left out of the comparison, and the report gives the reason.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-LIMIT = 900  # seconds for one installation
+INSTALL_LIMIT_SECONDS = 900
 
 
 @dataclass(frozen=True)
 class Rival:
     """A package to compare with."""
 
-    name: str  # of the file contenders/with_NAME.py
+    name: str  # of the module contenders/with_NAME.py
     title: str
     packages: tuple[str, ...]
-    shares: str = ""  # the environment of another
+    shared_environment: str = ""  # name of the rival whose environment it uses
 
 
 RIVALS = (
     Rival("quantecon", "QuantEcon, modified", ("quantecon==0.11.4",)),
-    Rival("quantecon_pi", "QuantEcon, policy iteration", (), shares="quantecon"),
+    Rival("quantecon_pi", "QuantEcon, policy iteration", (), shared_environment="quantecon"),
     Rival("stormpy", "Storm", ("stormpy==2.0.0", "numpy", "scipy")),
     Rival("mdpsolver", "mdpsolver", ("mdpsolver==0.10.2", "numpy", "scipy")),
     Rival("mdpax", "mdpax", ("mdpax==0.2.2",)),
@@ -41,31 +41,34 @@ DTCONTROL = Rival(
 
 @dataclass(frozen=True)
 class Environment:
-    """Where a contender runs; ``failed`` says why it cannot."""
+    """The Python that runs a contender; ``failed`` is the reason if it cannot run."""
 
     python: str
     failed: str = ""
 
 
-def environment(rival: Rival, folder: Path) -> Environment:
-    """The environment of a rival, made where it is missing."""
-    home = folder / (rival.shares or rival.name)
+def prepare_environment(rival: Rival, folder: Path) -> Environment:
+    """Find the environment of a rival, or create and install it."""
+    home = folder / (rival.shared_environment or rival.name)
     python, ready = home / "bin" / "python", home / "ready"
     if ready.exists():
         return Environment(str(python))
-    if rival.shares:
-        return Environment("", f"needs the environment of {rival.shares}")
+    if rival.shared_environment:
+        return Environment("", f"needs the environment of {rival.shared_environment}")
     print(f"installing {rival.title} ...", file=sys.stderr, flush=True)
     venv.create(home, with_pip=True, clear=True)
-    asked = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     try:
-        done = subprocess.run(
-            [*asked, *rival.packages], capture_output=True, text=True, timeout=LIMIT
+        result = subprocess.run(
+            [*command, *rival.packages],
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_LIMIT_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return Environment("", f"was not installed within {LIMIT} s")
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        return Environment("", f"was not installed: {(said or ['no reason given'])[-1]}")
+        return Environment("", f"was not installed within {INSTALL_LIMIT_SECONDS} s")
+    if result.returncode:
+        errors = [line for line in result.stderr.splitlines() if line.startswith("ERROR")]
+        return Environment("", f"was not installed: {(errors or ['no reason given'])[-1]}")
     ready.touch()
     return Environment(str(python))

@@ -1,62 +1,63 @@
-"""Nine inputs, eight of them faulty or awkward: what a solver says to each.
+"""Nine inputs, eight of them faulty or difficult, and the correct reaction of a solver to each.
 
-A model of two states with one answer: state 0 pays 1 and stays or moves, state 1 pays 0 and stays.
+All are variants of a model with two states: state 0 pays 1 and stays, or moves; state 1 pays 0 and
+stays.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from models import MAKERS, Model, Pairs
+from models import BUILDERS, Model, Pairs
 
-GAMMA = 0.9
-FAULTS = {
+DISCOUNT = 0.9
+EXPECTED_REACTIONS = {
     "an easy case": "answers",
-    "a row that sums to 0.9": "refuses",
-    "NaN in a row": "refuses",
-    "NaN in a reward": "refuses",
-    "a negative probability": "refuses",
-    "a reward too many": "refuses",
+    "a row that sums to 0.9": "rejects",
+    "NaN in a row": "rejects",
+    "NaN in a reward": "rejects",
+    "a negative probability": "rejects",
+    "a reward too many": "rejects",
     "a row off by 3e-15": "answers",
-    "discount 1.5": "refuses",
+    "discount 1.5": "rejects",
     "discount 0.9999, all settings as they come": "answers",
 }
 
 
-def faulty(what: str) -> Pairs:
-    """The pairs of one of them."""
+def build_faulty_pairs(name: str) -> Pairs:
+    """State-action pairs of one input."""
     rows = np.array([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.0, 1.0]])
     reward = np.array([1.0, 1.5, 0.0, 0.0])
-    if what == "a row that sums to 0.9":
+    if name == "a row that sums to 0.9":
         rows[1] = [0.4, 0.5]
-    elif what == "NaN in a row":
+    elif name == "NaN in a row":
         rows[1, 0] = np.nan
-    elif what == "NaN in a reward":
+    elif name == "NaN in a reward":
         reward[1] = np.nan
-    elif what == "a negative probability":
+    elif name == "a negative probability":
         rows[1] = [-0.5, 1.5]
-    elif what == "a reward too many":
+    elif name == "a reward too many":
         reward = np.append(reward, 2.0)
-    elif what == "a row off by 3e-15":
+    elif name == "a row off by 3e-15":
         rows[1, 0] += 3e-15
     state, action = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     return Pairs(state, action, reward, sp.csr_matrix(rows))
 
 
-def models() -> list[Model]:
-    """All nine."""
-    return [Model(what, "faulty", (what,), _discount(what)) for what in FAULTS]
+def list_models() -> list[Model]:
+    """All nine inputs."""
+    return [Model(name, "faulty", (name,), find_discount(name)) for name in EXPECTED_REACTIONS]
 
 
-def _discount(what: str) -> float:
-    if what.startswith("discount 1.5"):
+def find_discount(name: str) -> float:
+    if name.startswith("discount 1.5"):
         return 1.5
-    return 0.9999 if what.startswith("discount 0.9999") else GAMMA
+    return 0.9999 if name.startswith("discount 0.9999") else DISCOUNT
 
 
-def optimum(model: Model) -> np.ndarray:
-    """(2,) the values of an input that must be answered: staying in state 0 for ever, or 0."""
+def compute_optimum(model: Model) -> np.ndarray:
+    """(2,) the values of an input that a solver should answer: it stays in state 0 forever."""
     return np.array([1 / (1 - model.discount), 0.0])
 
 
-MAKERS["faulty"] = faulty
+BUILDERS["faulty"] = build_faulty_pairs

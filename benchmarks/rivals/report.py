@@ -1,4 +1,4 @@
-"""The page and the plots of the comparison, from its figures alone."""
+"""Write the page and the plots of the comparison from its figures."""
 
 from __future__ import annotations
 
@@ -15,53 +15,54 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
-from contest import memory
+from contest import count_machine_bytes
 from environments import DTCONTROL, Rival
-from faults import FAULTS
-from trees import Beside
+from faults import EXPECTED_REACTIONS
+from trees import TreeComparison
 
 COLOURS = ("#0072b2", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000")
-MARKS = "osD^vPX"
-MEMORY = "peak memory, MB"
+MARKERS = "osD^vPX"
+MEMORY_LABEL = "peak memory, MB"
 OURS = "tessella"
-AHEAD = 1.1  # a rival this much quicker is named
-KEPT = 1.01e-6  # errors up to this are within what was asked
-WHY = """\
-What a solve of a few hundred states takes is Python's own overhead: some hundred to some thousand
-calls of NumPy and SciPy, those for the bound, the margins and the ties included, which no rival
-computes. Storm, mdpsolver and QuantEcon sweep in compiled loops, which a small average is done with
-before ours has factorised the system of its first policy. On slippery maps policies improve by a
-step at a time from the goal, so that ours takes 4 to 14 rounds of sweeps and a sparse
-factorisation each; of the largest map a third is one direct solve."""
-HEAD = """\
-# Rivals, side by side
+FASTER_MIN_RATIO = 1.1  # the summary names rivals that are faster by this ratio
+ERROR_MAX = 1.01e-6  # the target of 1e-6, with a margin for rounding
+EXPLANATION = """\
+In models of a few hundred states most of the time of a solve is Python's own overhead: hundreds
+to thousands of calls of NumPy and SciPy, including those for the bound, the margins and the ties,
+which no other package computes. Storm, mdpsolver and QuantEcon sweep in compiled loops; on small
+averages they are done before tessella has factorised the system of its first policy. On slippery
+maps policies improve one step at a time from the goal, so tessella needs 4 to 14 rounds of sweeps
+and a sparse factorisation in each; on the largest map a direct solve takes a third of the time."""
+INTRODUCTION = """\
+# tessella and other packages
 
-Made by `python benchmarks/rivals`, and by nothing else: each contender in an environment and a
-process of its own, the same models, `max|V - V*| <= 1e-6` asked of all (of averages, the same of
-the gain), in turn, the best of the rounds. Times are processor milliseconds of all threads, unless
-they are said to be of the clock. A contender without an answer within its processor seconds (15 for
-models of less than 1,000 states, 25 below 50,000, 35 below 200,000, 120 beyond) or within its
-memory (10 GB) is not asked for larger models of that group. Storm is given the discount as a chance
-to end; mdpax takes functions, not rows; QuantEcon knows no averages; pymdptoolbox no feasible sets.
-How our own cost grows with states, actions, noise and axes is in [growth](generated/growth.md).
+Written by `python benchmarks/rivals`. Every package runs in its own environment and process, on
+the same models, with the target `max|V - V*| <= 1e-6` (for averages, the same of the gain).
+Packages take turns; the best round counts. Times are processor milliseconds of all threads,
+unless wall-clock time is stated. A package that does not answer within the limit of processor
+seconds (15 for models of less than 1,000 states, 25 below 50,000, 35 below 200,000, 120 beyond)
+or of memory (10 GB) is not run on larger models of that group. For Storm, the discount is a
+probability that the process ends; mdpax takes functions and no rows; QuantEcon has no averages;
+pymdptoolbox has no feasible sets. How the run time of tessella grows with states, actions, noise
+and axes is in [growth](growth.md).
 """
-GROUPS = {
+GROUP_TITLES = {
     "structured": "Structured models: inventory at five sizes, discount 0.95",
     "discounts": "Discounts: inventory of 825 states",
     "random": "Random sparse rows: states x actions x successors, discount",
     "maps": "Slippery maps with holes, discount 0.99",
-    "published": "Published models of the zoo",
+    "published": "Published models",
     "averages": "The average per period: inventory",
     "published averages": "The average per period: published models",
 }
-COLUMNS = """\
-*build* is from the model's settings to what the contender solves, the making of its arrays included
-(models of the zoo are read from a file of arrays; tessella builds them from their settings);
-*first* is the first solve, which may compile, *solve* a later one, both by the clock; *cpu* is the
-processor time of that. *MB* is the peak above what the process held after its imports, the
-compiler's own included; *again* that of building and solving once more. *error* is against the
-optimum to twelve digits, *wrong* counts states with another action than the one that is proven
-optimal, *other* those with another action than ours, ties included.
+COLUMN_LEGEND = """\
+*build*: from the model's settings to what the package solves, its arrays included (published
+models are read from a file of arrays; tessella builds them from their settings). *first*: the
+first solve, which may compile. *solve*: a later one; both are wall-clock times. *cpu*: the
+processor time of that later solve. *MB*: peak memory above what the process held after its
+imports, the compiler's included. *again*: the same for building and solving once more. *error*:
+against the optimum to twelve digits. *wrong*: states whose action differs from the proven optimal
+one. *other*: states whose action differs from tessella's, ties included.
 """
 
 
@@ -69,126 +70,146 @@ def write(
     out: Path,
     contenders: list[Rival],
     results: dict,
-    said: dict,
-    beside: list[Beside],
+    reactions: dict,
+    comparisons: list[TreeComparison],
     missing: dict[str, str],
     quick: bool = False,
 ) -> None:
-    """``rivals.md``, its plots and its figures."""
+    """Write ``generated/rivals.md``, its plots and its figures."""
     (out / "generated").mkdir(parents=True, exist_ok=True)
     (out / "images").mkdir(parents=True, exist_ok=True)
     (out / "generated" / "rivals.json").write_text(json.dumps(results, indent=1) + "\n")
     plot(out / "images" / "rivals.svg", contenders, results)
-    page = _page(contenders, results, said, beside, missing)
+    page = _render_page(contenders, results, reactions, comparisons, missing)
     if quick:
         page.insert(1, "**A quick run, to try the script: small models only.**\n")
-    (out / "rivals.md").write_text("\n".join(page) + "\n")
+    (out / "generated" / "rivals.md").write_text("\n".join(page) + "\n")
 
 
-def _page(
+def _render_page(
     contenders: list[Rival],
     results: dict,
-    said: dict,
-    beside: list[Beside],
+    reactions: dict,
+    comparisons: list[TreeComparison],
     missing: dict[str, str],
 ) -> list[str]:
-    lines = [HEAD, _machine(contenders), ""]
+    lines = [INTRODUCTION, _describe_machine(contenders), ""]
     lines += [f"{title} took no part: it {why}.\n" for title, why in missing.items()]
-    lines += ["## In short", "", *_short(contenders, results), ""]
+    lines += ["## In short", "", *_summarise(contenders, results), ""]
     lines += [
-        "![Time and memory against size, and time against the discount](images/rivals.svg)",
+        "![Time and memory against size, and time against the discount](../images/rivals.svg)",
         "",
     ]
     for group, members in groupby(results.items(), lambda item: item[1]["group"]):
-        lines += [f"## {GROUPS.get(group, group)}", "", *_group(contenders, dict(members)), ""]
-    lines += ["## Nine inputs", "", *_faults(contenders, said), ""]
-    lines += ["## Trees: dtControl", "", *_trees(beside), ""]
-    lines += ["## All figures", "", COLUMNS]
+        lines += [
+            f"## {GROUP_TITLES.get(group, group)}",
+            "",
+            *_render_group(contenders, dict(members)),
+            "",
+        ]
+    lines += [
+        "## Nine inputs, most of them faulty",
+        "",
+        *_render_reactions(contenders, reactions),
+        "",
+    ]
+    lines += ["## Trees: dtControl", "", *_render_trees(comparisons), ""]
+    lines += ["## All figures", "", COLUMN_LEGEND]
     for name, row in results.items():
-        lines += [f"### {name}", "", *_table(contenders, row["figures"]), ""]
+        lines += [f"### {name}", "", *_render_figures(contenders, row["figures"]), ""]
     return lines[:-1]
 
 
-def _machine(contenders: list[Rival]) -> str:
-    """Date, kind of machine and versions; nothing that names a machine."""
-    told = Path("/proc/cpuinfo")
-    kinds = re.findall(r"model name\s*: (.*)", told.read_text()) if told.exists() else []
+def _describe_machine(contenders: list[Rival]) -> str:
+    """Date, processor and versions, without the name of the machine."""
+    cpuinfo = Path("/proc/cpuinfo")
+    processors = re.findall(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else []
     packages = [p for r in (*contenders, DTCONTROL) for p in r.packages if "==" in p]
-    own = ", ".join(f"{name} {version(name)}" for name in ("tessella", "jax", "numpy", "scipy"))
+    versions = ", ".join(
+        f"{name} {version(name)}" for name in ("tessella", "jax", "numpy", "scipy")
+    )
     return (
-        f"{date.today()}, {(kinds or [platform.machine()])[0]}, {os.cpu_count()} cores, "
-        f"{memory() / 2**30:.0f} GiB, Python {platform.python_version()}; {own}; "
+        f"{date.today()}, {(processors or [platform.machine()])[0]}, {os.cpu_count()} cores, "
+        f"{count_machine_bytes() / 2**30:.0f} GiB, Python {platform.python_version()}; {versions}; "
         f"{', '.join(packages).replace('==', ' ')}."
     )
 
 
-def answered(figures: dict) -> bool:
+def has_answer(figures: dict) -> bool:
     return "failed" not in figures
 
 
-def _short(contenders: list[Rival], results: dict) -> list[str]:
-    """Where a rival is quicker than tessella, by how much, and how far ahead we are at the end."""
+def _summarise(contenders: list[Rival], results: dict) -> list[str]:
+    """Where and by how much a rival is faster than tessella, and the ratio on the largest model."""
     titles = {r.name: r.title for r in contenders}
-    found = []
+    lines = []
     for model, row in results.items():
         ours = row["figures"][OURS]
         for name, theirs in row["figures"].items():
-            if name == OURS or not answered(theirs) or not answered(ours):
-                continue
-            if theirs["error"] <= KEPT and ours["solve_cpu"] > AHEAD * theirs["solve_cpu"]:
-                found.append(f"- {model}: {titles[name]} {_beaten(theirs, ours)}.")
-    head = (
-        "Where a rival, within the accuracy that was asked for, solves more than a tenth quicker "
-        "than `ts.solve`, by processor time:"
+            if name != OURS and _is_faster(theirs, ours):
+                lines.append(f"- {model}: {titles[name]} {_describe_lead(theirs, ours)}.")
+    heading = (
+        "Where another package reaches the target with at least a tenth less processor time than "
+        "`ts.solve`:"
     )
-    none = "No rival solves a model of the set more than a tenth quicker than `ts.solve`."
-    told = [head, "", *found, "", WHY] if found else [none]
-    return [*told, "", *_largest(contenders, results)]
+    none = "No other package needs a tenth less processor time than `ts.solve` for any model."
+    summary = [heading, "", *lines, "", EXPLANATION] if lines else [none]
+    return [*summary, "", *_describe_largest(contenders, results)]
 
 
-def _beaten(theirs: dict, ours: dict) -> str:
-    """How far a rival is ahead, with building too."""
+def _is_faster(theirs: dict, ours: dict) -> bool:
+    """Whether a rival reaches the target in clearly less processor time than tessella."""
+    if not has_answer(theirs) or not has_answer(ours) or theirs["error"] > ERROR_MAX:
+        return False
+    return ours["solve_cpu"] > FASTER_MIN_RATIO * theirs["solve_cpu"]
+
+
+def _describe_lead(theirs: dict, ours: dict) -> str:
+    """Times of a faster rival and of tessella, without and with building."""
     ratio = ours["solve_cpu"] / theirs["solve_cpu"]
-    whole = [1e3 * (f["build_cpu"] + f["solve_cpu"]) for f in (theirs, ours)]
+    totals = [1e3 * (f["build_cpu"] + f["solve_cpu"]) for f in (theirs, ours)]
     return (
         f"in {1e3 * theirs['solve_cpu']:.3g} ms, tessella in {1e3 * ours['solve_cpu']:.3g} ms "
-        f"({ratio:.2f} times); with building {whole[0]:.3g} and {whole[1]:.3g} ms"
+        f"({ratio:.2f} times); with building {totals[0]:.3g} and {totals[1]:.3g} ms"
     )
 
 
-def _largest(contenders: list[Rival], results: dict) -> list[str]:
-    """The largest structured model that a rival solves too."""
+def _describe_largest(contenders: list[Rival], results: dict) -> list[str]:
+    """Time and memory on the largest structured model that a rival also solves."""
     rows = [row for row in results.values() if row["group"] == "structured"]
     for row in reversed(rows):
         figures = row["figures"]
-        rivals = [
-            r
-            for r in contenders
-            if r.name != OURS and answered(figures.get(r.name, {"failed": ""}))
-        ]
-        if not rivals or not answered(figures[OURS]):
-            continue
-        ours, best = figures[OURS], min(rivals, key=lambda r: _whole(figures[r.name]))
-        theirs = figures[best.name]
-        held = theirs.get("warm_memory", theirs["memory"])
-        return [
-            f"Structured, {row['states']:,} states, build and solve by the clock: "
-            f"{_whole(ours):.2g} s against {_whole(theirs):.3g} s of the quickest rival "
-            f"({best.title}), **{_whole(theirs) / _whole(ours):.0f} times**; peak memory "
-            f"{ours['memory'] / 1e6:,.0f} MB with the compiler's, "
-            f"{ours.get('warm_memory', ours['memory']) / 1e6:,.0f} MB once compiled, against "
-            f"{held / 1e6:,.0f} MB: **{theirs['memory'] / ours['memory']:.0f} and "
-            f"{held / ours.get('warm_memory', ours['memory']):.0f} times** less."
-        ]
+        answers = {r.title: figures.get(r.name, {"failed": ""}) for r in contenders}
+        ours = answers.pop(OURS)
+        answers = {title: answer for title, answer in answers.items() if has_answer(answer)}
+        if answers and has_answer(ours):
+            return [_compare_with_fastest(row["states"], ours, answers)]
     return []
 
 
-def _whole(figures: dict) -> float:
+def _compare_with_fastest(states: int, ours: dict, answers: dict[str, dict]) -> str:
+    """Total time and memory of tessella and of the fastest other package, by its title."""
+    fastest = min(answers, key=lambda title: _total_seconds(answers[title]))
+    theirs = answers[fastest]
+    our_seconds, their_seconds = _total_seconds(ours), _total_seconds(theirs)
+    our_warm, their_warm = (f.get("warm_memory", f["memory"]) for f in (ours, theirs))
+    return (
+        f"Structured, {states:,} states, wall-clock time to build and solve: "
+        f"{our_seconds:.2g} s against {their_seconds:.3g} s of the fastest other package "
+        f"({fastest}), **{their_seconds / our_seconds:.0f} times**; peak memory "
+        f"{ours['memory'] / 1e6:,.0f} MB with the compiler's, "
+        f"{our_warm / 1e6:,.0f} MB once compiled, against "
+        f"{their_warm / 1e6:,.0f} MB: **{theirs['memory'] / ours['memory']:.0f} and "
+        f"{their_warm / our_warm:.0f} times** less."
+    )
+
+
+def _total_seconds(figures: dict) -> float:
     return figures["build_s"] + figures["solve_s"]
 
 
-def _group(contenders: list[Rival], rows: dict) -> list[str]:
-    """Processor time of a solve, one line for each model; the quickest in bold."""
+def _render_group(contenders: list[Rival], rows: dict) -> list[str]:
+    """Processor time of a solve, one line for each model; the fastest in bold."""
     shown = [r for r in contenders if any(r.name in row["figures"] for row in rows.values())]
     lines = [
         "| cpu ms | " + " | ".join(r.title for r in shown) + " |",
@@ -196,88 +217,88 @@ def _group(contenders: list[Rival], rows: dict) -> list[str]:
     ]
     for name, row in rows.items():
         figures = row["figures"]
-        known = [f["solve_cpu"] for f in figures.values() if answered(f)]
-        cells = []
-        for rival in shown:
-            f = figures.get(rival.name, {"failed": ""})
-            if not answered(f):
-                cells.append("-" if f["failed"].startswith("not tried: it") else f["failed"])
-                continue
-            text = (
-                f"{1e3 * f['solve_cpu']:,.3g}"
-                if f["solve_cpu"] < 1
-                else (f"{1e3 * f['solve_cpu']:,.0f}")
-            )
-            text = f"**{text}**" if f["solve_cpu"] == min(known) else text
-            cells.append(text if f["error"] <= KEPT else f"{text} (off by {f['error']:.0e})")
+        fastest = min((f["solve_cpu"] for f in figures.values() if has_answer(f)), default=0.0)
+        cells = [_format_time(figures.get(r.name, {"failed": ""}), fastest) for r in shown]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 
 
-def _table(contenders: list[Rival], row: dict) -> list[str]:
+def _format_time(figures: dict, fastest: float) -> str:
+    """One cell of a group's table: milliseconds, or why there are none."""
+    if not has_answer(figures):
+        return "-" if figures["failed"].startswith("not tried: it") else figures["failed"]
+    seconds = figures["solve_cpu"]
+    text = f"{1e3 * seconds:,.3g}" if seconds < 1 else f"{1e3 * seconds:,.0f}"
+    if seconds == fastest:
+        text = f"**{text}**"
+    error = figures["error"]
+    return text if error <= ERROR_MAX else f"{text} (off by {error:.0e})"
+
+
+def _render_figures(contenders: list[Rival], row: dict) -> list[str]:
     lines = [
         "| | build s | first s | solve ms | cpu ms | MB | again | error | wrong | other |",
         "| --- |" + " ---: |" * 9,
     ]
     for rival in contenders:
-        f = row.get(rival.name, {"failed": ""})
-        if not answered(f):
-            lines.append(f"| {rival.title} | {f['failed'].replace('|', '/')} |" + " |" * 8)
+        figures = row.get(rival.name, {"failed": ""})
+        if not has_answer(figures):
+            lines.append(f"| {rival.title} | {figures['failed'].replace('|', '/')} |" + " |" * 8)
             continue
-        warm = f.get("warm_memory")
+        warm = figures.get("warm_memory")
         cells = (
-            f"{f['build_s']:.3g}",
-            f"{f['first_s']:.3g}",
-            f"{1e3 * f['solve_s']:,.4g}",
-            f"{1e3 * f['solve_cpu']:,.4g}",
-            f"{f['memory'] / 1e6:,.0f}",
+            f"{figures['build_s']:.3g}",
+            f"{figures['first_s']:.3g}",
+            f"{1e3 * figures['solve_s']:,.4g}",
+            f"{1e3 * figures['solve_cpu']:,.4g}",
+            f"{figures['memory'] / 1e6:,.0f}",
             "" if warm is None else f"{warm / 1e6:,.0f}",
-            f"{f['error']:.1e}",
-            f"{f['wrong']:,}" if "wrong" in f else "",
-            f"{f['other']:,}" if "other" in f else "",
+            f"{figures['error']:.1e}",
+            f"{figures['wrong']:,}" if "wrong" in figures else "",
+            f"{figures['other']:,}" if "other" in figures else "",
         )
         lines.append(f"| {rival.title} | {' | '.join(cells)} |")
     return lines
 
 
-def _faults(contenders: list[Rival], said: dict) -> list[str]:
+def _render_reactions(contenders: list[Rival], reactions: dict) -> list[str]:
     lines = ["| | should | " + " | ".join(r.title for r in contenders) + " |"]
     lines.append("| --- | --- |" + " --- |" * len(contenders))
-    passed = dict.fromkeys((r.name for r in contenders), 0)
-    for what, row in said.items():
+    n_correct = dict.fromkeys((r.name for r in contenders), 0)
+    for fault, row in reactions.items():
         cells = []
         for rival in contenders:
-            text, good = row[rival.name]
-            passed[rival.name] += good
-            cells.append(("" if good else "✗ ") + text.replace("|", "/"))
-        lines.append(f"| {what} | {FAULTS[what]} | " + " | ".join(cells) + " |")
-    count = [f"{passed[r.name]} of {len(said)}" for r in contenders]
+            text, is_correct = row[rival.name]
+            n_correct[rival.name] += is_correct
+            cells.append(("" if is_correct else "✗ ") + text.replace("|", "/"))
+        lines.append(f"| {fault} | {EXPECTED_REACTIONS[fault]} | " + " | ".join(cells) + " |")
+    count = [f"{n_correct[r.name]} of {len(reactions)}" for r in contenders]
     lines.append("| as it should | | " + " | ".join(count) + " |")
     return lines
 
 
-def _trees(beside: list[Beside]) -> list[str]:
-    """Nodes of exact trees by either, and what a rule of any class takes."""
+def _render_trees(comparisons: list[TreeComparison]) -> list[str]:
+    """Nodes of exact trees, and parameters of rules of any class."""
     lines = [
         "The optimal policies as trees, exact in every state. dtControl splits by single axes, or",
         "also by linear functions (its presets); ours are the axis tree with the fewest leaves",
-        "that was found, and the smallest rule of any class, in numbers stored: exact, and within",
-        "1 % of the optimum, which dtControl, knowing no rewards, cannot promise. A star: the time",
-        "limit of the search came first. An axis tree of n leaves has 2n - 1 nodes.",
+        "that was found, and the smallest rule of any class, by parameters: exact, and within 1 %",
+        "of the optimum, which dtControl cannot guarantee, which has no rewards. A star: the",
+        "search ended at its time limit. An axis tree of n leaves has 2n - 1 nodes.",
         "",
         "| | states | dtControl, axes: nodes | with lines: nodes | ours, axes: nodes | "
-        "ours, any rule: numbers | within 1 % | s: dtControl, ours |",
+        "ours, any rule: parameters | within 1 % | s: dtControl, ours |",
         "| --- |" + " ---: |" * 7,
     ]
-    return lines + [one.line for one in beside]
+    return lines + [comparison.line for comparison in comparisons]
 
 
 def plot(path: Path, contenders: list[Rival], results: dict) -> None:
-    """Time with building and memory against states; time against the discount's horizon."""
+    """Plot time with building and memory against states, and time against 1 / (1 - discount)."""
     panels = (
-        ("structured", "states", "build and solve, s", _states, _whole),
-        ("structured", "states", MEMORY, _states, lambda f: f["memory"] / 1e6),
-        ("maps", "states of a slippery map", "build and solve, s", _states, _whole),
+        ("structured", "states", "build and solve, s", _get_states, _total_seconds),
+        ("structured", "states", MEMORY_LABEL, _get_states, lambda f: f["memory"] / 1e6),
+        ("maps", "states of a slippery map", "build and solve, s", _get_states, _total_seconds),
         (
             "discounts",
             "1 / (1 - discount), 825 states",
@@ -287,21 +308,21 @@ def plot(path: Path, contenders: list[Rival], results: dict) -> None:
         ),
     )
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 7), layout="constrained")
-    for axis, (group, across, up, where, height) in zip(axes.flat, panels, strict=True):
+    for axis, (group, x_label, y_label, x_of, y_of) in zip(axes.flat, panels, strict=True):
         rows = {n: row for n, row in results.items() if row["group"] == group}
-        for rival, colour, mark in zip(contenders, COLOURS, MARKS, strict=False):
-            known = {
-                where(n, row): max(height(row["figures"][rival.name]), 1e-4)
+        for rival, colour, mark in zip(contenders, COLOURS, MARKERS, strict=False):
+            points = {
+                x_of(n, row): max(y_of(row["figures"][rival.name]), 1e-4)
                 for n, row in rows.items()
-                if answered(row["figures"].get(rival.name, {"failed": ""}))
+                if has_answer(row["figures"].get(rival.name, {"failed": ""}))
             }
-            if known:
-                wide = 2.4 if rival.name == OURS else 1.4
-                style = {"color": colour, "marker": mark, "markersize": 5, "linewidth": wide}
-                axis.plot(list(known), list(known.values()), label=rival.title, **style)
-        if up == MEMORY:
-            _compiled(axis, rows)
-        axis.set(xscale="log", yscale="log", xlabel=across, ylabel=up)
+            if points:
+                width = 2.4 if rival.name == OURS else 1.4
+                style = {"color": colour, "marker": mark, "markersize": 5, "linewidth": width}
+                axis.plot(list(points), list(points.values()), label=rival.title, **style)
+        if y_label == MEMORY_LABEL:
+            _plot_warm_memory(axis, rows)
+        axis.set(xscale="log", yscale="log", xlabel=x_label, ylabel=y_label)
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25)
     handles, labels = axes.flat[0].get_legend_handles_labels()
@@ -310,15 +331,15 @@ def plot(path: Path, contenders: list[Rival], results: dict) -> None:
     plt.close(figure)
 
 
-def _compiled(axis, rows: dict) -> None:
-    """Our memory without the compiler's, which most of it is where models are small."""
+def _plot_warm_memory(axis, rows: dict) -> None:
+    """Plot our memory without the compiler's, which dominates in small models."""
     ours = {row["states"]: row["figures"].get(OURS, {}).get("warm_memory") for row in rows.values()}
-    known = {states: held / 1e6 for states, held in ours.items() if held}
-    if known:
-        axis.plot(list(known), list(known.values()), "o--", color=COLOURS[0], markersize=4)
+    points = {states: bytes_held / 1e6 for states, bytes_held in ours.items() if bytes_held}
+    if points:
+        axis.plot(list(points), list(points.values()), "o--", color=COLOURS[0], markersize=4)
         axis.annotate(
             "once compiled",
-            (min(known), known[min(known)]),
+            (min(points), points[min(points)]),
             xytext=(4, 6),
             textcoords="offset points",
             ha="left",
@@ -327,5 +348,5 @@ def _compiled(axis, rows: dict) -> None:
         )
 
 
-def _states(name: str, row: dict) -> float:
+def _get_states(name: str, row: dict) -> float:
     return row["states"]

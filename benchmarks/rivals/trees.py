@@ -1,8 +1,8 @@
-"""Rules beside dtControl's trees, for the same optimal policies.
+"""Compare our rules with dtControl's trees, on the same optimal policies.
 
-The policy goes over as dtControl's own table; what comes back is the number of nodes of trees that
-repeat it exactly. Ours: the axis tree with the fewest leaves that is found, and the smallest rule
-of any class, exact and within 1 % of the optimum.
+dtControl reads each policy in its own table format and returns the number of nodes of trees that
+reproduce it exactly. Ours are the axis tree with the fewest leaves that was found, and the smallest
+rule of any class, exact and within 1 % of the optimum.
 """
 
 from __future__ import annotations
@@ -27,79 +27,98 @@ PROBLEMS = (
     "two_class_server",
     "battery_arbitrage",
 )
-LIMIT = 60  # seconds for dtControl on one table
-SEARCH = 6.0  # seconds for one search of ours
+DTCONTROL_LIMIT_SECONDS = 60  # for one table
+SEARCH_LIMIT_SECONDS = 6.0  # for one of our searches
 
 
 @dataclass
-class Beside:
-    """One policy, by either."""
+class TreeComparison:
+    """One policy as trees of dtControl and as our rules."""
 
     name: str
     states: int
-    theirs: dict = field(default_factory=dict)  # what dtControl found, or why not
+    dtcontrol: dict = field(
+        default_factory=dict
+    )  # its result by preset, or the reason of its failure
     tree: str = ""  # nodes of our axis tree
-    exact: str = ""  # numbers of our smallest exact rule
-    near: str = ""  # and of the one within 1 %
+    exact: str = ""  # parameters of our smallest exact rule
+    within_1_percent: str = ""  # parameters of our smallest rule within 1 %
     seconds: float = 0.0
 
     @property
     def line(self) -> str:
         """A row of the table."""
-        if "failed" in self.theirs:
-            nodes, spent = [self.theirs["failed"], ""], ""
+        if "failed" in self.dtcontrol:
+            nodes, cpu_seconds = [self.dtcontrol["failed"], ""], ""
         else:
-            nodes = [_nodes(self.theirs[way]) for way in ("axes", "lines")]
-            spent = f"{sum(one['s'] for one in self.theirs.values()):.1f}"
-        cells = [self.name, f"{self.states:,}", *nodes, self.tree, self.exact, self.near]
-        return f"| {' | '.join(cells)} | {spent}, {self.seconds:.1f} |"
+            nodes = [_describe_nodes(self.dtcontrol[preset]) for preset in ("axes", "lines")]
+            cpu_seconds = f"{sum(result['s'] for result in self.dtcontrol.values()):.1f}"
+        cells = [
+            self.name,
+            f"{self.states:,}",
+            *nodes,
+            self.tree,
+            self.exact,
+            self.within_1_percent,
+        ]
+        return f"| {' | '.join(cells)} | {cpu_seconds}, {self.seconds:.1f} |"
 
 
-def _nodes(found: dict) -> str:
-    wrong = "" if found["accuracy"] == 1 else f" ({found['accuracy']:.1%} right)"
-    return f"{found['nodes']}{wrong}"
+def _describe_nodes(result: dict) -> str:
+    accuracy = "" if result["accuracy"] == 1 else f" ({result['accuracy']:.1%} right)"
+    return f"{result['nodes']}{accuracy}"
 
 
-def beside(home: Environment | None, folder: Path, quick: bool) -> list[Beside]:
-    """All policies; dtControl is left out where it could not be installed."""
-    made = []
+def compare_trees(
+    environment: Environment | None, folder: Path, quick: bool
+) -> list[TreeComparison]:
+    """Compare all policies; ``environment`` is None if dtControl was not requested."""
+    comparisons = []
     for name in PROBLEMS[:2] if quick else PROBLEMS:
         mdp = ts.benchmark(name) if name in ts.BENCHMARKS else ts.problem(name).build()
         solution = ts.solve(mdp)
         path = folder / f"{name}.dtcontrol.csv"
         ts.export(solution.policy, path)
-        theirs = grown(home, path)
-        began = time.process_time()
-        ours = [
-            _size(solution, 0.0, [ts.AxisTree()]),
-            _size(solution, 0.0, None),
-            _size(solution, 0.01, None),
+        dtcontrol = grow_trees(environment, path)
+        start = time.process_time()
+        sizes = [
+            _describe_size(solution, 0.0, [ts.AxisTree()]),
+            _describe_size(solution, 0.0, None),
+            _describe_size(solution, 0.01, None),
         ]
-        made.append(Beside(name, mdp.n_states, theirs, *ours, time.process_time() - began))
-        print(made[-1].line, file=sys.stderr, flush=True)
-    return made
+        comparisons.append(
+            TreeComparison(name, mdp.n_states, dtcontrol, *sizes, time.process_time() - start)
+        )
+        print(comparisons[-1].line, file=sys.stderr, flush=True)
+    return comparisons
 
 
-def grown(home: Environment | None, path: Path) -> dict:
-    """What dtControl makes of a table, or why it makes nothing."""
-    if home is None:
-        return {"failed": "not asked"}
-    if home.failed:
+def grow_trees(environment: Environment | None, path: Path) -> dict:
+    """The result of dtControl on a table, or the reason of its failure."""
+    if environment is None:
+        return {"failed": "not run"}
+    if environment.failed:
         return {"failed": "not installed"}
-    asked = [home.python, str(HERE / "contenders" / "with_dtcontrol.py"), str(path)]
+    command = [environment.python, str(HERE / "contenders" / "with_dtcontrol.py"), str(path)]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=LIMIT, cwd=path.parent)
+        result = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=DTCONTROL_LIMIT_SECONDS,
+            cwd=path.parent,
+        )
     except subprocess.TimeoutExpired:
-        return {"failed": f"no answer in {LIMIT} s"}
-    if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or ["ended without a word"])[-1][:80]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+        return {"failed": f"no answer in {DTCONTROL_LIMIT_SECONDS} s"}
+    if result.returncode:
+        return {"failed": (result.stderr.strip().splitlines() or ["ended without a word"])[-1][:80]}
+    return json.loads(result.stdout.strip().splitlines()[-1])
 
 
-def _size(solution: ts.Solution, loss: float, classes: list | None) -> str:
-    """Nodes of an axis tree, or the numbers of a rule and its class."""
-    rule = ts.compress(solution, loss, classes=classes, time_limit=SEARCH)
-    cut = "*" if any("time limit" in outcome.explanation for outcome in rule.outcomes) else ""
+def _describe_size(solution: ts.Solution, loss: float, classes: list | None) -> str:
+    """Nodes of an axis tree, or the parameters of a rule and its class; * at a time limit."""
+    rule = ts.compress(solution, loss, classes=classes, time_limit=SEARCH_LIMIT_SECONDS)
+    mark = "*" if any("time limit" in outcome.explanation for outcome in rule.outcomes) else ""
     if classes is None:
-        return f"{rule.size} ({rule.kind}){cut}"
-    return f"{2 * ((rule.size + 2) // 3) - 1}{cut}"
+        return f"{rule.size} ({rule.kind}){mark}"
+    return f"{2 * ((rule.size + 2) // 3) - 1}{mark}"

@@ -14,9 +14,9 @@ query: of one point or several, in any order, now or later, in this process or a
 
 `check_method`: the loop encloses the optimum around whatever point a method names, so a poor method
 cannot make a wrong bound; but it can fail to converge, break on models of another kind, or not
-compile. Each of eight small models is solved, one for each criterion at least, and its optimum
-computed again by policy iteration in dense linear algebra, which shares nothing with the loop.
-Models that the method does not support, by its own ``check_supports``, are left out.
+compile. Eight small models are solved, at least one for each criterion, and their optima are
+computed again by policy iteration in dense linear algebra, which shares no code with the loop.
+Models that the method does not support are left out.
 
 `check_problem`: every setting within its range builds a model, the same settings always the same
 one, also after a round trip through JSON (a stored spec) and a pickle (a worker). Every parameter
@@ -58,7 +58,7 @@ __all__ = ["check_dynamics", "check_method", "check_policy", "check_problem"]
 
 SAMPLES_PER_PAIR = 2_000  # samples from each state and action
 MAX_SAMPLED_PAIRS = 12  # states and actions that samples are taken of
-MAX_STANDARD_ERRORS = 6.0  # standard errors by which a mean may be off: one in 5e8 is, by chance
+MAX_STANDARD_ERRORS = 6.0  # by which a mean may be off; a correct one is off by more once in 5e8
 DENSE_RELATIVE_TOLERANCE = 1e-9  # of the largest value: error of the dense solution, at most
 
 
@@ -67,7 +67,7 @@ def check_dynamics(dynamics: Dynamics) -> None:
     assert isinstance(dynamics, Dynamics), f"dynamics are a Dynamics, not {dynamics!r}"
     rows, reward = _read_matrices(dynamics)
     _check_sums(dynamics, rows, reward)
-    # The first two are often one and the same; small models of stages are run as rows.
+    # The first two are often the same object; small models of stages run as rows.
     forms = [dynamics.backend_model, dynamics.compiled_model]
     as_rows = dynamics.as_rows()
     if as_rows is not None and as_rows is not dynamics:
@@ -75,9 +75,9 @@ def check_dynamics(dynamics: Dynamics) -> None:
     for backend_model in forms:
         _check_backend(dynamics, backend_model, rows, reward)
     _check_samples(dynamics, rows, reward)
-    again = cloudpickle.loads(cloudpickle.dumps(dynamics))
-    same = np.array_equal(again.expected_reward(), reward)
-    assert same, "dynamics sent to another process pay other rewards"
+    restored = cloudpickle.loads(cloudpickle.dumps(dynamics))
+    is_same = np.array_equal(restored.expected_reward(), reward)
+    assert is_same, "dynamics sent to another process pay other rewards"
 
 
 def _read_matrices(dynamics: Dynamics) -> tuple[NDArray, NDArray]:
@@ -96,8 +96,8 @@ def _read_matrices(dynamics: Dynamics) -> tuple[NDArray, NDArray]:
     )
     rows = np.stack([matrix.toarray() for matrix in sparse])
     table = np.arange(n) % n_actions
-    same = np.array_equal(dynamics.policy_matrix(table).toarray(), rows[table, np.arange(n)])
-    assert same, "policy_matrix must give the rows of to_sparse that the policy chooses"
+    is_same = np.array_equal(dynamics.policy_matrix(table).toarray(), rows[table, np.arange(n)])
+    assert is_same, "policy_matrix must give the rows of to_sparse that the policy chooses"
     return rows, reward
 
 
@@ -106,8 +106,10 @@ def _check_sums(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     eps = EPS * (rows.shape[-1] + 8)
     sums = rows.sum(axis=-1)
     assert (rows >= 0).all(), f"probabilities must not be negative; the smallest is {rows.min()}"
-    inside = (sums >= row_sum_bounds.low - eps).all() and (sums <= row_sum_bounds.high + eps).all()
-    assert inside, (
+    are_within = (sums >= row_sum_bounds.low - eps).all() and (
+        sums <= row_sum_bounds.high + eps
+    ).all()
+    assert are_within, (
         f"row_sums states that rows sum to {row_sum_bounds.low}..{row_sum_bounds.high}; "
         f"they sum to {sums.min()}..{sums.max()}"
     )
@@ -132,8 +134,8 @@ def _check_backend(
     w = rng.normal(size=dynamics.shape)
     largest = np.abs(w).max()
     rounding = EPS * (dynamics.rounding.backup_terms + 8) * (dynamics.reward_scale + largest)
-    saved = dynamics.rounding.in_file
-    tolerance = rounding + saved.reward_error + saved.row_error * largest
+    in_file = dynamics.rounding.in_file
+    tolerance = rounding + in_file.reward_error + in_file.row_error * largest
     expected = reward + np.einsum("ast,t->sa", rows, w.ravel())
     w_S = to_backend(backend, w)
     shared = backend.shared_backup(arrays, w_S, True)
@@ -151,7 +153,7 @@ def _check_backend(
     _assert_near(expectation, (expected - reward)[chosen], 2 * tolerance, subject)
     flow = backend.policy_adjoint(arrays, policy, w_S)(w_S)
     expected_flow = np.einsum("st,s->t", rows[chosen[::-1]], w.ravel())
-    relative_tolerance = EPS * (dynamics.adjoint_rounding_terms + 8) + saved.row_error
+    relative_tolerance = EPS * (dynamics.adjoint_rounding_terms + 8) + in_file.row_error
     tolerance = relative_tolerance * float(np.abs(w).sum())
     _assert_near(flow, expected_flow, tolerance, "what the backend moves forward under a policy")
 
@@ -181,7 +183,7 @@ def _check_samples(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
 
 
 def _choose_pairs(rows: NDArray, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
-    """States and actions to sample; those that go nowhere at all are infeasible."""
+    """States and actions to sample, without infeasible pairs, whose rows are empty."""
     action, state = np.nonzero(rows.sum(axis=-1) > 0)
     selected = rng.permutation(state.size)[:MAX_SAMPLED_PAIRS]
     return state[selected], action[selected]
@@ -217,14 +219,14 @@ def check_policy(mdp: MDP, policy: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "policy.json"
         checked_policy.save(path)
-        same = np.array_equal(Policy.load(path).table, table)
-        assert same, "saved and loaded, it decides otherwise"
+        is_same = np.array_equal(Policy.load(path).table, table)
+        assert is_same, "saved and loaded, it decides otherwise"
 
 
 def _check_size(policy: Policy) -> None:
     size = policy.size
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0
-    assert whole, (
+    is_valid = isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0
+    assert is_valid, (
         f"size must be the count of the numbers that it stores, a whole number; got {size!r}"
     )
 
@@ -237,8 +239,8 @@ def _check_answers(mdp: MDP, policy: Policy) -> None:
     _assert_same_actions(
         policy.act(points), expected, mdp, states, "queried about some states in another order"
     )
-    alone = np.concatenate([policy.act(point) for point in points])
-    _assert_same_actions(alone, expected, mdp, states, "queried about one state at a time")
+    single_answers = np.concatenate([policy.act(point) for point in points])
+    _assert_same_actions(single_answers, expected, mdp, states, "queried about one state at a time")
     restored = cloudpickle.loads(cloudpickle.dumps(policy))
     _assert_same_actions(restored.act(points), expected, mdp, states, "sent to another process")
 
@@ -351,7 +353,7 @@ def _check_solves(method: Method, mdp: MDP) -> None:
 
 
 def _check_stops(method: Method, mdp: MDP) -> None:
-    """A callback can stop it, and what there is comes back with an honest bound."""
+    """A callback must stop the method, and the bound of the result must hold."""
     reports = []
     solution = solve(mdp, method, callback=lambda progress: reports.append(progress) or True)
     assert len(reports) == 1, (
@@ -363,7 +365,7 @@ def _check_stops(method: Method, mdp: MDP) -> None:
 
 
 def _compute_error(solution: Solution, mdp: MDP) -> float:
-    """How far a solution is off at least: its gain where there is one, else its values."""
+    """A lower bound on the error of a solution: of its gain if it has one, else of its values."""
     value, gain = solve_densely(mdp)
     if solution.gain is not None:
         deviation = abs(solution.gain - gain)
@@ -386,8 +388,8 @@ def check_problem(problem: Problem, *, theory: bool = True) -> None:
     _check_same_model(problem, mdp, "built again", problem)
     settings = json.loads(json.dumps(problem.settings()))
     _check_same_model(problem, mdp, "built from its settings as JSON", problem, **settings)
-    again = cloudpickle.loads(cloudpickle.dumps(problem))
-    _check_same_model(problem, mdp, "sent to another process", again)
+    restored = cloudpickle.loads(cloudpickle.dumps(problem))
+    _check_same_model(problem, mdp, "sent to another process", restored)
     axes = set(mdp.grid.axes)
     for parameter in problem.settable:
         for value in parameter.extremes():
@@ -417,9 +419,9 @@ def _build(problem: Problem, **settings: Any) -> MDP:
 
 
 def _check_axes(problem: Problem, axes: set[str]) -> None:
-    """What the record explains is an axis of some model: at the defaults, or at an end of a range.
+    """Every explained axis must exist in a model: at the defaults, or at an end of a range.
 
-    Of a family (``due#``), also of a model a little larger than the defaults.
+    For a family (``due#``), also in a model a little larger than the defaults.
     """
     if any(axis.endswith("#") for axis in _find_unknown_axes(problem, axes)):
         axes = axes | _find_larger_axes(problem)
@@ -436,7 +438,7 @@ def _find_unknown_axes(problem: Problem, axes: set[str]) -> list[str]:
 
 
 def _find_larger_axes(problem: Problem) -> set[str]:
-    """Axes of models with one more of something that is counted: a family may begin there."""
+    """Axes of models with an integer parameter one above its default, where a family may begin."""
     axes: set[str] = set()
     for parameter in problem.parameters:
         if isinstance(parameter, Integer) and _accepts(parameter, parameter.default + 1):
@@ -456,8 +458,8 @@ def _check_same_model(
     problem: Problem, mdp: MDP, circumstance: str, other: Problem, **settings: Any
 ) -> None:
     rebuilt = _build(other, **settings)
-    same = rebuilt.fingerprint == mdp.fingerprint
-    assert same, (
+    is_same = rebuilt.fingerprint == mdp.fingerprint
+    assert is_same, (
         f"{problem.name} {circumstance} is another model: the same settings must give the same one"
     )
 

@@ -1,4 +1,4 @@
-"""What went wrong, so that it can be mended: the requirement, the location, the value, how often.
+"""Errors of the package: each states the requirement, the location, the value, and how often.
 
 The message reads ``requirement; location value (count of total noun)``, for example
 ``transition rows must sum to 1; stock=3, regime=0, order=8 sums to 0.97 (1 of 4,125 rows)``.
@@ -6,6 +6,7 @@ The message reads ``requirement; location value (count of total noun)``, for exa
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -55,7 +56,7 @@ class ModelError(TessellaError):
 
 
 class PolicyError(TessellaError):
-    """A policy, or what is to become one, breaks a rule."""
+    """A policy, or an object to be converted to one, breaks a rule."""
 
 
 class ArgumentError(TessellaError):
@@ -67,7 +68,7 @@ class FileError(TessellaError):
 
 
 class StudyError(TessellaError):
-    """A study cannot be what it is asked to be, or cannot go on: its spec, store or runs."""
+    """The spec, the store or a run of a study breaks a rule."""
 
 
 class MissingExtra(TessellaError, ImportError):  # noqa: N818
@@ -97,10 +98,10 @@ def raise_for_first(
     """
     if not bad.any():
         return
-    rest = int(bad.argmax())
+    flat_index = int(bad.argmax())
     index: list[int] = []
     for length in reversed(bad.shape):
-        rest, position = divmod(rest, length)
+        flat_index, position = divmod(flat_index, length)
         index.insert(0, position)
     place = index[0] if len(index) == 1 else tuple(index)
     count = int(bad.sum())
@@ -135,6 +136,15 @@ def format_brief(value: object) -> str:
     return f"{text[: BRIEF_MAX_CHARACTERS - 3]}..."
 
 
+def find_closest(name: str, known: Iterable[str]) -> str | None:
+    """The name that somebody who wrote ``name`` may have meant."""
+    by_lower_case = {other.lower(): other for other in known}  # wrong capitals are common
+    matches = difflib.get_close_matches(
+        name[:BRIEF_MAX_CHARACTERS].lower(), [*by_lower_case], n=1, cutoff=0.5
+    )
+    return by_lower_case[matches[0]] if matches else None
+
+
 def counted(count: int, noun: str) -> str:
     """``1 number``, ``1,200 numbers``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -150,7 +160,7 @@ def exceeds_float(value: Real) -> bool:
 
 
 def require_type(verb: str, value: object, kind: type, name: str = "") -> None:
-    """Refuse what is not of ``kind``: ``solve needs an MDP; got a Solution``."""
+    """Raise an error unless ``value`` is a ``kind``: ``solve needs an MDP; got a Solution``."""
     if not isinstance(value, kind):
         got = with_article(type(value).__name__)
         if isinstance(value, type):
@@ -212,7 +222,7 @@ def _format_limit(limit: int) -> str:
 
 @contextmanager
 def require_extra(feature: str, extra: str) -> Iterator[None]:
-    """Say which extra brings a missing package: ``feature`` imports what it needs inside this."""
+    """Import the packages of ``feature`` inside this: an error names the extra they come with."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,15 +1,15 @@
 """Files: written whole or not at all, and read within bounds.
 
-Every save of the package writes a new file in the same folder, hands it to the disk and then gives
-it the name of the old one, in one step. Whoever is killed, and whatever disk is full, leaves the
-old file or the new one. Every load reads a regular file of bounded size, and an error in what it
-holds is a ``FileError``, whatever its cause.
+Every save writes a new file in the same folder, flushes it to the disk and then renames it to the
+old name, in one step. A killed process or a full disk leaves the old file or the new one. Every
+load reads a regular file of bounded size, and any error in its content is a ``FileError``.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import lzma
 import os
 import re
 import secrets
@@ -17,6 +17,7 @@ import shutil
 import stat
 import sys
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -30,12 +31,12 @@ JSON_MAX_INTEGER = 2**63 - 1
 FLOAT_MAX = sys.float_info.max
 NATURAL_NUMBER = "a whole number, at least 0"
 NOT_NEGATIVE = "a number, at least 0"
-KIND_MAX_BYTES = 200  # of a file, by which its kind is told
+SIGNATURE_MAX_BYTES = 200  # bytes at the start of a file that identify its kind
 JSON_FILE = "a JSON file"
 NETCDF_FILE = "a netCDF file"
-NETCDF_SIGNATURES = (b"\x89HDF\r\n\x1a\n", b"CDF")  # with which netCDF files begin
+NETCDF_SIGNATURES = (b"\x89HDF\r\n\x1a\n", b"CDF")  # the first bytes of netCDF files
 OPEN_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-CONTENT_ERRORS = (  # what parsing and building raise of content that is not as it should be
+CONTENT_ERRORS = (  # exceptions that invalid content causes in parsers and constructors
     OSError,
     ValueError,
     TypeError,
@@ -46,6 +47,8 @@ CONTENT_ERRORS = (  # what parsing and building raise of content that is not as 
     MemoryError,
     EOFError,
     zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
     csv.Error,
 )
 
@@ -59,20 +62,20 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     """
     require_writable(path)
     target = Path(os.path.realpath(path))
-    whole = _is_regular_or_absent(path)
+    is_replaced = _is_regular_or_absent(path)
     name = f".{secrets.token_hex(8)}.part{target.suffix}"
-    part = target.with_name(name) if whole else Path(path)
+    temporary = target.with_name(name) if is_replaced else Path(path)
     try:
-        yield part
-        if whole:
-            _replace(part, target)
+        yield temporary
+        if is_replaced:
+            _flush_and_rename(temporary, target)
     except OSError as error:
         requirement = f"{path} cannot be written"
         raise FileError(requirement, value=error.strerror or str(error)) from error
     finally:
-        if whole:
+        if is_replaced:
             with suppress(OSError):
-                part.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
 
 
 def write_json(path: str | Path, content: Mapping[str, Any], indent: int | None = None) -> None:
@@ -81,24 +84,24 @@ def write_json(path: str | Path, content: Mapping[str, Any], indent: int | None 
         text = json.dumps(content, indent=indent, allow_nan=False)
     except ValueError as error:
         raise FileError(f"{path} cannot be written", value=str(error)) from error
-    with atomic_write(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
+    with atomic_write(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def _replace(part: Path, target: Path) -> None:
-    """Give the file ``part`` the name of ``target``, once the disk has it."""
-    file = os.open(part, os.O_RDWR | getattr(os, "O_BINARY", 0))
+def _flush_and_rename(temporary: Path, target: Path) -> None:
+    """Flush the file ``temporary`` to the disk, and rename it to ``target``."""
+    file = os.open(temporary, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
         os.fsync(file)
     finally:
         os.close(file)
     if target.exists():
-        shutil.copymode(target, part)
-    os.replace(part, target)
+        shutil.copymode(target, temporary)
+    os.replace(temporary, target)
 
 
 def _is_regular_or_absent(path: str | Path) -> bool:
-    """Whether a save gives ``path`` a new file; the link to an open pipe names no path."""
+    """Whether a save replaces ``path`` by a new file; a device or an open pipe is written to."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
@@ -107,24 +110,24 @@ def _is_regular_or_absent(path: str | Path) -> bool:
 
 def require_writable(path: str | Path) -> None:
     """Raise an error where a file at ``path`` could not be written, before any work."""
-    whole = _is_regular_or_absent(path)
+    is_replaced = _is_regular_or_absent(path)
     requirement = f"{path} cannot be written"
-    folder = Path(os.path.realpath(path) if whole else path).parent
+    folder = Path(os.path.realpath(path) if is_replaced else path).parent
     if not folder.is_dir():
-        fault = "is a file" if folder.exists() else "is missing"
-        named = Path(path).parent if not Path(path).is_symlink() else folder
-        raise FileError(requirement, location=f"the folder {named}", value=fault)
+        defect = "is a file" if folder.exists() else "is missing"
+        shown_folder = Path(path).parent if not Path(path).is_symlink() else folder
+        raise FileError(requirement, location=f"the folder {shown_folder}", value=defect)
     if Path(path).is_dir():
         raise FileError(requirement, value="a folder has that name")
     if Path(path).exists() and not os.access(path, os.W_OK):
         raise FileError(requirement, value="it is there and may only be read")
-    if whole and not os.access(folder, os.W_OK | os.X_OK):
+    if is_replaced and not os.access(folder, os.W_OK | os.X_OK):
         raise FileError(requirement, location=f"the folder {folder}", value="may not be written to")
 
 
 @contextmanager
-def read_errors(path: str | Path, subject: str) -> Iterator[None]:
-    """Whatever is wrong with a file is a ``FileError``: every load works inside this."""
+def wrap_read_errors(path: str | Path, subject: str) -> Iterator[None]:
+    """Raise any error inside this, in reading the file at ``path``, as a ``FileError``."""
     requirement = f"{path} cannot be read as {subject}"
     try:
         yield
@@ -135,10 +138,10 @@ def read_errors(path: str | Path, subject: str) -> Iterator[None]:
             raise
         raise FileError(requirement, value=str(error)) from error
     except CONTENT_ERRORS as error:
-        raise FileError(requirement, value=_cause(error)) from error
+        raise FileError(requirement, value=_describe_cause(error)) from error
 
 
-def _cause(error: BaseException) -> str:
+def _describe_cause(error: BaseException) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
@@ -146,9 +149,9 @@ def _cause(error: BaseException) -> str:
 
 def read_json(path: str | Path, subject: str) -> dict[str, Any]:
     """The fields of a JSON file."""
-    with read_errors(path, subject):
-        text = read_whole(path, subject, TEXT_MAX_BYTES)
-        require_kind(text[:KIND_MAX_BYTES], JSON_FILE)
+    with wrap_read_errors(path, subject):
+        text = read_file_bytes(path, subject, TEXT_MAX_BYTES)
+        require_kind(text[:SIGNATURE_MAX_BYTES], JSON_FILE)
         content = json.loads(text.decode("utf-8"), parse_constant=_reject_constant)
         if not isinstance(content, dict):
             raise FileError("it must hold a JSON object", value=f"got {content!r:.60}")
@@ -156,18 +159,18 @@ def read_json(path: str | Path, subject: str) -> dict[str, Any]:
 
 
 def require_kind(beginning: bytes, kind: str) -> None:
-    """Raise an error where a file that begins so is of another kind, and name that kind."""
-    found = _tell_kind(beginning)
-    if not found.startswith(kind):
-        raise FileError(f"it must be {kind}", value=f"it is {found}")
+    """Raise an error that names the kind of a file with this beginning, unless it is ``kind``."""
+    actual_kind = _identify_kind(beginning)
+    if not actual_kind.startswith(kind):
+        raise FileError(f"it must be {kind}", value=f"it is {actual_kind}")
 
 
-def _tell_kind(beginning: bytes) -> str:
+def _identify_kind(beginning: bytes) -> str:
     if beginning.startswith(NETCDF_SIGNATURES):
         return NETCDF_FILE
     if beginning.lstrip().startswith((b"{", b"[")):
-        stated = re.match(rb'\s*{\s*"format":\s*"([\w -]+)"', beginning)
-        return f"{JSON_FILE} of format {stated[1].decode()!r}" if stated else JSON_FILE
+        match = re.match(rb'\s*{\s*"format":\s*"([\w -]+)"', beginning)
+        return f"{JSON_FILE} of format {match[1].decode()!r}" if match else JSON_FILE
     if not beginning.strip():
         return "an empty file"
     return "a binary file" if b"\0" in beginning else "a text file"
@@ -182,7 +185,7 @@ def read_field(content: Mapping[str, Any], name: str, kind: str) -> Any:
     if name not in content:
         raise FileError(f"the field {name!r} is needed", value="it is missing")
     value = content[name]
-    if not KINDS[kind](value):
+    if not FIELD_CHECKS[kind](value):
         raise FileError(f"{name!r} must be {kind}", value=f"got {value!r:.60}")
     return value
 
@@ -194,7 +197,7 @@ def is_finite(value: object) -> bool:
     return abs(value) <= (JSON_MAX_INTEGER if isinstance(value, int) else FLOAT_MAX)
 
 
-KINDS: dict[str, Callable[[Any], bool]] = {
+FIELD_CHECKS: dict[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "true or false": lambda value: isinstance(value, bool),
     NATURAL_NUMBER: partial(is_whole, maximum=JSON_MAX_INTEGER),
@@ -206,26 +209,26 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def read_whole(path: str | Path, subject: str, largest: int) -> bytes:
-    """The bytes of the file that a user named: a regular one, of at most ``largest`` bytes."""
+def read_file_bytes(path: str | Path, subject: str, max_bytes: int) -> bytes:
+    """The bytes of the file that a user named: a regular one, of at most ``max_bytes`` bytes."""
     requirement = f"{path} cannot be read as {subject}"
-    with read_errors(path, subject):
+    with wrap_read_errors(path, subject):
         require_regular(os.stat(path), requirement)
-        return read_open(os.open(path, os.O_RDONLY | OPEN_FLAGS), requirement, largest)
+        return read_open_file(os.open(path, os.O_RDONLY | OPEN_FLAGS), requirement, max_bytes)
 
 
-def read_open(file: int, requirement: str, largest: int) -> bytes:
-    """The bytes of an open file, which is closed."""
-    with os.fdopen(file, "rb") as opened:
-        require_regular(os.fstat(opened.fileno()), requirement)
-        content = opened.read(largest + 1)
-    if len(content) > largest:
-        raise FileError(requirement, value=f"it is larger than {largest:,} bytes")
+def read_open_file(file: int, requirement: str, max_bytes: int) -> bytes:
+    """The bytes of an open file, which is closed afterwards."""
+    with os.fdopen(file, "rb") as stream:
+        require_regular(os.fstat(stream.fileno()), requirement)
+        content = stream.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise FileError(requirement, value=f"it is larger than {max_bytes:,} bytes")
     return content
 
 
-def require_regular(about: os.stat_result, requirement: str) -> None:
-    """Raise an error for folders, pipes and devices: some have no end, or none that comes."""
-    if not stat.S_ISREG(about.st_mode):
-        subject = "a folder" if stat.S_ISDIR(about.st_mode) else "no regular file"
+def require_regular(status: os.stat_result, requirement: str) -> None:
+    """Raise an error for folders, pipes and devices: reading some of them never ends."""
+    if not stat.S_ISREG(status.st_mode):
+        subject = "a folder" if stat.S_ISDIR(status.st_mode) else "no regular file"
         raise FileError(requirement, value=f"it is {subject}")

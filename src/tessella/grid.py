@@ -3,6 +3,9 @@
 A state is a point ``(x_1, ..., x_d)``, one value from each axis; its flat index runs in C order, so
 the last axis varies fastest. Neighbours are states one step apart along one axis, in the order in
 which the axis lists its values.
+
+Not every combination of values need be a state. A grid of listed states (``from_states``) has an
+index for each of them, in the order of the list, and arrays over its states have one axis.
 """
 
 from __future__ import annotations
@@ -20,19 +23,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import (
-    ArgumentError,
-    ModelError,
-    TessellaError,
-    format_value,
-    raise_for_first,
-)
+from tessella.errors import ArgumentError, ModelError, TessellaError, format_value, raise_for_first
 
 # A solution is a dataset whose dimensions are the axes and the action; these are its variables.
 HISTORY_VARIABLES = ("history_bound", "history_changed", "history_seconds")
 RESERVED_NAMES = ("value", "q", "policy", "margin", "decided", "sweep", *HISTORY_VARIABLES)
 
 AXIS_MAX_SIZE = 1e150  # size of a value along an axis, so that squares of distances are finite
+PRODUCT_MAX_PLACES = 10_000_000  # combinations of values that are written out for listed states
 INT64_MIN = -(2**63)  # the smallest integer that an axis can hold
 INT64_MAX = 2**63 - 1  # the largest
 
@@ -41,7 +39,7 @@ _max_states: ContextVar[float] = ContextVar("max_states", default=math.inf)
 
 @contextmanager
 def limit_states(states: float) -> Iterator[None]:
-    """Inside this, a grid of more states is refused, with its size, before anything is built."""
+    """Inside this, a grid of more states is rejected, with its size, before anything is built."""
     token = _max_states.set(min(states, _max_states.get()))
     try:
         yield
@@ -63,6 +61,11 @@ class StateGrid:
         values: the values of each axis.
         downward_axis: the axis that pictures draw from the top down, as a matrix is written; empty
             for none. `with_downward_axis` states it. It is no part of what a state is.
+
+    Example:
+        >>> grid = ts.StateGrid(stock=range(33), season=["low", "high"])
+        >>> grid.size, grid.axes
+        (66, ('stock', 'season'))
     """
 
     axes: tuple[str, ...]
@@ -82,15 +85,26 @@ class StateGrid:
             if not isinstance(name, str) or not name.isidentifier():
                 raise ModelError("an axis name must be an identifier", value=f"got {name!r}")
             require_unreserved(name, "an axis")
-        values = tuple(_axis_values(name, values) for name, values in all_axes.items())
-        size = math.prod(map(len, values))
-        limit = _max_states.get()
-        if size > limit:
-            shape = " x ".join(f"{n} {len(v):,}" for n, v in zip(all_axes, values, strict=True))
-            requirement = f"a model has at most {limit:,} states here"
-            raise ModelError(requirement, value=f"this one would have {size:,} ({shape})")
+        values = tuple(_read_axis_values(name, values) for name, values in all_axes.items())
         object.__setattr__(self, "axes", tuple(all_axes))
         object.__setattr__(self, "values", values)
+        limit = _max_states.get()
+        if self.size > limit:
+            shape = " x ".join(f"{n} {k:,}" for n, k in zip(self.axes, self.lengths, strict=True))
+            requirement = f"a model has at most {limit:,} states here"
+            raise ModelError(requirement, value=f"this one would have {self.size:,} ({shape})")
+
+    @staticmethod
+    def from_states(
+        columns: Mapping[str, Iterable] | None = None, /, **keyword_columns: Iterable
+    ) -> StateGrid:
+        """A grid with the listed states only: ``StateGrid.from_states(x=[0, 0, 1], y=[0, 1, 1])``.
+
+        Each axis has one entry for each state; its values are those that occur, ascending. Arrays
+        over the states are flat, in the order of the list.
+        """
+        all_columns = {**(columns or {}), **keyword_columns}
+        return ListedGrid(all_columns) if len(all_columns) > 1 else StateGrid(all_columns)
 
     def with_downward_axis(self, name: str) -> StateGrid:
         """The same grid, of which pictures draw the axis ``name`` from the top down."""
@@ -114,14 +128,36 @@ class StateGrid:
         return self.axes, self.values
 
     @cached_property
-    def shape(self) -> tuple[int, ...]:
+    def lengths(self) -> tuple[int, ...]:
+        """Number of values of each axis."""
         return tuple(len(values) for values in self.values)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of arrays over the states: the lengths, or (n,) of n listed states."""
+        return self.lengths
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether only some combinations of the values are states."""
+        return False
+
+    @property
+    def product(self) -> StateGrid:
+        """The grid of all combinations of the values."""
+        return self.with_axes(dict(zip(self.axes, self.values, strict=True)))
+
+    @property
+    def columns(self) -> dict[str, NDArray]:
+        """Axis name to its values; of listed states, to the value of each state."""
+        return dict(zip(self.axes, self.values, strict=True))
+
+    @property
     def ndim(self) -> int:
+        """Number of axes."""
         return len(self.axes)
 
-    @cached_property
+    @property
     def size(self) -> int:
         """Number of states."""
         return math.prod(self.shape)
@@ -141,20 +177,37 @@ class StateGrid:
         return np.stack([m.ravel() for m in mesh], axis=-1)
 
     def iterate_chunks(self, chunk_size: int) -> Iterator[NDArray[np.float64]]:
-        """Coordinates of all states in flat order, at most so many at a time: (n, d) each."""
+        """Coordinates of all states in flat order, ``chunk_size`` at a time: (n, d) each."""
         for first in range(0, self.size, chunk_size):
             yield self.points_of(np.arange(first, min(first + chunk_size, self.size)))
 
     def points_of(self, states: NDArray[np.integer]) -> NDArray[np.float64]:
         """(n, d) coordinates of the states with these flat indices."""
-        indices = np.unravel_index(states, self.shape)
-        return np.stack([v[i] for v, i in zip(self.numbers, indices, strict=True)], axis=-1)
+        positions = self.positions_of(states)
+        return np.stack([v[i] for v, i in zip(self.numbers, positions, strict=True)], axis=-1)
+
+    def positions_of(self, states: ArrayLike) -> tuple[NDArray[np.int64], ...]:
+        """Positions along each axis of the states with these flat indices."""
+        return np.unravel_index(np.asarray(states), self.lengths)
+
+    def find_states(self, positions: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+        """Flat indices of the states with these positions along each axis, -1 for no state."""
+        return np.asarray(np.ravel_multi_index(tuple(positions), self.lengths))
+
+    def select_states(self, positions: Mapping[int, int]) -> NDArray[np.int64]:
+        """Flat indices of the states with these positions along some axes."""
+        all_positions = [positions.get(axis, np.arange(n)) for axis, n in enumerate(self.lengths)]
+        return self.find_states(np.meshgrid(*all_positions, indexing="ij")).ravel()
+
+    def spread(self, array: NDArray, fill: Any) -> NDArray:
+        """(S, ...) entries of the states over the product of the axes, ``fill`` elsewhere."""
+        return array.reshape(*self.lengths, *array.shape[1:])
 
     def axis(self, name: str, *, error: type[TessellaError] = ArgumentError) -> int:
         """Position of the axis called ``name``."""
         if name not in self.axes:
-            known = f"the axes are {', '.join(self.axes)}"
-            raise error(f"no axis is called {name!r}", value=known)
+            available = f"the axes are {', '.join(self.axes)}"
+            raise error(f"no axis is called {name!r}", value=available)
         return self.axes.index(name)
 
     def mesh(self) -> dict[str, NDArray]:
@@ -165,10 +218,8 @@ class StateGrid:
 
     def coordinates(self, states: ArrayLike) -> dict[str, NDArray]:
         """Axis values of the states with these flat indices."""
-        indices = np.unravel_index(
-            np.asarray(require_unmasked(states, "states", error=ArgumentError)), self.shape
-        )
-        return {n: v[i] for n, v, i in zip(self.axes, self.values, indices, strict=True)}
+        positions = self.positions_of(require_unmasked(states, "states", error=ArgumentError))
+        return {n: v[i] for n, v, i in zip(self.axes, self.values, positions, strict=True)}
 
     def state(self, /, **coordinates: object) -> int:
         """Flat index of the state with these axis values, given for every axis."""
@@ -182,7 +233,11 @@ class StateGrid:
                     location=f"{name}={coordinates[name]}",
                     value="does not",
                 )
-        return int(np.ravel_multi_index(indices, self.shape))
+        state = int(self.find_states([np.asarray(index) for index in indices]))
+        if state < 0:
+            location = describe_coordinates(coordinates)
+            raise ArgumentError("a state must exist", location=location, value="does not")
+        return state
 
     def locate(self, axis: int, values: ArrayLike) -> NDArray[np.int64]:
         """Position of each value along an axis, -1 where it is not on it.
@@ -193,77 +248,194 @@ class StateGrid:
         on_axis = self.values[axis]
         wanted = np.asarray(require_unmasked(values, "values to look up", error=ArgumentError))
         if on_axis.dtype.kind == wanted.dtype.kind == "U":
-            index = _find_next(on_axis, wanted)
+            index = _find_at_or_above(on_axis, wanted)
             return np.where(on_axis[index] == wanted, index, -1)
         if on_axis.dtype.kind == "U" or wanted.dtype.kind not in "biuf":
             return np.full(wanted.shape, -1)
         if on_axis.dtype.kind == "i" and wanted.dtype.kind in "biu":
-            return _find_exact(on_axis, wanted)
+            return _find_equal_integers(on_axis, wanted)
         wanted = wanted.astype(float)
         index = _find_nearest(self.numbers[axis], wanted)
         is_near = np.abs(self.numbers[axis][index] - wanted) <= self._match_tolerance[axis][index]
         result = np.where(is_near, index, -1)
         if on_axis.dtype.kind == "f":
             return result
-        return np.where(np.rint(wanted) == wanted, _find_exact(on_axis, wanted), result)
+        return np.where(np.rint(wanted) == wanted, _find_equal_integers(on_axis, wanted), result)
 
     @cached_property
     def _match_tolerance(self) -> tuple[NDArray[np.float64], ...]:
-        return tuple(map(_match_tolerance, self.numbers))
+        return tuple(map(_compute_match_tolerance, self.numbers))
 
     def nearest(self, points: ArrayLike) -> NDArray[np.int64]:
         """Flat index of the grid state nearest to each of (n, d) points, axis by axis."""
-        points = np.atleast_2d(
-            np.asarray(require_unmasked(points, "points", error=ArgumentError), dtype=float)
-        )
-        if points.ndim != 2 or points.shape[1] != self.ndim:
-            raise ArgumentError(
-                f"points must have shape (n, {self.ndim})", value=f"got {points.shape}"
-            )
-        raise_for_first(
-            "points must be finite",
-            ~np.isfinite(points).all(axis=1),
-            lambda row: f"row {row}",
-            lambda row: f"is ({', '.join(format_value(float(x)) for x in points[row])})",
-            "points",
-            error=ArgumentError,
-        )
-        indices = [_find_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
-        return np.ravel_multi_index(tuple(indices), self.shape)
+        return self.find_nearest(self.nearest_positions(read_points(self, points)))
+
+    def nearest_positions(self, points: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+        """Positions along each axis of the values nearest to (n, d) points."""
+        return [_find_nearest(v, points[:, i]) for i, v in enumerate(self.numbers)]
+
+    def find_nearest(self, positions: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+        """Flat index of the state nearest to these positions, in steps along the axes."""
+        return self.find_states(positions)
 
     def values_at(self, points: NDArray[np.float64]) -> dict[str, NDArray]:
-        """Axis name to the (n,) coordinates of (n, d) points, of the axis' own kind where they can.
+        """Axis name to the (n,) coordinates of (n, d) points, of the axis' own type where possible.
 
         A text axis gives the nearest label; an axis of integers gives integers if all of them are.
         """
         return {
-            name: _to_axis_kind(values, points[:, axis])
+            name: _to_axis_type(values, points[:, axis])
             for axis, (name, values) in enumerate(zip(self.axes, self.values, strict=True))
         }
 
     def describe(self, state: int) -> str:
         """``stock=3, regime=0``."""
-        return ", ".join(f"{n}={format_value(v)}" for n, v in self.coordinates(state).items())
+        return describe_coordinates(self.coordinates(state))
 
     def describe_point(self, point: NDArray[np.float64]) -> str:
         """``stock=3.5, regime=0``."""
         coordinates = self.values_at(np.atleast_2d(point))
-        return ", ".join(f"{name}={format_value(value[0])}" for name, value in coordinates.items())
+        return describe_coordinates({name: values[0] for name, values in coordinates.items()})
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, StateGrid)
-            and self.axes == other.axes
-            and all(np.array_equal(a, b) for a, b in zip(self.values, other.values, strict=True))
-        )
+        if type(other) is not type(self) or self.axes != other.axes or self.shape != other.shape:
+            return False
+        columns = zip(self.columns.values(), other.columns.values(), strict=True)
+        return all(np.array_equal(a, b) for a, b in columns)
 
     def __hash__(self) -> int:
-        return hash((self.axes, self.shape))
+        return hash((self.axes, self.shape, self.lengths))
 
     def __repr__(self) -> str:
         ranges = [f"{v[0]}..{v[-1]}" if len(v) > 1 else f"{v[0]}" for v in self.values]
         parts = (f"{name}: {text}" for name, text in zip(self.axes, ranges, strict=True))
         return f"StateGrid({', '.join(parts)}; {self.size:,} states)"
+
+
+class ListedGrid(StateGrid):
+    """A grid of n listed states. See ``StateGrid.from_states``.
+
+    Attributes:
+        positions: (d, n) positions of the states along the axes.
+    """
+
+    positions: NDArray[np.int64]
+
+    def __init__(self, columns: Mapping[str, Iterable]) -> None:
+        given = {n: to_plain_values(c, f"the values of axis {n!r}") for n, c in columns.items()}
+        lengths = {name: len(column) for name, column in given.items()}
+        if len(set(lengths.values())) > 1:
+            requirement = "listed states need one value of each axis"
+            raise ModelError(requirement, value=f"the axes have {lengths}")
+        unique = {n: np.unique(column, return_inverse=True) for n, column in given.items()}
+        positions = np.array([p.ravel() for _, p in unique.values()], dtype=np.int64)
+        positions.setflags(write=False)
+        object.__setattr__(self, "positions", positions)
+        super().__init__({name: values for name, (values, _) in unique.items()})
+        order = np.lexsort(positions[::-1])
+        is_repeated = np.zeros(self.size, dtype=bool)
+        is_repeated[order[1:]] = (np.diff(positions[:, order]) == 0).all(axis=0)
+        raise_for_first(
+            "listed states must differ from one another",
+            is_repeated,
+            self.describe,
+            lambda _: "is listed before",
+            "states",
+        )
+
+    @property
+    def is_listed(self) -> bool:
+        return True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.positions.shape[1:]
+
+    def fingerprint_key(self) -> tuple:
+        return *super().fingerprint_key(), self.positions
+
+    def positions_of(self, states: ArrayLike) -> tuple[NDArray[np.int64], ...]:
+        return tuple(self.positions[:, np.asarray(states)])
+
+    @cached_property
+    def _prefix_index(self) -> list[NDArray[np.int64]]:
+        """Sorted keys for each axis, and the states in lexicographic order of their positions.
+
+        A key combines the rank of the positions along all axes before with that on this one.
+        """
+        rank = np.zeros(self.size, dtype=np.int64)
+        prefixes = []
+        for length, positions in zip(self.lengths, self.positions, strict=True):
+            keys, rank = np.unique(rank * length + positions, return_inverse=True)
+            prefixes.append(keys)
+        return [*prefixes, np.argsort(rank)]
+
+    def find_states(self, positions: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+        *prefixes, states = self._prefix_index
+        rank = np.zeros(np.shape(positions[0]), dtype=np.int64)
+        exists = np.ones(rank.shape, dtype=bool)
+        for keys, length, position in zip(prefixes, self.lengths, positions, strict=True):
+            # The rank of what comes before is below n, so keys stay small for any number of axes.
+            key = rank * length + position
+            rank = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+            exists &= keys[rank] == key
+        return np.where(exists, states[rank], -1)
+
+    def select_states(self, positions: Mapping[int, int]) -> NDArray[np.int64]:
+        matches = [self.positions[axis] == position for axis, position in positions.items()]
+        return np.flatnonzero(np.all(matches, axis=0) if matches else np.ones(self.shape))
+
+    def find_nearest(self, positions: Sequence[NDArray[np.integer]]) -> NDArray[np.int64]:
+        from scipy.spatial import KDTree
+
+        states = self.find_states(positions)
+        missing = np.flatnonzero(states < 0)
+        if missing.size:
+            missing_positions = np.stack(positions, axis=-1)[missing]
+            states[missing] = KDTree(self.positions.T).query(missing_positions, p=1)[1]
+        return states
+
+    def spread(self, array: NDArray, fill: Any) -> NDArray:
+        if math.prod(self.lengths) > PRODUCT_MAX_PLACES:
+            requirement = f"at most {PRODUCT_MAX_PLACES:,} combinations of values are written out"
+            raise ArgumentError(requirement, value=f"the axes have {math.prod(self.lengths):,}")
+        full = np.full((*self.lengths, *array.shape[1:]), fill, dtype=array.dtype)
+        full[tuple(self.positions)] = array
+        return full
+
+    @property
+    def points(self) -> NDArray[np.float64]:
+        return self.points_of(np.arange(self.size))
+
+    @property
+    def columns(self) -> dict[str, NDArray]:
+        return self.coordinates(np.arange(self.size))
+
+    def mesh(self) -> dict[str, NDArray]:
+        return self.columns
+
+
+def describe_coordinates(coordinates: Mapping[str, object]) -> str:
+    """``stock=3, regime=0``."""
+    return ", ".join(f"{name}={format_value(value)}" for name, value in coordinates.items())
+
+
+def read_points(grid: StateGrid, points: ArrayLike) -> NDArray[np.float64]:
+    """``points`` as an array (n, d), checked."""
+    points = np.atleast_2d(
+        np.asarray(require_unmasked(points, "points", error=ArgumentError), dtype=float)
+    )
+    if points.ndim != 2 or points.shape[1] != grid.ndim:
+        raise ArgumentError(f"points must have shape (n, {grid.ndim})", value=f"got {points.shape}")
+    raise_for_first(
+        "points must be finite",
+        ~np.isfinite(points).all(axis=1),
+        lambda row: f"row {row}",
+        lambda row: f"is ({', '.join(format_value(float(x)) for x in points[row])})",
+        "points",
+        error=ArgumentError,
+    )
+    return points
 
 
 def spaced_indices(length: int, max_count: int) -> NDArray[np.int64]:
@@ -276,15 +448,24 @@ def index_type(count: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if count <= 2**31 else np.int64
 
 
+def require_product(
+    grid: StateGrid, subject: str, *, error: type[TessellaError] = ArgumentError
+) -> None:
+    """Reject a grid of listed states."""
+    if grid.is_listed:
+        requirement = f"{subject} needs every combination of the axes' values to be a state"
+        raise error(requirement, value=f"{grid.size:,} of {math.prod(grid.lengths):,} are")
+
+
 def require_unreserved(name: str, subject: str) -> None:
-    """Refuse a name that a solution already uses for something else."""
+    """Reject a name that a solution already uses for something else."""
     if name in RESERVED_NAMES:
         reserved = ", ".join(RESERVED_NAMES)
         raise ModelError(f"{subject} cannot be called {name!r}: a solution holds {reserved}")
 
 
 def require_ordered(values: object, subject: str) -> None:
-    """Refuse a set: the order of its elements may differ from one process to the next."""
+    """Reject a set: the order of its elements may differ from one process to the next."""
     if isinstance(values, set | frozenset):
         raise ModelError(f"{subject} must have an order, which a set does not keep; give a list")
 
@@ -296,7 +477,7 @@ def require_unmasked(
     *,
     error: type[TessellaError] = ModelError,
 ) -> Any:
-    """``values`` as they are, refused where a mask hides some: NumPy would read what is under it.
+    """``values`` as they are, rejected where a mask hides some: NumPy would read the data under it.
 
     ``describe`` names a place, given its index and the array's shape.
     """
@@ -332,7 +513,7 @@ def _find_masked(values: Any) -> Iterator[tuple[int, ...]]:
 def to_plain_values(values: Iterable, subject: str) -> NDArray:
     """Numbers as int64 or float64, or text: other types would surprise in arithmetic.
 
-    Unsigned and short integers wrap around, so they are widened; longer ones are refused.
+    Unsigned and short integers wrap around, so they are widened; longer ones are rejected.
     """
     require_ordered(values, subject)
     if isinstance(values, str) or not isinstance(values, Iterable):
@@ -352,7 +533,7 @@ def to_plain_values(values: Iterable, subject: str) -> NDArray:
 
 
 def _require_one_type(items: Any, array: NDArray, subject: str) -> None:
-    """Refuse what is neither all numbers nor all text, and text that NumPy would shorten."""
+    """Reject a mix of numbers and text, other types, and text that NumPy would shorten."""
     is_text = array.dtype.kind == "U"
     mixed = is_text and not all(isinstance(item, str) for item in items)
     if mixed or array.dtype.kind not in "biufU":
@@ -363,7 +544,7 @@ def _require_one_type(items: Any, array: NDArray, subject: str) -> None:
 
 
 def _require_int64(items: Iterable, array: NDArray, subject: str) -> None:
-    """Refuse integers beyond int64, which NumPy would wrap around or round."""
+    """Reject integers beyond int64, which NumPy would wrap around or round."""
     if array.ndim == 1 and array.dtype.kind in ("uO" if isinstance(items, np.ndarray) else "ufO"):
         integers = (int(item) for item in items if isinstance(item, Integral))
         too_wide = next((item for item in integers if not INT64_MIN <= item <= INT64_MAX), None)
@@ -374,7 +555,7 @@ def _require_int64(items: Iterable, array: NDArray, subject: str) -> None:
             )
 
 
-def _axis_values(name: str, values: Iterable) -> NDArray:
+def _read_axis_values(name: str, values: Iterable) -> NDArray:
     array = to_plain_values(values, f"the values of axis {name!r}")
     if not array.size:
         raise ModelError("an axis needs at least one value", location=name, value="has none")
@@ -398,8 +579,8 @@ def _axis_values(name: str, values: Iterable) -> NDArray:
     return array
 
 
-def _to_axis_kind(values: NDArray, x: NDArray[np.float64]) -> NDArray:
-    """Coordinates ``x`` along an axis with these values, as labels or integers where they can."""
+def _to_axis_type(values: NDArray, x: NDArray[np.float64]) -> NDArray:
+    """Coordinates ``x`` as the labels of an axis, or as integers where all of them are whole."""
     if values.dtype.kind == "U":
         return values[_find_nearest(np.arange(len(values), dtype=float), x)]
     is_whole = (
@@ -411,7 +592,7 @@ def _to_axis_kind(values: NDArray, x: NDArray[np.float64]) -> NDArray:
 
 
 def _find_nearest(values: NDArray, x: NDArray) -> NDArray[np.int64]:
-    """Position of the value nearest to each x, the lower one of two as near."""
+    """Position of the value nearest to each x; of two at the same distance, the lower one."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     right = np.minimum(np.searchsorted(ordered, x), len(values) - 1)
@@ -419,26 +600,26 @@ def _find_nearest(values: NDArray, x: NDArray) -> NDArray[np.int64]:
     return order[np.where(x - ordered[left] <= ordered[right] - x, left, right)]
 
 
-def _find_exact(values: NDArray[np.int64], x: NDArray) -> NDArray[np.int64]:
+def _find_equal_integers(values: NDArray[np.int64], x: NDArray) -> NDArray[np.int64]:
     """Position of the integer that each whole x is, -1 where it is none of them."""
     is_int64 = (x >= INT64_MIN) & (x < -float(INT64_MIN)) if x.dtype.kind == "f" else x <= INT64_MAX
-    whole = np.where(is_int64, x, x.dtype.type(0)).astype(np.int64)
-    index = _find_next(values, whole)
-    return np.where(is_int64 & (values[index] == whole), index, -1)
+    integers = np.where(is_int64, x, x.dtype.type(0)).astype(np.int64)
+    index = _find_at_or_above(values, integers)
+    return np.where(is_int64 & (values[index] == integers), index, -1)
 
 
-def _match_tolerance(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far off each value a number still means it, by the distance to its neighbours."""
+def _compute_match_tolerance(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The distance from each value within which a number counts as this value."""
     order = np.argsort(values, kind="stable")
     steps = np.diff(values[order])
     gap = np.ones(len(values))
     if steps.size:
         gap[order] = np.minimum(np.append(steps, np.inf), np.insert(steps, 0, np.inf))
-    # However far the neighbours are, a slack must not reach from one whole number to the next.
+    # However far the neighbours are, the tolerance stays below 1: whole numbers remain distinct.
     return np.minimum(1e-9 * gap, 1e-6) + np.minimum(8 * np.spacing(np.abs(values)), gap / 4)
 
 
-def _find_next(values: NDArray, x: NDArray) -> NDArray[np.int64]:
-    """Position of the least value that is not below each x, or of the largest value."""
+def _find_at_or_above(values: NDArray, x: NDArray) -> NDArray[np.int64]:
+    """Position of the smallest value at or above each x, or of the largest value."""
     order = np.argsort(values, kind="stable")
     return order[np.minimum(np.searchsorted(values[order], x), len(values) - 1)]

@@ -28,7 +28,7 @@ class ArrayNamespace:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.library, name)
-        setattr(self, name, attribute)  # so that it is looked up once
+        setattr(self, name, attribute)  # the next access does not call __getattr__
         return attribute
 
     def while_loop(self, condition: Callable, body: Callable, carry: Any) -> Any:
@@ -145,7 +145,7 @@ class JaxNamespace(ArrayNamespace):
 
 NUMPY = ArrayNamespace()
 JAX = JaxNamespace()
-HOST_TYPES = np.ndarray, np.generic, float  # never JAX's
+HOST_TYPES = np.ndarray, np.generic, float  # types that JAX arrays do not have
 
 
 def array_namespace(*arrays: Any) -> ArrayNamespace:
@@ -170,7 +170,7 @@ def with_host_arrays(*names: str) -> Callable[[type[Record]], type[Record]]:
 
 
 class HostArrayField:
-    """A field that is read as a NumPy array; an array on a device is copied when first read.
+    """A field that is read as a NumPy array; an array on a device is copied at the first read.
 
     ``vars(record)[name]`` holds the array as it is stored.
     """

@@ -9,22 +9,38 @@ Adding up all t as well makes a sum of K terms accurate to a few units in its la
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 EPS = float(np.finfo(float).eps)
-OUTWARD_FACTOR = 1 + 32 * EPS  # covers the rounding of a bound's own arithmetic
+OUTWARD_FACTOR = 1 + 32 * EPS  # covers rounding in the computation of a bound
 DEKKER_SPLIT_FACTOR = 2.0**27 + 1  # splits the 53 bits of a float in two halves
 # Powers of ten of numbers that are written without an exponent.
 FIXED_POINT_EXPONENTS = range(-4, 15)
-PERCENT_MIN_SHARE = 1e-5  # a share is written in digits from this on
+PERCENT_MIN_SHARE = 1e-5  # smaller shares are written as less than this
+
+
+def portable_exp(x: ArrayLike) -> NDArray[np.float64]:
+    """e^x by the C library: the last digits of NumPy's depend on the processor.
+
+    Models whose numbers are the same everywhere have the same fingerprint everywhere.
+    """
+    from scipy.special import inv_boxcox
+
+    return np.asarray(inv_boxcox(x, 0.0))
+
+
+def portable_sin(x: ArrayLike) -> NDArray[np.float64]:
+    """sin x by the C library, as ``portable_exp``."""
+    return np.vectorize(math.sin, otypes=[float])(x)
 
 
 @dataclass(frozen=True)
@@ -52,11 +68,11 @@ class RowSumBounds:
         return max(abs(self.deficit), abs(self.excess))
 
     def widen(self, error: float) -> RowSumBounds:
-        """Bounds where each probability may be off by this share of itself."""
+        """The bounds where each probability has a relative error of up to ``error``."""
         return RowSumBounds(self.deficit + error, self.excess + error * (1 + max(self.excess, 0.0)))
 
     def compose(self, other: RowSumBounds) -> RowSumBounds:
-        """Bounds on the product: one stage after another."""
+        """Bounds for the product of two matrices: one stage after another."""
 
         def add(x: float, y: float) -> float:
             return x + y + 4 * EPS * (abs(x) + abs(y))
@@ -79,6 +95,14 @@ class ModelRounding:
 
     row_error: float = 0.0
     reward_error: float = 0.0
+
+    @staticmethod
+    def worst_of(roundings: Sequence[ModelRounding]) -> ModelRounding:
+        """The smallest bounds that hold for all of ``roundings``."""
+        return ModelRounding(
+            max(rounding.row_error for rounding in roundings),
+            max(rounding.reward_error for rounding in roundings),
+        )
 
 
 NO_ROUNDING = ModelRounding()
@@ -116,29 +140,29 @@ def bound_sums(probs: NDArray[np.float64], axis: int) -> RowSumBounds:
     for term in terms:
         excess, lost = two_sum(excess, term)
         correction += lost
-    return _make_bounds(excess + correction, len(terms))
+    return _bounds_from_distances(excess + correction, len(terms))
 
 
 def bound_row_sums(rows: sp.csr_array) -> RowSumBounds:
     """Bounds on the row sums of a sparse matrix, all rows side by side."""
-    excess, correction, longest = row_sums(rows.indptr, rows.data, -1.0)
-    return _make_bounds(excess + correction, longest)
+    excess, correction, longest = sum_rows(rows.indptr, rows.data, -1.0)
+    return _bounds_from_distances(excess + correction, longest)
 
 
-def row_sums(
+def sum_rows(
     indptr: NDArray, data: NDArray, first: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """(sums of ``first`` and the entries of each row, their rounding errors, longest row)."""
+    """(``first`` plus the entries of each row, the rounding errors of these sums, longest row)."""
     lengths = np.diff(indptr)
     order = np.argsort(-lengths, kind="stable")
-    start = indptr[:-1][order]
+    row_starts = indptr[:-1][order]
     lengths = lengths[order]
     sums = np.full(len(order), first)
     correction = np.zeros(len(order))
     longest = int(lengths.max(initial=0))
     for k in range(longest):
         active = slice(0, int(np.searchsorted(-lengths, -k)))  # rows with more than k entries
-        sums[active], lost = two_sum(sums[active], data[start[active] + k])
+        sums[active], lost = two_sum(sums[active], data[row_starts[active] + k])
         correction[active] += lost
     original_order = np.argsort(order)
     return sums[original_order], correction[original_order], longest
@@ -154,68 +178,70 @@ def two_sum(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
 def two_product(x: NDArray, y: NDArray) -> tuple[NDArray, NDArray]:
     """(p, t) with p the rounded product and x y = p + t exactly (Dekker 1971)."""
     p = x * y
-    (a, b), (c, d) = _halves(x), _halves(y)
+    (a, b), (c, d) = _split_float(x), _split_float(y)
     return p, ((a * c - p) + a * d + b * c) + b * d
 
 
-def _halves(x: NDArray) -> tuple[NDArray, NDArray]:
+def _split_float(x: NDArray) -> tuple[NDArray, NDArray]:
     """(high, low) with x = high + low, each of half the digits."""
     scaled = DEKKER_SPLIT_FACTOR * x
     high = scaled - (scaled - x)
     return high, x - high
 
 
-def _make_bounds(excess: NDArray, terms: int) -> RowSumBounds:
+def _bounds_from_distances(distances: NDArray, terms: int) -> RowSumBounds:
     """Bounds on sums, given their distances from 1 as computed."""
     second_order = ((terms + 1) * EPS) ** 2
 
     def outward(x: float) -> float:
         return x + 2 * EPS * abs(x) + second_order
 
-    return RowSumBounds(outward(-float(excess.min())), outward(float(excess.max())))
+    return RowSumBounds(outward(-float(distances.min())), outward(float(distances.max())))
 
 
 def round_up(bound: float | Decimal, digits: int = 3) -> str:
-    """A bound from above as text of so many digits: no smaller, by less than one of the last.
+    """An upper bound as text of ``digits`` digits, rounded up.
 
-    Digits before the point are all written: ``1,235`` for 1234.2. A float is what its shortest
-    text says, so that 0.005 is written as ``0.005``.
+    All digits before the point are written: ``1,235`` for 1234.2. A float has the value of its
+    shortest text, so that 0.005 is written as ``0.005``.
     """
-    return _write_rounded(bound, digits, ROUND_CEILING)
+    return _format_rounded(bound, digits, ROUND_CEILING)
 
 
 def round_down(bound: float | Decimal, digits: int = 3) -> str:
-    """A bound from below as text of so many digits: no larger, by less than one of the last."""
-    return _write_rounded(bound, digits, ROUND_FLOOR)
+    """A lower bound as text of ``digits`` digits, rounded down."""
+    return _format_rounded(bound, digits, ROUND_FLOOR)
 
 
-def round_up_percent(share: float) -> str:
-    """``at most 0.64%``, of a share that is no larger; ``less than 0.001%`` of a tiny one."""
+def format_percent_bound(share: float) -> str:
+    """An upper bound on a share as text: ``at most 0.64%``, or ``less than 0.001%``."""
     if 0 < share < PERCENT_MIN_SHARE:
         return f"less than {100 * PERCENT_MIN_SHARE:g}%"
     return f"at most {round_up(100 * _to_decimal(share))}%"
 
 
-def write_enclosed(value: float, bound: float, digits: int = 12) -> tuple[str, str]:
-    """A number as text, and a bound on the error of that text if the number is off by ``bound``."""
+def format_with_error_bound(value: float, bound: float, digits: int = 12) -> tuple[str, str]:
+    """``value`` as text, and a bound on the error of that text; ``value`` is off by ``bound``."""
     text = f"{value:,.{digits}g}"
     if not math.isfinite(value) or not math.isfinite(bound):
         return text, str(bound)
-    cut = abs(Decimal(text.replace(",", "")) - _to_decimal(value))
-    return text, round_up(cut + _to_decimal(bound), 2)
+    with localcontext(rounding=ROUND_CEILING):
+        truncation = abs(Decimal(text.replace(",", "")) - _to_decimal(value))
+        total = truncation + _to_decimal(bound)
+    return text, round_up(total, 2)
 
 
 def _to_decimal(number: float | Decimal) -> Decimal:
     return number if isinstance(number, Decimal) else Decimal(repr(float(number)))
 
 
-def _write_rounded(bound: float | Decimal, digits: int, rounding_mode: str) -> str:
+def _format_rounded(bound: float | Decimal, digits: int, rounding_mode: str) -> str:
     exact = _to_decimal(bound)
     if not exact or not exact.is_finite():
         return "0" if exact == 0 else str(float(bound))
-    size = exact.adjusted()
-    last = size - digits + 1
-    if size not in FIXED_POINT_EXPONENTS:
-        return f"{exact.quantize(Decimal(1).scaleb(last), rounding_mode).normalize():e}"
-    text = f"{exact.quantize(Decimal(1).scaleb(min(last, 0)), rounding_mode):,f}"
-    return text.rstrip("0").rstrip(".") if last < 0 else text
+    exponent = exact.adjusted()
+    last_exponent = exponent - digits + 1
+    if exponent not in FIXED_POINT_EXPONENTS:
+        return f"{exact.quantize(Decimal(1).scaleb(last_exponent), rounding_mode).normalize():e}"
+    text = f"{exact.quantize(Decimal(1).scaleb(min(last_exponent, 0)), rounding_mode):,f}"
+    return text.rstrip("0").rstrip(".") if last_exponent < 0 else text

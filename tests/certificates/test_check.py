@@ -13,7 +13,7 @@ from pathlib import Path
 import netCDF4
 import numpy as np
 import pytest
-from support.alterations import field_readers
+from support.alterations import map_field_readers
 
 import tessella as ts
 from tessella.certificates.certify import certify
@@ -340,7 +340,7 @@ def verdict(content, model):
 
 FIELDS = [
     tuple(path.split(".")) + part
-    for path, reader in field_readers(ValueClaim).items()
+    for path, reader in map_field_readers(ValueClaim).items()
     for part in ([(p,) for p in INTERVAL_PARTS] if isinstance(reader, IntervalsReader) else [()])
 ]
 

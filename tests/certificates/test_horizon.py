@@ -25,7 +25,7 @@ def verdict(folder) -> int:
 
 @pytest.fixture
 def certified(tmp_path):
-    solution = ts.solve(criteria.timed(3))
+    solution = ts.solve(criteria.build_time_dependent(3))
     solution.mdp.save(tmp_path / "model.nc")
     made = ts.certify(solution, some_policy(solution.mdp, 3))
     made.save(tmp_path / "certificate.json")
@@ -34,11 +34,11 @@ def certified(tmp_path):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_exact_losses_lie_inside_their_enclosures(seed):
-    mdp = criteria.timed(seed)
+    mdp = criteria.build_time_dependent(seed)
     solution, policy = ts.solve(mdp), some_policy(mdp, seed)
     c = ts.certify(solution, policy)
-    best = criteria.optimum(mdp, solution.policy.table)
-    worth = criteria.policy_value(mdp, policy)
+    best = criteria.compute_optimum(mdp, solution.policy.table)
+    worth = criteria.compute_policy_value(mdp, policy)
     lost = [x - y for x, y in zip(best, worth, strict=True)]
     for s, exact in enumerate(lost):
         assert Fraction(c.losses.lower.flat[s]) <= exact <= Fraction(c.losses.upper.flat[s])
@@ -100,7 +100,7 @@ def test_a_model_that_stays_in_a_period_is_rejected(certified, capsys):
 
 
 def test_what_was_simulated_agrees_with_what_is_certified():
-    mdp = criteria.timed(5)
+    mdp = criteria.build_time_dependent(5)
     solution, policy = ts.solve(mdp), some_policy(mdp, 5)
     found = ts.estimate(mdp, policy, other=solution, rng=1, paths=4000, confidence=0.9999)
     assert found.lower <= ts.loss(solution, policy).mean <= found.upper

@@ -51,7 +51,7 @@ def tessella(
         done = subprocess.run(command, **where, capture_output=True, text=True, timeout=PATIENCE)
         return Done(done.returncode, done.stdout, done.stderr)
     if not terminal:
-        process = warm.start(CODE, *words, **where)
+        process = warm.start_process(CODE, *words, **where)
         out, err = process.communicate(timeout=PATIENCE)
         return Done(process.wait(), out, err)
     ours, theirs = pty.openpty()
@@ -68,7 +68,7 @@ def tessella(
             said.append(part)
 
     listener = threading.Thread(target=listen)
-    process = warm.start(CODE, *words, **where, stdout=theirs, stderr=theirs)
+    process = warm.start_process(CODE, *words, **where, stdout=theirs, stderr=theirs)
     os.close(theirs)
     listener.start()
     status = process.wait(timeout=PATIENCE)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cli.commands import COLOUR, CONTROL, ESCAPE
 from click.testing import CliRunner
-from support.schemas import faults
+from support.schemas import find_faults
 
 import tessella as ts
 from tessella.cli import COMMAND_NAMES, main
@@ -25,7 +25,7 @@ WORDS = {
     "list": ((), "machine_replacement   machine_replacement   When to replace a machine"),
     "show": (SMALL, "1. turn (3 outcomes) changes row and column, depending on move; it pays"),
     "new": (("naor_admission",), 'problem = "naor_admission"'),
-    "check": (SMALL, "sound: frozen_lake: 16 states (row 4 x column 4), 4 move actions"),
+    "check": (SMALL, "valid: frozen_lake: 16 states (row 4 x column 4), 4 move actions"),
     "solve": (SMALL, "bound    no value is off by more than"),
     "map": (SMALL, "column"),
     "measure": (SMALL, "boundary length"),
@@ -33,7 +33,7 @@ WORDS = {
     "simulate": ((*SMALL, "--periods", "5", "--paths", "20"), "20 paths of 5 periods"),
     "fit": ((*SMALL, "--learner", "linear", "--samples", "60"), "Certificate of the policy"),
     "certify": ((*SMALL, "left.csv"), 'Certificate of the policy "left"'),
-    "compress": ((*SMALL, "--loss", "99%", "--time-limit", "20"), "It loses at most"),
+    "compress": ((*SMALL, "--loss", "99%", "--time-limit", "20"), "Guaranteed loss"),
     "export": (("frozen_lake", "rule.sql"), "rule.sql: SQL, agrees in all 16 states"),
     "diff": ((*SMALL, "optimal", "left.csv"), "of 16 states change from optimal to left"),
     "study": (
@@ -70,7 +70,7 @@ def test_the_study_of_the_paper_tells_a_program_where_it_is(tmp_path, monkeypatc
     out = ("--out", str(tmp_path / "out"), "--no-report", "--json")
     done = CliRunner().invoke(main, ["paper", *words, *out])
     assert done.exit_code == 0, done.output
-    assert faults(json.loads(done.stdout), "commands.schema.json", "commands/paper") == []
+    assert find_faults(json.loads(done.stdout), "commands.schema.json", "commands/paper") == []
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -98,7 +98,7 @@ def test_in_a_pipe_a_program_reads_one_document_of_the_schema(name, run, tmp_pat
     done = run(name, *WORDS[name][0], "--json", afresh=True)
     assert done.status == 0, done.err
     assert done.json["command"] == name
-    assert faults(done.json, "commands.schema.json", f"commands/{name}") == []
+    assert find_faults(done.json, "commands.schema.json", f"commands/{name}") == []
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -164,13 +164,30 @@ def test_a_rule_and_its_frontier_keep_to_one_time_limit(limit, monkeypatch):
     assert limits == [limit and limit - json.loads(done.stdout)["seconds"]]
 
 
+def test_classes_of_rules_are_selected_by_name(run):
+    words = (
+        "--class",
+        "axis-tree",
+        "--class",
+        "run-length table",
+        "--prefer",
+        "smallest",
+        "--json",
+    )
+    told = run("compress", *SMALL, "--loss", "1%", *words).json
+    assert [found["class"] for found in told["classes"]] == ["axis tree", "run-length table"]
+    done = run("compress", *SMALL, "--class", "forest")
+    assert done.status == 1
+    assert "the classes of rules are one action, order up to," in done.err
+
+
 def test_an_average_is_compressed_certified_and_checked(run, tmp_path):
     words = ("--loss", "5%", "-o", "rule.json", "--certificate", "c.json")
     assert run("compress", *AVERAGE, *words).status == 0
     done = run("check", *AVERAGE, "--certificate", "c.json")
     assert (done.status, "loss per period " in done.out) == (0, True)
     told = run("certify", *AVERAGE, "rule.json", "--save", "d.json", "--json").json
-    assert faults(told, "commands.schema.json", "commands/certify") == []
+    assert find_faults(told, "commands.schema.json", "commands/certify") == []
     saved = ts.Certificate.load(tmp_path / "c.json")
     assert told["certificate"]["mean_loss"]["upper"] == saved.mean_loss.upper
     content = json.loads((tmp_path / "d.json").read_text())
@@ -208,7 +225,7 @@ def test_a_certificate_that_cannot_be_checked_is_not_called_false(run, tmp_path)
     done = run("check", "m.nc", "--certificate", "c.json")
     assert (done.status, "NOT CHECKED: it was computed in blocks" in done.out) == (1, True)
     told = run("check", "m.nc", "--certificate", "c.json", "--json").json
-    assert faults(told, "commands.schema.json", "commands/check") == []
+    assert find_faults(told, "commands.schema.json", "commands/check") == []
     assert told["certificate"]["holds"] is None
 
 

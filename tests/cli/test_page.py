@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -13,28 +14,46 @@ from support.pages import check_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "command-line.md").read_text()
-TUTORIAL = (DOCS / "tutorials" / "toml.md").read_text()
-FILES = re.findall(r"^```(?:csv|toml) (\S+)\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^```(?:csv|toml) (\S+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```console\n\$ tessella (.*?)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-COMMANDS = BLOCK.findall(TUTORIAL)
 
 
-def test_a_column_of_demand_becomes_a_rule_in_sql_by_six_commands(run, tmp_path, monkeypatch):
-    assert len(COMMANDS) == 6
-    for name, content in FILES:
-        (tmp_path / name).write_text(content)
-    for words, told in COMMANDS:
+def follow(page: str, run, folder: Path) -> int:
+    """Write the files of a page and run its commands; how many there are."""
+    text = (DOCS / page).read_text()
+    for name, content in FILE.findall(text):
+        (folder / name).write_text(content)
+    commands = BLOCK.findall(text)
+    for words, told in commands:
         done = run(*shlex.split(words))
         assert done.status == 0, done.err
         same = doctest.OutputChecker().check_output(told, done.out, doctest.ELLIPSIS)
         assert same, f"{words}\n{done.out}"
+    return len(commands)
+
+
+def query(path: Path, shelf: str) -> list[tuple]:
+    """What a rule in SQL answers for the rows of a shelf."""
     base = sqlite3.connect(":memory:")
-    query = (tmp_path / "rule.sql").read_text()
-    base.execute("create table shelf as select 4 as stock, 5 as coming union select 30, 15")
-    answers = base.execute(f"select {query.rstrip().rstrip(';')} from shelf order by stock")
-    assert answers.fetchall() == [(15,), (0,)]
+    base.execute(f"create table shelf as {shelf}")
+    rule = path.read_text().rstrip().rstrip(";")
+    return base.execute(f"select {rule} from shelf order by stock").fetchall()
+
+
+def test_a_column_of_demand_becomes_a_rule_in_sql_by_six_commands(run, tmp_path, monkeypatch):
+    assert follow("tutorials/toml.md", run, tmp_path) == 6
+    shelf = "select 4 as stock, 5 as coming union select 30, 15"
+    assert query(tmp_path / "rule.sql", shelf) == [(15,), (0,)]
     monkeypatch.chdir(tmp_path)
     check_page("tutorials/toml.md", at_least=4)
+
+
+def test_a_service_level_becomes_a_rule_in_sql_by_four_commands(run, tmp_path):
+    shutil.copy(DOCS / "tutorials" / "demand.csv", tmp_path)
+    assert follow("tutorials/service-levels.md", run, tmp_path) == 4
+    assert (tmp_path / "reorder.xlsx").is_file()
+    shelf = "select 3 as stock, 6 as due1, 0 as due2 union select 13, 0, 0"
+    assert query(tmp_path / "reorder.sql", shelf) == [(12,), (0,)]
 
 
 def test_the_map_of_the_first_five_minutes_is_what_is_printed(run):
@@ -44,7 +63,7 @@ def test_the_map_of_the_first_five_minutes_is_what_is_printed(run):
 
 def test_no_other_page_shows_what_commands_print():
     shown = [page.name for page in DOCS.rglob("*.md") if "```console" in page.read_text()]
-    assert sorted(shown) == ["start.md", "toml.md"]
+    assert sorted(shown) == ["service-levels.md", "start.md", "toml.md"]
 
 
 def test_the_page_names_every_command():

@@ -1,4 +1,4 @@
-"""A policy written outside of the package is checked by asking it in several ways."""
+"""A policy written outside of the package is checked by querying it in several ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Average reward: gain and relative values, by routes that share nothing with the loop."""
+"""Average reward: gain and relative values, by methods that share no code with the loop."""
 
 from __future__ import annotations
 
@@ -189,7 +189,6 @@ def test_a_process_that_ends_has_no_average():
 @pytest.mark.parametrize(
     ("verb", "call"),
     [
-        ("estimate", lambda s: ts.estimate(s.mdp, s.policy, rng=0)),
         ("train", lambda s: ts.train(ts.TabularQ(), s.mdp, 10)),
         ("LinearProgramming", lambda s: ts.solve(s.mdp, ts.LinearProgramming())),
     ],

@@ -44,13 +44,18 @@ def solved() -> ts.Solution:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_said_is_so_in_rational_arithmetic(seed):
-    assert criteria.contradictions(criteria.timed(seed), np.random.default_rng(seed)) == []
+    assert (
+        criteria.find_contradictions(
+            criteria.build_time_dependent(seed), np.random.default_rng(seed)
+        )
+        == []
+    )
 
 
 def test_the_value_is_that_of_the_linear_program():
     """minimise sum V subject to V(s) - discount sum_s' P(s'|s,a) V(s') >= r(s, a)."""
     for seed in range(4):
-        mdp = criteria.timed(seed)
+        mdp = criteria.build_time_dependent(seed)
         dense, n = mdp.to_arrays("SAS"), mdp.n_states
         rows = (mdp.discount * dense.transition - np.eye(n)[:, None])[dense.feasible]
         best = linprog(np.ones(n), rows, -dense.reward[dense.feasible], bounds=(None, None)).x
@@ -244,7 +249,10 @@ def test_what_is_final_may_be_a_number_a_function_or_an_array():
         (lambda: ts.FiniteHorizon(3, 0.0), r"must lie in \(0, 1\]; got 0"),
         (lambda: ts.FiniteHorizon(3, "x"), r"must lie in \(0, 1\]; got 'x'"),
         (lambda: stock(ts.FiniteHorizon(2, final=[1.0, 2.0])), r"grid's shape \(11,\); has shape"),
-        (lambda: stock(ts.FiniteHorizon(2, final=lambda x: x)), "the final value asks for 'x'"),
+        (
+            lambda: stock(ts.FiniteHorizon(2, final=lambda x: x)),
+            "the final value has an unknown argument 'x'",
+        ),
         (
             lambda: stock(ts.FiniteHorizon(2, final=lambda stock: np.log(stock))),
             "the final value must be finite; stock=0 is -inf",

@@ -21,7 +21,9 @@ def two(stay: float, go: float) -> ts.MDP:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_what_is_said_is_so_in_rational_arithmetic(seed):
-    assert criteria.contradictions(criteria.ending(seed), np.random.default_rng(seed)) == []
+    assert (
+        criteria.find_contradictions(criteria.build_ending(seed), np.random.default_rng(seed)) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,13 +31,13 @@ def test_what_is_said_is_so_in_rational_arithmetic(seed):
 )
 def test_every_method_finds_what_the_linear_program_finds(method):
     for seed in range(4):
-        mdp = criteria.ending(seed)
+        mdp = criteria.build_ending(seed)
         dense = mdp.to_arrays("SAS")
         going_on = dense.transition[:-1, :, :-1]  # the end has value 0
-        rows = going_on - np.eye(criteria.N - 1)[:, None]
-        left = rows.reshape(-1, criteria.N - 1)
+        rows = going_on - np.eye(criteria.N_STATES - 1)[:, None]
+        left = rows.reshape(-1, criteria.N_STATES - 1)
         right = -dense.reward[:-1].ravel()
-        best = linprog(np.ones(criteria.N - 1), left, right, bounds=(None, None)).x
+        best = linprog(np.ones(criteria.N_STATES - 1), left, right, bounds=(None, None)).x
         found = ts.solve(mdp, method)
         assert np.abs(found.value[:-1] - best).max() <= found.error_bound + 1e-7
         assert found.value[-1] == 0
@@ -53,7 +55,7 @@ def test_the_shortest_way_is_as_long_as_it_is():
 
 
 def test_a_policy_earns_what_its_paths_earn():
-    mdp = criteria.ending(2)
+    mdp = criteria.build_ending(2)
     found = ts.solve(mdp)
     paths = ts.simulate(mdp, found.policy, 3000, 1, paths=4000, start=0)
     off = paths.returns.mean() - found.value[0]
@@ -86,7 +88,7 @@ def test_a_way_that_never_ends_is_no_obstacle_where_it_costs():
 
 
 def test_a_tolerance_is_kept_and_an_impossible_one_is_refused():
-    mdp = criteria.ending(0)
+    mdp = criteria.build_ending(0)
     assert ts.solve(mdp, tol=1e-3).error_bound <= 1e-3
     with pytest.raises(ts.NotConverged, match="float64 cannot certify"):
         ts.solve(mdp, tol=1e-18)
@@ -121,7 +123,7 @@ def test_a_state_that_is_hardly_ever_left_is_no_end():
 
 def test_progress_tells_of_no_bound_before_there_is_one():
     seen = []
-    found = ts.solve(criteria.ending(0), callback=lambda p: seen.append(p.bound))
+    found = ts.solve(criteria.build_ending(0), callback=lambda p: seen.append(p.bound))
     assert seen[0] == np.inf
     assert seen[-1] == found.error_bound
     assert len(seen) == found.sweeps == len(found.history)

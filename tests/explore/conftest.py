@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from explore.running import crossing, started
+from explore.explorer_process import crossing, started
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import sys
 import httpx
 import pytest
 from click.testing import CliRunner
-from support.schemas import faults
+from support.schemas import find_faults
 
 import tessella as ts
 from tessella.cli import main
@@ -28,7 +28,7 @@ def test_it_prints_its_address_serves_the_page_and_ends_when_interrupted(tmp_pat
         while not told.endswith("}\n") and (line := process.stdout.readline()):
             told += line
         document = json.loads(told)
-        assert faults(document, "commands.schema.json", "commands/explore") == []
+        assert find_faults(document, "commands.schema.json", "commands/explore") == []
         page, _, view = document["address"].partition("#")
         assert view == "model=perishable&set.life=3"
         found = httpx.get(page, trust_env=False, timeout=60)

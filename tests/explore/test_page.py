@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from playwright.sync_api import Page, Request, expect, sync_playwright
-from support.chromium import CHROMIUM, MISSING, QUIET
+from support.chromium import CHROMIUM, MISSING, OPTIONS
 
 LONG = 120_000  # milliseconds: a crowded machine compiles for a while
 LAKE, OWN = "#model=frozen_lake", "#model=own"
@@ -39,7 +39,7 @@ class Heard:
 @pytest.fixture(scope="module")
 def chromium():
     with sync_playwright() as drives:
-        browser = drives.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        browser = drives.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         yield browser
         browser.close()
 
@@ -187,7 +187,7 @@ def test_geometry_and_structure_stand_beside_the_map(visit, explorer):
     told = explorer.ask("structure")
     holds = [one["name"] for one in told["structures"] if one["holds"]]
     expect(page.locator("#panel-facts .tests .holds")).to_have_count(len(holds))
-    expect(page.locator("#panel-facts")).to_contain_text("no value is off by more than")
+    expect(page.locator("#panel-facts")).to_contain_text("numerical error of values, at most")
     convex = page.locator("#panel-facts .tests li", has_text="orthogonally convex")
     expect(convex).to_have_attribute("title", re.compile("line along an axis .* in one piece"))
     cells = page.locator("#panel-facts .figures div", has=page.get_by_text("cells", exact=True))
@@ -201,7 +201,7 @@ def test_a_rule_is_drawn_explained_and_taken_away_as_c_that_compiles(visit, tmp_
     redrawn(page, lambda: page.click("#compress"))
     page.wait_for_selector("#downloads")
     assert pixels(page) != before
-    expect(page.locator("#rule pre.words")).to_contain_text("It loses at most")
+    expect(page.locator("#rule pre.words")).to_contain_text("Guaranteed loss")
     expect(page.locator("#legend")).to_contain_text("the rule")
     expect(page.locator(".frontier .chosen")).to_have_count(1)
     page.click("#rule summary >> text=The certificate")
@@ -237,6 +237,107 @@ def test_a_learned_policy_lies_over_the_map_with_its_errors_and_its_loss(visit, 
         assert float(readout(page)[name]) == pytest.approx(exact[kind][0][0], rel=1e-3)
         seen.add(pixels(page))
     assert len(seen) == 4
+
+
+def level_facts(page: Page) -> dict[str, str]:
+    names, values = (page.locator(f"#level-facts {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    return dict(zip(names, values, strict=True))
+
+
+def test_moving_along_a_trade_off_shows_the_policy_of_each_level(visit, explorer):
+    page = visit(f"{OWN}&tab=level&cursor=0,0")
+    before = pixels(page)
+    told = explorer.ask("tradeoff", model="own", measure="jam_share", better="less")
+    expect(page.locator("#measure option")).to_have_text(["jam share", "jams", "passing"])
+    expect(page.locator("#better")).to_have_value("less")
+    redrawn(page, lambda: page.click("#trade"))
+    expect(page.locator("#curve .point")).to_have_count(len(told["points"]))
+    page.focus("#level")
+    redrawn(page, lambda: page.keyboard.press("End"))
+    last = told["points"][-1]
+    percent = f"{100 * last['level']:.5g}"
+    expect(page.locator("#level")).to_have_attribute("aria-valuetext", f"at most {percent} %")
+    assert float(level_facts(page)["most reward from the start"]) == pytest.approx(
+        last["bound"], rel=1e-5
+    )
+    assert level_facts(page)["passing"] == "10"  # one in each period, at discount 0.9
+    assert pixels(page) != before
+    overlay = {
+        "kind": "level",
+        "measure": "jam_share",
+        "better": "less",
+        "at": len(told["points"]) - 1,
+    }
+    drawn = explorer.ask("map", model="own", overlay=overlay)
+    assert readout(page)["at this level"] == drawn["model"]["actions"][drawn["overlay"][0][0]]
+    page.wait_for_url("**/*level.at=*")
+    again = visit(page.evaluate("location.hash"))
+    again.wait_for_selector("#curve .ring")
+    expect(again.locator("#readout")).to_contain_text("at this level")
+    assert readout(again) == readout(page)
+    assert pixels(again) == pixels(page)
+    redrawn(page, lambda: page.keyboard.press("ArrowLeft"))
+    expect(page.locator("#level")).to_have_js_property("value", str(len(told["points"]) - 2))
+    redrawn(page, lambda: page.click("#unlevel"))
+    assert pixels(page) == before
+
+
+def test_a_rule_for_a_level_comes_back_with_the_level(visit):
+    page = visit(f"{OWN}&tab=level&level.loss=0.1&rule.seconds=5")
+    redrawn(page, lambda: page.click("#trade"))
+    redrawn(page, lambda: page.fill("#level", "4"))
+    policy = pixels(page)
+    redrawn(page, lambda: page.click("#level-compress"))
+    said = page.locator("#level-rule pre.words")
+    expect(said).to_contain_text("Proven: jam_share")
+    rule = pixels(page)
+    assert rule != policy
+    redrawn(page, lambda: page.fill("#level", "3"))
+    expect(said).to_have_count(0)
+    redrawn(page, lambda: page.fill("#level", "4"))
+    expect(said).to_contain_text("Proven: jam_share")
+    assert pixels(page) == rule
+    redrawn(page, lambda: page.fill("#set-price", "8"))  # the curve was of other settings
+    expect(page.locator("#curve")).to_contain_text("The settings have changed")
+    expect(page.locator("#levels")).to_be_hidden()
+
+
+def test_a_level_without_a_rule_keeps_its_policy_on_the_map(visit):
+    page = visit(f"{OWN}&tab=level&level.loss=0&rule.seconds=1", refused="status of 400")
+    redrawn(page, lambda: page.click("#trade"))
+    redrawn(page, lambda: page.fill("#level", "4"))
+    policy = pixels(page)
+    redrawn(page, lambda: page.click("#level-compress"))
+    expect(page.locator("#level-rule .error")).to_contain_text("no rule with jam_share at most")
+    assert pixels(page) == policy
+
+
+def test_a_level_that_is_kept_keeps_its_name_when_another_measure_is_drawn(visit):
+    page = visit(f"{OWN}&tab=level", refused="status of 400")
+    redrawn(page, lambda: page.click("#trade"))
+    redrawn(page, lambda: page.fill("#level", "3"))
+    kept = f"jam share {page.inner_text('#level-said')}"
+    page.click("#tab-compare")
+    page.click("#pin")
+    expect(page.locator("#pinned figcaption")).to_have_text(f"Kept: defaults; {kept}")
+    page.click("#tab-level")
+    page.select_option("#measure", "passing")  # one in each period, whatever is done
+    expect(page.locator("#curve .error")).to_contain_text("passing must be able to fall")
+    redrawn(page, lambda: page.select_option("#measure", "jams"))
+    expect(page.locator("#current figcaption")).to_contain_text("Now: defaults; jams at most")
+    expect(page.locator("#pinned figcaption")).to_have_text(f"Kept: defaults; {kept}")
+    page.click("#tab-compare")
+    expect(page.locator("#change .sides")).to_contain_text("jam share")
+
+
+def test_measures_of_the_optimal_policy_are_facts(visit, explorer):
+    page = visit(OWN)
+    (share, *_) = explorer.ask("structure", model="own")["measures"]
+    shown = page.locator("#panel-facts .figures div", has=page.get_by_text("jam share"))
+    expect(shown.locator("dd")).to_have_text(f"{100 * share['values'][0]:.5g} %")
+    lake = visit(f"{LAKE}&tab=level")
+    expect(lake.locator("#unmeasured")).to_be_visible()
+    expect(lake.locator("#trade")).to_be_disabled()
 
 
 def test_a_method_that_is_told_transitions_has_no_noise(visit):
@@ -309,7 +410,7 @@ def test_settings_of_other_states_are_each_told_on_their_own(visit):
     page.click("#pin")
     expect(page.locator("#change")).to_contain_text("the same in all")
     redrawn(page, lambda: page.click("#reset"))
-    expect(page.locator("#change")).to_contain_text("neither policy can take the other's place")
+    expect(page.locator("#change")).to_contain_text("neither policy can replace the other")
     assert sides(page)["stores"] == ["32", "48"]
 
 
@@ -382,7 +483,7 @@ def test_everything_can_be_reached_and_used_by_keyboard(visit):
 def test_on_a_phone_nothing_is_wider_than_the_screen_and_the_map_stays_in_sight(visit):
     page = visit(LAKE, viewport={"width": 420, "height": 860})
     page.click("#jump [data-to=findings]")
-    for tab in ("facts", "rule", "learn", "compare", "path"):
+    for tab in ("facts", "rule", "level", "learn", "compare", "path"):
         page.click(f"#tab-{tab}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 420, tab
     expect(page.locator("#map")).to_be_in_viewport(ratio=0.9)
@@ -470,5 +571,5 @@ def test_a_rule_that_loses_nothing_has_no_red_dots(visit):
     view = "#model=naor_admission&overlay=rule&rule.loss=0&tab=rule"
     page = visit(view)
     expect(page.locator("#rule")).to_contain_text("Admit while present is at most 3")
-    marked = page.locator("#rule .figures div", has_text="states decided otherwise")
+    marked = page.locator("#rule .figures div", has_text="states where the rule differs")
     expect(marked.locator("dd")).to_have_text(re.compile(r"^0( \(and [\d,]+ ties\))?$"))

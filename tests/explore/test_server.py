@@ -14,16 +14,16 @@ from importlib.resources import files
 import httpx
 import numpy as np
 import pytest
-from explore.running import LIMITS, crossing, fragile, started
+from explore.explorer_process import LIMITS, crossing, fragile, started
 
 import tessella as ts
 from tessella.baselines import BASELINES
-from tessella.cli.explore import open_own
+from tessella.cli.explore import open_user_model
 from tessella.explore.catalogue import ModelCatalogue, describe_slider
 from tessella.explore.panels import GridSection, compare_policies
 from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
-from tessella.explore.worker import ExplorerWorker, RequestLimits, RequestRefused
+from tessella.explore.worker import ExplorerWorker, RequestLimits, RequestRejected
 from tessella.learn import LEARNERS
 from tessella.support.json_values import to_json_value
 
@@ -98,13 +98,14 @@ def test_of_more_than_two_axes_a_slice_is_shown():
     values = np.arange(grid.size).reshape(grid.shape)
     asked = RequestFields({"shown": ["z", "x"], "at": {"y": 1}})
     assert (
-        GridSection.from_request(grid, asked).of(values).tolist() == values[0, :, 1, :].T.tolist()
+        GridSection.from_request(grid, asked).columns(values).tolist()
+        == values[0, :, 1, :].T.tolist()
     )
     usual = GridSection.from_request(grid, RequestFields({"shown": ["none"], "at": {"time": 9}}))
     assert usual.shown == ["x", "z"]  # time and axes of two values stand
     assert usual.at == {"time": 1, "y": 0}
     line = ts.StateGrid(wear=range(3))
-    shown = GridSection.from_request(line, RequestFields({})).of(np.array([4.0, np.inf, 6.0]))
+    shown = GridSection.from_request(line, RequestFields({})).columns(np.array([4.0, np.inf, 6.0]))
     assert to_json_value(shown) == [[4.0], [None], [6.0]]
 
 
@@ -447,7 +448,7 @@ def test_no_more_than_so_many_wait():
     async def wanted() -> bool:
         return False
 
-    with pytest.raises(RequestRefused, match="others are waiting") as refused:
+    with pytest.raises(RequestRejected, match="others are waiting") as refused:
         asyncio.run(worker.ask("map", {}, wanted))
     assert refused.value.status == 503
 
@@ -543,7 +544,7 @@ def test_the_slider_of_a_discount_ends_below_1_and_that_of_a_share_at_1(tmp_path
         .replace("discount = 0.9", 'discount = "patience"')
         .replace("price * min", "(1 - spoiled) * price * min")
     )
-    offer = ModelCatalogue(partial(open_own, str(path), ()), 1000).offers[0]
+    offer = ModelCatalogue(partial(open_user_model, str(path), ()), 1000).offers[0]
     ends = {one["name"]: (one["low"], one["high"]) for one in offer["parameters"] if "low" in one}
     assert ends == {"patience": (0.0, 0.999), "spoiled": (0.0, 1.0), "price": (0.0, 16.0)}
 
@@ -551,7 +552,7 @@ def test_the_slider_of_a_discount_ends_below_1_and_that_of_a_share_at_1(tmp_path
 def test_a_model_file_of_ones_own_has_sliders_of_its_parameters(tmp_path):
     path = tmp_path / "shop.toml"
     path.write_text(SHOP)
-    catalogue = ModelCatalogue(partial(open_own, str(path), ()), 1000)
+    catalogue = ModelCatalogue(partial(open_user_model, str(path), ()), 1000)
     offer = catalogue.offers[0]
     assert (offer["name"], offer["label"]) == ("own", "shop")
     price, lots = offer["parameters"]
@@ -564,3 +565,73 @@ def test_a_model_file_of_ones_own_has_sliders_of_its_parameters(tmp_path):
         ts.TessellaError, match="at most 1,000 states here; this one would have 5,001"
     ):
         catalogue.open("own", {})
+
+
+JAMS = {"measure": "jam_share", "better": "less"}
+
+
+def test_a_trade_off_and_its_policies_are_those_of_the_package(explorer):
+    mdp = crossing({})
+    told = explorer.ask("tradeoff", model="own", **JAMS)
+    levels = [point["level"] for point in told["points"]]
+    assert levels == sorted(levels, reverse=True)
+    assert all(abs(100 * level - round(100 * level)) < 1e-9 for level in levels[1:-1])
+    assert told["is_share"]
+    for at in (0, len(levels) // 2, len(levels) - 1):
+        point = told["points"][at]
+        best = ts.solve(mdp, subject_to={"jam_share": ts.AtMost(levels[at])})
+        assert point["bound"] == pytest.approx(best.high, abs=1e-7)
+        shown = explorer.ask("map", model="own", overlay={"kind": "level", "at": at, **JAMS})
+        section = GridSection.from_request(mdp.grid, RequestFields({}))
+        session = Session(ModelCatalogue(crossing, LIMITS.states))
+        request = RequestFields({"model": "own", "overlay": {"kind": "level", "at": at, **JAMS}})
+        policy = session.get_policy(session.get_model(request), request.part("overlay")).policy
+        np.testing.assert_array_equal(shown["overlay"], section.columns(policy.table))
+        exact = ts.evaluate(mdp, policy)
+        assert exact.measures["jam_share"].high <= levels[at]
+        assert point["value"] == pytest.approx(exact.measures["jam_share"].value, abs=1e-12)
+        assert point["objective"] == pytest.approx(exact.mean, abs=1e-9)
+        assert point["objective"] <= point["bound"]
+
+
+def test_a_rule_for_a_level_satisfies_it_and_is_taken_away(explorer, tmp_path):
+    overlay = {"kind": "level", "at": 4, "rule": True, "loss": 0.1, "seconds": 5, **JAMS}
+    told = explorer.ask("rule", model="own", overlay=overlay)
+    level = explorer.ask("tradeoff", model="own", **JAMS)["points"][4]["level"]
+    path = tmp_path / "rule.json"
+    path.write_bytes(explorer.post("file", model="own", overlay=overlay, file="rule.json").content)
+    rule = ts.Rule.load(path)
+    assert ts.evaluate(crossing({}), rule).measures["jam_share"].high <= level
+    assert f"at most {level:g}" in told["says"]
+    assert told["worst_loss"] is None
+
+
+def test_measures_of_policies_are_those_of_an_evaluation(explorer):
+    mdp = crossing({})
+    exact = ts.evaluate(mdp, ts.solve(mdp)).measures
+    told = explorer.ask("structure", model="own")["measures"]
+    assert [one["name"] for one in told] == ["jam_share", "jams", "passing"]
+    for one in told:
+        assert one["values"] == [pytest.approx(exact[one["name"]].value, abs=1e-12)]
+        assert one["is_share"] == (one["name"] == "jam_share")
+    overlay = {"kind": "level", "at": 5, **JAMS}
+    changed = explorer.ask("change", model="own", before={"model": "own"}, overlay=overlay)
+    point = explorer.ask("tradeoff", model="own", **JAMS)["points"][5]
+    before, after = changed["measures"][0]["values"]
+    assert before == pytest.approx(exact["jam_share"].value, abs=1e-12)
+    assert after == pytest.approx(point["value"], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"model": "frozen_lake", **JAMS}, "this model counts nothing"),
+        ({"measure": "jam", "better": "less"}, "'measure' of a request is one of jams, passing"),
+        ({"measure": "jams", "better": "worse"}, "'better' of a request is one of more, less"),
+        ({"measure": "passing", "better": "more"}, "passing must be able to rise"),
+    ],
+)
+def test_a_trade_off_that_cannot_be_drawn_is_said_to_be_none(explorer, fields, said):
+    answer = explorer.post("tradeoff", **{"model": "own", **fields})
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]

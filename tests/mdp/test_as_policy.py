@@ -1,4 +1,4 @@
-"""Whatever decides becomes the same policy; what cannot be one is refused, with the reason."""
+"""Conversion to policies: equal policies from every source, and errors with a reason."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ REFUSED = {
     "shape": (np.zeros((2, 2), int), "shape"),
     "index": (np.full((33, 25), 5), r"0\.\.4; stock=0, regime=0 gets 5 \(825 of 825"),
     "value": (lambda stock, regime: 3.5 + 0 * stock, "order must be one of 0, 4, 8, 12, 16"),
-    "unknown name": (lambda stock, colour: stock, "asks for 'colour'"),
+    "unknown name": (lambda stock, colour: stock, "has an unknown argument 'colour'"),
     "scalar code": (lambda stock: 0 if stock < 3 else 1, "the policy function failed: ValueError"),
     "wrong length": (lambda points: np.zeros(7), r"for each of 825 points; gives shape \(7,\)"),
     "no file": ("nowhere.csv", "cannot be read as a policy table"),

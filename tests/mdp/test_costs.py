@@ -1,4 +1,4 @@
-"""Models told in costs: the same numbers less a sign, and words that speak of costs."""
+"""Models in costs: the same numbers with the other sign, and words for costs."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_stage_that_neither_pays_nor_costs_is_no_pay_stage():
 
 
 def test_a_cost_that_asks_for_what_there_is_not_is_named():
-    with pytest.raises(ts.ModelError, match="asks for 'price'"):
+    with pytest.raises(ts.ModelError, match="has an unknown argument 'price'"):
         shop(costs=lambda price: price)
 
 

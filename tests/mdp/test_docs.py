@@ -7,5 +7,6 @@ from support.pages import check_page
 
 
 @pytest.mark.parametrize("name", ["models.md", "policies.md"])
-def test_the_examples_of_the_page_are_true(name):
+def test_the_examples_of_the_page_are_true(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
     check_page(name)

@@ -1,4 +1,4 @@
-"""Measures: counts in every kind of model, formulas, and what they are worth under a policy."""
+"""Measures: counts in every kind of model, formulas, and their values under a policy."""
 
 from __future__ import annotations
 
@@ -196,6 +196,20 @@ def test_a_finite_queue_rejects_and_waits_as_its_formulas_say():
     assert measures["wait"].value == pytest.approx(little, rel=1e-10)
 
 
+@pytest.mark.parametrize("build", [staged, by_steps])
+@pytest.mark.parametrize("criterion", [ts.Discounted(0.9), ts.Average(), ts.FiniteHorizon(3)])
+def test_a_share_is_a_ratio_between_0_and_1_in_every_state(build, criterion):
+    mdp = build(criterion).with_measures(
+        served="(demand - lost) / demand",
+        lost_share="lost / demand",
+        more="(demand + lost) / demand",  # above 1 where something is lost
+        gap="(lost - 0.1 * demand) / demand",  # below 0 where nothing is
+        constant="(lost + 1) / (demand + 1)",
+    )
+    shares = {name for name in mdp.measures if mdp.is_share(name)}
+    assert shares == {"fill_rate", "served", "lost_share", "orders_per_unit"}
+
+
 def test_a_ratio_whose_denominator_is_zero_has_no_value():
     assert ts.evaluate(queue(), [0] * 7).measures["wait"] is None
 
@@ -224,6 +238,7 @@ def test_formulas_are_weighted_sums_or_ratios_of_them(text, numerator, denominat
 COUNTS = (
     "a measure is written with counts (demand, lost), reward, cost, numbers, + - * / and brackets"
 )
+FINITE = "the weights of a measure must be finite numbers"
 NEITHER = "a measure is a weighted sum of counts or a ratio of two such sums"
 
 
@@ -237,6 +252,11 @@ NEITHER = "a measure is a weighted sum of counts or a ratio of two such sums"
         ("lost / 0", f"{NEITHER}; lost / 0 is neither"),
         ("lost +", "a measure is an expression such as 1 - lost / demand; got 'lost +'"),
         ("3", "a measure needs a count; got '3'"),
+        ("lost / 1e-320", f"{FINITE}; 'lost / 1e-320' has one of inf"),
+        (
+            "demand / (1e200 * 1e200 * lost)",
+            f"{FINITE}; 'demand / (1e200 * 1e200 * lost)' has one of inf",
+        ),
     ],
 )
 def test_what_is_no_measure_is_explained(text, message):
@@ -258,8 +278,13 @@ def test_what_is_no_measure_is_explained(text, message):
         ),
         (
             lambda mdp: mdp.with_measures(more=np.ones(9)),
-            "with_measures takes amounts for tables; stages count with counts={...}; "
-            "more this model is staged",
+            "with_measures takes new counts for a table without a horizon; "
+            "'more': the model is made of stages, which count with counts={...}",
+        ),
+        (
+            lambda mdp: by_steps(ts.FiniteHorizon(3)).with_measures(more=np.ones(9)),
+            "with_measures takes new counts for a table without a horizon; "
+            "'more': the model has a horizon; count before with_criterion",
         ),
         (
             lambda mdp: by_steps(0.9).with_measures(more=np.ones(4)),

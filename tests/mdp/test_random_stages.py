@@ -1,4 +1,4 @@
-"""Whatever the stages are and depend on, staged dynamics agree with the slow reading of them."""
+"""Random stages: staged dynamics agree with a slow scalar loop."""
 
 from __future__ import annotations
 

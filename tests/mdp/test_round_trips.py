@@ -1,4 +1,4 @@
-"""Models go out as arrays, tables and files, and come back without loss."""
+"""Models are written as arrays, tables and files, and read back without loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Playing a model forward."""
+"""Simulation of a model under a policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modelfiles.test_measures import build_queue, build_shop
 import tessella as ts
 from tessella.errors import ArgumentError, ModelError, PolicyError
 from tessella.grid import StateGrid
-from tessella.mdp.dynamics import invert_cumulative
+from tessella.mdp.dynamics import draw_indices
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
@@ -92,8 +92,8 @@ def test_outcomes_of_probability_zero_are_never_drawn():
             return np.zeros(n)
 
     cumulative = np.cumsum([[0.0, 0.1, 0.2, 0.4 - 1e-12, 0.3, 0.0]], axis=-1)
-    assert invert_cumulative(cumulative, Last()).tolist() == [4]  # type: ignore[arg-type]
-    assert invert_cumulative(cumulative, First()).tolist() == [1]  # type: ignore[arg-type]
+    assert draw_indices(cumulative, Last()).tolist() == [4]  # type: ignore[arg-type]
+    assert draw_indices(cumulative, First()).tolist() == [1]  # type: ignore[arg-type]
 
 
 def test_a_reward_that_is_not_elementwise_is_refused_when_it_is_played():

@@ -73,27 +73,27 @@ def test_the_small_one_is_a_model(file):
         (told(criterion='kind = "horizon"\nperiods = 9999', y=thousands(9)), "20,000,000 states"),
         (told(largest=1e9), "largest must be a whole number from -10,000,000 to 10,000,000"),
         (told(largest=10**6), "a distribution goes up from its smallest value, to 100,000 at most"),
-        (told(largest=99_999, y=thousands(1)), "at most 200,000,000 entries, of all that its"),
+        (told(largest=99_999, y=thousands(1)), "at most 200,000,000 entries of all its"),
         (
             told(
                 y=thousands(9),
                 more='[[stages]]\nkind = "move"\naxis = "y"\nmatrix = "next == y * x"',
             ),
-            "at most 200,000,000 entries, of all that its expressions",
+            "at most 200,000,000 entries of all its expressions",
         ),
         (
             told(
                 y=thousands(9),
                 more='[distributions.m]\nkind = "poisson"\nmean = "x + y"\nlargest = 99999',
             ),
-            "at most 200,000,000 entries, of all that its expressions",
+            "at most 200,000,000 entries of all its expressions",
         ),
         (
             told(
                 y=thousands(900),
                 more='[[stages]]\nkind = "pay"\npays = "x * y"\n' * 99,
             ),
-            "at most 200,000,000 entries, of all that its expressions",
+            "at most 200,000,000 entries of all its expressions",
         ),
         (
             told(
@@ -118,7 +118,7 @@ def test_the_small_one_is_a_model(file):
             + "i.j = 1, " * 9000
             + "k = 1 }"
             + " }" * 15,
-            "tables and lists stand within one another, at most 24 keys deep",
+            "tables and lists are nested at most 24 keys deep",
         ),
         ("x = [" + "'a', " * 150_000 + "]", "a model file needs 'axes'"),
         (told(x="[" + "true, " * 150_000 + "]"), "axes, x 1 must be a number or text; got True"),

@@ -73,7 +73,7 @@ def test_data_may_lie_in_a_folder_below_and_the_model_is_read_from_anywhere(file
         (COSTS.replace("4.5", "1_0"), "column 'cost' has '1_0'"),
         (COSTS.replace("4.5", "4.5,6"), "costs.csv, line 3 has 4, the first has 3"),
         (COSTS.replace("2,south", "two,south"), "line 3, column 'size' has 'two' (1 of 4 cells)"),
-        (COSTS.replace("2,south", "1,south"), "line 3: region=south, size=1 stands there again"),
+        (COSTS.replace("2,south", "1,south"), "line 3: region=south, size=1 is there again"),
         (COSTS.replace("2,south,4.5\n", ""), "every combination of region, size; region=south"),
         ("a,a,b\n1,2,3", "must name its columns, each differently; got 'a, a, b'"),
         ("", "must name its columns"),
@@ -120,7 +120,7 @@ def test_bytes_that_are_no_text_are_refused_with_their_line(file, mistakes, tmp_
     assert mistakes(told(file)) == ["10: costs.csv, line 6 is not text in UTF-8"]
 
 
-OUTSIDE = "data lie beside the model file, or in a folder below it"
+OUTSIDE = "data must be in the folder of the model file, or below it"
 
 
 @pytest.mark.parametrize(

@@ -190,8 +190,8 @@ def test_the_line_of_a_key_is_where_it_stands_and_not_where_its_table_began():
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("\nx = " + "[" * (BRACKETS_MAX_DEPTH + 2), 2, "brackets stand at most"),
-        ("x = " + "[\n" * 9 + "{a=" * BRACKETS_MAX_DEPTH, 10, "brackets stand at most"),
+        ("\nx = " + "[" * (BRACKETS_MAX_DEPTH + 2), 2, "brackets are nested at most"),
+        ("x = " + "[\n" * 9 + "{a=" * BRACKETS_MAX_DEPTH, 10, "brackets are nested at most"),
         ("\n\n" + "a." * KEY_MAX_PARTS + "a = 1", 3, f"a key has at most {KEY_MAX_PARTS} parts"),
         ("[" + "a." * 100_000 + "a]", 1, f"a key has at most {KEY_MAX_PARTS} parts"),
         ("\nx = [1,\n" + "9" * (SCALAR_MAX_CHARACTERS + 1) + "]", 3, "a number has at most"),

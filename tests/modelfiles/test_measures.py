@@ -6,7 +6,7 @@ import tomllib
 
 import numpy as np
 import pytest
-from support.schemas import faults
+from support.schemas import find_faults
 
 import tessella as ts
 
@@ -187,7 +187,7 @@ def test_a_file_that_names_a_problem_bounds_its_measures(file):
 
 
 def test_the_example_counts_what_the_problem_counts():
-    from modelfiles.test_own_models import ROOT
+    from modelfiles.test_full_models import ROOT
 
     told = ts.read_model(ROOT / "examples" / "models" / "inventory.toml")
     built = ts.inventory.build()
@@ -204,8 +204,8 @@ def test_a_horizon_keeps_measures_and_constraints(file):
 
 @pytest.mark.parametrize("text", [SHOP, QUEUE])
 def test_what_is_read_fits_the_published_schema(text):
-    assert faults(tomllib.loads(text), "model.schema.json") == []
-    assert faults(tomllib.loads(text.replace("at_m", "m")), "model.schema.json") != []
+    assert find_faults(tomllib.loads(text), "model.schema.json") == []
+    assert find_faults(tomllib.loads(text.replace("at_m", "m")), "model.schema.json") != []
 
 
 COUNTS = "counts (days, demand, lost, orders)"

@@ -208,7 +208,7 @@ def test_only_the_first_stage_that_moves_may_say_anything_where_an_action_is_inf
         (
             '"-demand"',
             '"stock.__class__"',
-            "39: by: '.' cannot stand here: names have no parts (ch",
+            "39: by: '.' is not allowed here: names have no parts (ch",
         ),
         ('"stock + order <= most"', '"stock + order"', "2: feasible: this must be a condition; it"),
         ('"stock + order <= most"', '"stock < 3"', "2: every state needs a feasible action; "),
@@ -304,7 +304,7 @@ def test_with_a_horizon_time_is_the_time_and_nothing_else(file, mistakes):
 def test_mistakes_of_bytes_and_brackets_have_lines_too(file, mistakes, tmp_path):
     (tmp_path / "model.toml").write_bytes(b"name = 'a'\nx = '\xff'\n")
     assert mistakes(tmp_path / "model.toml") == ["2: the file is not text in UTF-8"]
-    assert mistakes(file("a = 1\nb = " + "[" * 5000)) == ["2: brackets stand at most 16 deep"]
+    assert mistakes(file("a = 1\nb = " + "[" * 5000)) == ["2: brackets are nested at most 16 deep"]
     assert mistakes(file("\n" + "a." * 5000 + "a = 1")) == ["2: a key has at most 16 parts"]
     long = "\n\nx = " + "9" * 5000
     assert mistakes(file(long)) == ["3: a number has at most 64 characters"]
@@ -365,7 +365,7 @@ costs = "speed ** 2"
         (
             'name = "service"',
             'name = "arrival"',
-            "15: events must have different names; 'arrival' stands above",
+            "15: events must have different names; 'arrival' is used above",
         ),
         ("speed * (", "-speed * (", "14: the rate of service must be finite and not negative; "),
         ('"queue - 1"', '"queue - 2"', "14: the event service leaves the grid: queue must stay"),
@@ -396,7 +396,7 @@ def test_events_that_are_too_large_have_the_line_of_the_largest(file, mistakes):
     text = EVENTS.replace("to = 9", "to = 99_999").replace("[1, 2]", "{ from = 1, to = 9999 }")
     held, found = mistakes(file(text))
     assert held.startswith("16: an expression holds at most 200,000,000 numbers at once")
-    assert found.startswith("16: a model file describes at most 200,000,000 entries, of all that")
+    assert found.startswith("16: a model file describes at most 200,000,000 entries of all")
 
 
 def test_a_model_has_stages_or_events_and_is_told_so_once(file, mistakes):

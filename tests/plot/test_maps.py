@@ -211,7 +211,8 @@ def test_a_value_map_shows_the_value_with_a_bar(figure):
     solution = SimpleNamespace(mdp=SimpleNamespace(grid=grid), value=value)
     axes = value_map(figure.subplots(), solution)
     np.testing.assert_array_equal(axes.images[0].get_array(), value.T)
-    assert [a.get_ylabel() for a in figure.axes] == ["regime", "value"]
+    assert axes.get_title() == "optimal value"
+    assert [a.get_ylabel() for a in figure.axes] == ["regime", ""], "the title names the bar"
     rendered(figure)
 
 
@@ -224,7 +225,7 @@ def test_a_value_map_one_state_wide_has_no_contours(figure, shape):
     )
     np.testing.assert_array_equal(axes.images[0].get_array(), value.T)
     assert len(axes.collections) == 0
-    assert [a.get_ylabel() for a in figure.axes] == ["y", "value"]
+    assert [a.get_ylabel() for a in figure.axes] == ["y", ""]
     rendered(figure)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.small import swept
+from support.small import iterate_values
 
 import tessella as ts
 
@@ -22,14 +22,14 @@ def build(**settings) -> ts.MDP:
 
 @pytest.mark.parametrize(("demand", "penalty", "cost"), PRINTED)
 def test_the_average_cost_at_lead_time_two_is_what_zipkin_prints(demand, penalty, cost):
-    found = swept(build(demand=demand, penalty=penalty))
+    found = iterate_values(build(demand=demand, penalty=penalty))
     assert round(-found.gain, 2) == cost
 
 
 @pytest.mark.parametrize(("demand", "penalty", "cost"), PRINTED)
 def test_axes_that_end_at_mortons_bounds_cut_nothing_off(demand, penalty, cost):
     settings = {"demand": demand, "penalty": penalty}
-    tight, wide = (swept(build(**settings, slack=slack)) for slack in (0, 4))
+    tight, wide = (iterate_values(build(**settings, slack=slack)) for slack in (0, 4))
     assert tight.gain == pytest.approx(wide.gain, abs=1e-8)
 
 
@@ -38,14 +38,14 @@ def test_at_lead_time_four_the_optimum_costs_4_73_and_capped_base_stock_4_80():
     mdp = build(lead_time=4)
     position = sum(np.meshgrid(*mdp.grid.values, indexing="ij")).ravel()
     capped = np.clip(26 - position, 0, 5)
-    assert round(-swept(mdp, 1e-5).gain, 2) == 4.73
-    assert round(-swept(mdp, 1e-5, only=capped).gain, 2) == 4.80
+    assert round(-iterate_values(mdp, 1e-5).gain, 2) == 4.73
+    assert round(-iterate_values(mdp, 1e-5, fixed=capped).gain, 2) == 4.80
 
 
 def test_with_a_lead_time_of_one_the_newsvendor_balances_the_two_costs():
     """No order under way: order up to the p / (p + h) quantile of two periods' demand at most."""
     mdp = build(lead_time=1)
-    order = swept(mdp).policy
+    order = iterate_values(mdp).policy
     assert mdp.grid.axes == ("stock",)
     assert (np.diff(order) <= 0).all()
     assert (np.arange(len(order)) + order).max() <= mdp.grid.values[0][-1]
@@ -54,7 +54,7 @@ def test_with_a_lead_time_of_one_the_newsvendor_balances_the_two_costs():
 def test_late_orders_replace_more_of_an_order_than_stock_on_hand_and_at_most_all_of_it():
     """Zipkin (2008): -1 <= slope in the latest order <= slope in stock on hand <= 0."""
     mdp = build(demand="geometric")
-    order = swept(mdp).policy.reshape(mdp.grid.shape)
+    order = iterate_values(mdp).policy.reshape(mdp.grid.shape)
     inside = np.add.outer(*mdp.grid.values) <= mdp.grid.values[0][-1]
     stock, due = -np.diff(order, axis=0), -np.diff(order, axis=1)
     assert set(np.unique(stock[inside[1:]])) | set(np.unique(due[inside[:, 1:]])) <= {0, 1}

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from support.small import of_policy, swept
+from support.small import evaluate_policy, iterate_values
 
 import tessella as ts
 
@@ -24,7 +24,7 @@ SIMULATED = 0.3  # beside half a digit; one simulated year has a standard deviat
 def solved(**settings) -> tuple[ts.MDP, np.ndarray]:
     """Model and optimal policy, (S,)."""
     mdp = ts.problem("perishable").build(**settings)
-    return mdp, swept(mdp).policy
+    return mdp, iterate_values(mdp).policy
 
 
 def measured(mdp: ts.MDP, table: np.ndarray) -> float:
@@ -83,8 +83,8 @@ def test_base_stock_loses_between_half_and_two_and_a_half_per_cent():
         total = np.add.outer(np.arange(11), np.arange(11))
         worths = [measured(mdp, np.clip(level - total, 0, 10)) for level in range(3, 12)]
         assert abs(max(worths) - printed) < 0.5 + SIMULATED
-        best, _ = of_policy(mdp, policy)
-        simple, _ = of_policy(mdp, np.clip(3 + int(np.argmax(worths)) - total, 0, 10))
+        best, _ = evaluate_policy(mdp, policy)
+        simple, _ = evaluate_policy(mdp, np.clip(3 + int(np.argmax(worths)) - total, 0, 10))
         assert 0.005 < 1 - best[0] / simple[0] < 0.025
 
 

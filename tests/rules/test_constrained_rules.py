@@ -12,10 +12,11 @@ import pytest
 
 import tessella as ts
 from tessella.certificates.certificate import Certificate
-from tessella.certificates.constrained import certify_constrained, pay, weigh_exactly
+from tessella.certificates.constrained import certify_constrained, replace_reward, weigh_exactly
 from tessella.checker import main
 from tessella.criteria.criterion import Criterion
-from tessella.mdp.netcdf import tabulate
+from tessella.mdp.netcdf import rebuild_from_contents
+from tessella.rounding import round_up
 from tessella.rules.order_up_to import OrderUpTo
 from tessella.solvers.policy_evaluation import evaluate_sum
 
@@ -95,8 +96,12 @@ def test_the_checker_confirms_the_certificate_of_the_rule(inventory, compressed,
     said = capsys.readouterr().out
     assert "fill_rate = (1 demand + -1 lost) / (1 demand) is at least 0.9" in said
     assert f"where {level:g} is asked for; no policy that satisfies this earns over" in said
-    text = " ".join(rule.certificate.summary().split())
-    assert f"as the constraint fill_rate at least {level:g} asks for. No policy that" in text
+    _, first, second = rule.certificate.summary().split("\n\n")[:3]
+    text = " ".join(first.split())
+    assert text.startswith("Constraints: fill_rate is at least 0.9")
+    assert f"(required: at least {level:g}). This policy reaches -3" in text
+    assert f"by over {round_up(rule.certificate.constrained.loss, 4)} (at most " in text
+    assert second.startswith("Cost: ")
 
 
 CRITERIA = [None, "average", "horizon", "total"]
@@ -179,7 +184,7 @@ def test_a_rule_of_a_model_made_from_rates_states_its_loss_as_the_model_does(int
     level = 0.4 if unit else 4.0
     result = ts.solve(mdp, subject_to={"rejected": ts.AtMost(level)})
     rule = ts.compress(result, 0.5)
-    reward = evaluate_sum(mdp, rule, {"reward": 1.0})[0].value
+    reward = evaluate_sum(mdp, rule, {"reward": 1.0}).value
     shown = re.search(r"earns at most (\S+)(.*?) less", rule.explain())
     assert float(shown[1]) == pytest.approx(result.high - reward, rel=1e-3)
     assert shown[2] == unit
@@ -241,10 +246,10 @@ def test_the_checker_rejects_a_constraint_that_is_missed(small, tmp_path, capsys
     document = json.loads((tmp_path / "c.json").read_text())
     one = document["constrained"]["constraints"][0]
     level = one["proven"]["at_least"] + 0.01
-    saved, _ = tabulate(mdp)
+    saved, _ = rebuild_from_contents(mdp)
     only_policy = np.eye(mdp.n_actions, dtype=bool)[result.policy.table.ravel()]
     weights = weigh_exactly(mdp.measures["fill_rate"], 1.0, level)
-    model = replace(pay(saved, weights), feasible=only_policy)
+    model = replace(replace_reward(saved, weights), feasible=only_policy)
     one["certificate"] = ts.certify(ts.solve(model), result.policy)._convert_nested()
     one["proven"]["at_least"] = level
     (tmp_path / "c.json").write_text(json.dumps(document))

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from support import gains, nearly_apart
-from support.criteria import optimum, policy_value
+from support import gains, nearly_decomposable
+from support.criteria import compute_optimum, compute_policy_value
 
 import tessella as ts
 from tessella.rules.evaluator import PolicyEvaluator
@@ -72,7 +72,7 @@ def leaves(table: np.ndarray) -> int:
 
 @pytest.mark.parametrize("make", [horizon, total], ids=["horizon", "total"])
 @pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])
-def test_the_promise_is_kept_and_no_proof_exceeds_the_true_minimum(make, worst):
+def test_the_loss_target_is_met_and_no_proof_exceeds_the_true_minimum(make, worst):
     mdp, rows, reward = make(0)
     solution = ts.solve(mdp)
     start = np.zeros(mdp.n_states)
@@ -173,8 +173,8 @@ def exact_loss(solution: ts.Solution, table: np.ndarray, start: np.ndarray, wors
     if solution.gain is not None:
         truth = gains.Truth(solution.mdp)
         return truth.best[0] - truth.gains(table.tolist())[0]
-    best = optimum(solution.mdp, solution.policy.table)
-    lost = [b - v for b, v in zip(best, policy_value(solution.mdp, table), strict=True)]
+    best = compute_optimum(solution.mdp, solution.policy.table)
+    lost = [b - v for b, v in zip(best, compute_policy_value(solution.mdp, table), strict=True)]
     return max(lost) if worst else sum(Fraction(m) * x for m, x in zip(start, lost, strict=True))
 
 
@@ -199,16 +199,35 @@ def test_the_error_of_a_loss_covers_its_distance_from_rational_arithmetic(make, 
 
 @pytest.mark.parametrize("seed", [977943000194, 977943000603])
 def test_losses_of_nearly_decomposable_chains_are_known_to_the_digits_of_the_solution(seed):
-    mdp = nearly_apart.drawn(seed)
+    mdp = nearly_decomposable.draw_model(seed)
     solution, truth = ts.solve(mdp), gains.Truth(mdp)
     evaluator = PolicyEvaluator(solution, np.full(mdp.n_states, 1 / mdp.n_states))
-    for table in itertools.product(range(nearly_apart.ACTIONS), repeat=nearly_apart.STATES):
+    for table in itertools.product(
+        range(nearly_decomposable.N_ACTIONS), repeat=nearly_decomposable.N_STATES
+    ):
         loss = evaluator.evaluate(np.array(table))
         exact = truth.best[0] - truth.gains(table)[0]
         assert abs(Fraction(loss.mean_loss) - exact) <= Fraction(loss.error)
-        assert loss.error <= 1e-13 * float(np.abs(mdp.reward).max())
+        size = float(np.abs(mdp.reward).max())
+        assert loss.error <= solution.error_bound + 1e-12 * solution.error_bound + 1e-13 * size
     rule = ts.compress(solution, loss=0.0)
     assert truth.gains(rule.table.ravel().tolist()) == truth.best
+
+
+@pytest.mark.parametrize("worst", [False, True])
+def test_the_loss_of_a_rule_unlike_the_optimum_is_that_of_its_value(worst):
+    mdp = ts.problem("seat_revenue").build(seats=15, periods=30)
+    solution, start = ts.solve(mdp), np.full(mdp.n_states, 1 / mdp.n_states)
+    evaluator = PolicyEvaluator(solution, start, worst)
+    table = np.random.default_rng(3).integers(0, mdp.n_actions, mdp.n_states)
+    table = np.where(evaluator.is_feasible(table), table, mdp.n_actions - 1).astype(np.int32)
+    assert (table != solution.policy.table.ravel()).sum() > 300  # so many that it is factorised
+    found = evaluator.evaluate(table)
+    exact = (solution.value - ts.evaluate(mdp, table).value).ravel()
+    assert found.loss == pytest.approx(exact, abs=1e-9)
+    origin = np.eye(mdp.n_states)[exact.argmax()] if worst else start
+    lost = evaluator.action_loss[np.arange(len(table)), table]
+    assert found.visits @ lost == pytest.approx(origin @ exact)
 
 
 def test_a_rule_with_two_averages_has_no_loss_and_is_not_taken():
@@ -220,6 +239,37 @@ def test_a_rule_with_two_averages_has_no_loss_and_is_not_taken():
     assert evaluator.evaluate(np.zeros(STATES, dtype=int)) is None
     rule = ts.compress(solution, 10.0, relative=False)
     assert rule.table.any()
+
+
+def test_forms_are_tuned_for_totals_and_those_that_never_end_are_skipped():
+    mdp, rows, reward = total(3)
+    solution, losses = ts.solve(mdp), losses_of(rows, reward)
+
+    def form(x, code):
+        return (code >> x.astype(int)) & 1
+
+    found = ts.tune(solution, form, code=[3, 5, 6, 9, 16])  # 16: never ends from state 4
+    tables = {code: tuple(int(a) for a in form(np.arange(STATES), code)) for code in (3, 5, 6, 9)}
+    means = {code: losses[table].mean() for code, table in tables.items()}
+    assert found.parameters["code"] == min(means, key=means.get)
+    with pytest.raises(ts.ArgumentError, match="may never end"):
+        ts.tune(solution, form, code=[16, 17])
+
+
+def test_forms_are_tuned_for_averages():
+    solution = ts.solve(ts.problem("lost_sales").build())
+
+    def capped(stock, due1, S, cap):
+        return np.clip(S - stock - due1, 0, cap)
+
+    found = ts.tune(solution, capped, S=range(15, 19), cap=range(4, 7))
+    stock, due = solution.mdp.grid.points.T
+    gains = {
+        (S, cap): ts.evaluate(solution.mdp, capped(stock, due, S, cap).astype(int)).gain
+        for S in range(15, 19)
+        for cap in range(4, 7)
+    }
+    assert tuple(found.parameters.values()) == max(gains, key=gains.get)
 
 
 def test_a_loss_relative_to_random_actions_is_that_of_the_gains(average):
@@ -240,7 +290,7 @@ def test_a_difference_of_averages_adds_up_over_the_states(average):
     assert change.by_state.sum() == pytest.approx(true, abs=1e-9)
 
 
-def test_values_without_a_bound_prove_nothing_and_break_no_promise(average):
+def test_values_without_a_bound_prove_nothing_and_miss_no_loss_target(average):
     solution, rows, reward = average
     gains = {t: gain_of(rows, reward, t) for t in itertools.product(range(ACTIONS), repeat=STATES)}
     unsure = replace(solution, accuracy=ValueAccuracy(np.inf, np.inf))

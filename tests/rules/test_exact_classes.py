@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from support.small_rules import find_index_size
 
 import tessella as ts
 
@@ -63,24 +64,6 @@ def one_size(table: np.ndarray) -> float:
     return 1 if (table == table.flat[0]).all() else np.inf
 
 
-@cache
-def index_tables() -> dict[tuple, int]:
-    """Table to the numbers of an index with two ordered actions, on even axes."""
-    i, j = np.indices(SHAPE)
-    sizes: dict[tuple, int] = {}
-    for angle in np.linspace(0, 2 * np.pi, 721)[:-1]:  # finer than the directions of so few states
-        index = np.round(np.cos(angle) * i + np.sin(angle) * j, 9).ravel()
-        single = min(abs(np.cos(angle)), abs(np.sin(angle))) < 1e-9
-        for cut in [-9.0, *np.unique(index)]:
-            table = tuple((index > cut).astype(int))
-            sizes[table] = min(sizes.get(table, 9), 1 if single else 2)
-    return sizes
-
-
-def index_size(table: np.ndarray) -> float:
-    return index_tables().get(tuple(table.ravel()), np.inf)
-
-
 def rows_of(table: np.ndarray) -> tuple:
     return tuple(map(tuple, table.tolist()))
 
@@ -92,7 +75,7 @@ PLANE = [
     (ts.AxisTree(), tree_size, False, False, False),
     (ts.AxisTree(work=1.0), tree_size, False, False, False),
     (ts.Staircase(), stair_size, False, False, False),
-    (ts.LinearCuts(), index_size, False, True, False),
+    (ts.LinearCuts(), find_index_size, False, True, False),
     (ts.RunLength(), run_size, True, False, True),
 ]
 IDS = [f"{rule_class.name}, {getattr(rule_class, 'work', 0):g}" for rule_class, *_ in PLANE]
@@ -157,17 +140,21 @@ def line_sizes(values: np.ndarray, tables: np.ndarray, actions: np.ndarray) -> n
     found: dict[tuple, int] = {}
     ends = values[:, None] + actions
     levels = np.unique(np.concatenate([ends.ravel() - 1e-4, ends.ravel(), ends.ravel() + 1e-4]))
-    for lot, up, level in itertools.product([0, *actions[actions > 0]], (False, True), levels):
+    for s, quantity in itertools.product(values, range(1, len(actions))):
+        found[tuple(np.where(values <= s, quantity, 0))] = 2  # (r, Q)
+    ways = ([0, *actions[actions > 0]], (False, True), levels, [None, *actions[1:-1]])
+    for lot, up, level, cap in itertools.product(*ways):
         kept = actions if not lot else actions[(actions % lot == 0) | (actions == actions[0])]
+        kept = kept if cap is None else kept[kept <= cap]
         short = level - values
         if up:
             at = np.minimum((kept < short[:, None] - 1e-9).sum(axis=1), len(kept) - 1)
         else:
             at = np.maximum((kept <= short[:, None] + 1e-9).sum(axis=1) - 1, 0)
-        for s in [*values, None]:
+        for s in [*values, None] if cap is None or not lot else [None]:
             chosen = kept[at] if s is None else np.where(values <= s, kept[at], kept[0])
             table = tuple(np.searchsorted(actions, chosen))
-            size = 1 + (lot > 0) + (s is not None)
+            size = 1 + (lot > 0) + (s is not None) + (cap is not None)
             found[table] = min(found.get(table, 9), size)
     return np.array([found.get(tuple(t), np.inf) for t in tables])
 

@@ -1,4 +1,4 @@
-"""What is promised or called proven is so, whatever the solution and the time that is left."""
+"""What is stated or called proven is so, whatever the solution and the time that is left."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rough():
 
 
 @pytest.mark.parametrize("worst", [False, True])
-def test_a_promise_finer_than_the_solution_is_refused_and_the_tolerance_named(rough, worst):
+def test_a_loss_target_finer_than_the_solution_is_refused_and_the_tolerance_named(rough, worst):
     assert rough.error_bound > 0.001 * rough.value.mean()
     with pytest.raises(ts.ArgumentError, match=r"larger than the error.*a tolerance of \d") as told:
         ts.compress(rough, 0.001, worst=worst)
@@ -49,7 +49,7 @@ def test_a_promise_finer_than_the_solution_is_refused_and_the_tolerance_named(ro
     assert figure.upper <= 0.001 * abs(finer.value.mean())
 
 
-def test_a_promise_is_kept_as_it_stands_with_a_rough_solution_or_not_at_all(rough):
+def test_a_loss_target_is_met_as_it_stands_with_a_rough_solution_or_not_at_all(rough):
     for loss in np.geomspace(0.08, 0.9, 6):
         try:
             rule = ts.compress(rough, loss, classes=[ts.OneAction(), ts.RunLength()])
@@ -141,9 +141,9 @@ def test_a_tree_of_many_leaves_is_shallow_where_it_can_be():
     grid = ts.StateGrid(x=range(n))
     costs = ts.Costs(grid, (0, 1), np.eye(2)[(np.arange(n) + 1) % 2])
     (fitted,) = (f for f in ts.AxisTree().fit(costs, 3 * n, 0.5) if f.cost < 0.5)
-    program = fitted.build_tree(grid)
-    assert np.array_equal(program(grid.points), np.arange(n) % 2)
-    assert len(json.dumps(node_to_json(program.root))) > n
+    tree = fitted.build_tree(grid)
+    assert np.array_equal(tree(grid.points), np.arange(n) % 2)
+    assert len(json.dumps(node_to_json(tree.root))) > n
 
 
 def idle_axis() -> ts.Solution:
@@ -192,10 +192,10 @@ def test_no_size_is_called_needed_that_is_not_whatever_the_axes():
     """Every class under every criterion, against all tables of some dozen tiny models."""
     proven = set()
     for seed in range(4, 44):
-        tiny, found, class_names = tiny_proofs.checked(seed)
+        tiny, found, class_names = tiny_proofs.check_model(seed)
         assert not found, (seed, tiny.criterion, tiny.axes, found)
         proven |= {(tiny.criterion, class_name) for class_name in class_names}
-    exact = {rule_class.name for rule_class in tiny_proofs.KINDS}
+    exact = {rule_class.name for rule_class in tiny_proofs.CLASSES}
     assert {class_name for _, class_name in proven} == exact
     assert {criterion for criterion, _ in proven} == set(tiny_proofs.CRITERIA)
 
@@ -249,7 +249,7 @@ def test_values_that_lie_close_together_on_one_axis_are_told_apart(rule_class):
 def test_a_tree_for_whole_costs_may_cost_something():
     grid = ts.StateGrid(x=range(3), y=range(3))
     tables = np.array(list(itertools.product((0, 1), repeat=9)))
-    leaves = np.array([tiny_proofs.leaves(table.reshape(3, 3)) for table in tables])
+    leaves = np.array([tiny_proofs.count_leaves(table.reshape(3, 3)) for table in tables])
     rule_class = ts.AxisTree(work=0)  # prices alone
     for seed in range(172, 192):
         by_state = np.random.default_rng(seed).integers(0, 4, size=(9, 2)).astype(float)

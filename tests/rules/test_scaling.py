@@ -1,4 +1,4 @@
-"""Scaling reports: a rule learned small is deployed large where its promise is proven there."""
+"""Scaling reports: a rule learned small is deployed large where its loss target is proven there."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_a_rule_of_small_sizes_is_proven_at_a_large_one(carried):
     assert lost.worst <= carried.certificate.worst_loss.upper + lost.error_bound
 
 
-def test_the_promise_is_about_the_large_size(carried):
+def test_the_loss_target_is_about_the_large_size(carried):
     large = carried.solutions[-1]
     assert carried.loss_limit == pytest.approx(0.02 * abs(large.value.mean()), rel=1e-6)
 

@@ -20,6 +20,7 @@ CLASSES = (
     ts.AxisTree(),
     ts.LinearCuts(),
     ts.MonotoneSurface(),
+    ts.WithExceptions((ts.OrderUpTo(), ts.OneAction(), ts.LinearCuts())),
 )
 ACTIONS = ([0, 1], [0, 3], [0, 1, 2, 3, 4], [-2, -1, 0, 1, 2], [1, 2, 4, 6], [0.5, 1.0, 2.5])
 STEP = st.sampled_from([0.1, 0.5, 1.0, 3.0])
@@ -62,9 +63,9 @@ def test_an_order_up_to_sentence_says_what_to_do_where_no_order_fits(actions):
 def read_back(costs: Costs, rule_class: ts.RuleClass) -> None:
     """Compare each rule's sentence with its actions, in every state."""
     for fitted in [] if rule_class.why_not_applicable(costs) else rule_class.fit(costs, 8, 0.0):
-        program = fitted.build_tree(costs.grid)
-        text = fitted.sentence or describe_tree(program, costs.actions, costs.action_name)
-        for point, action in zip(costs.grid.points, program(costs.grid.points), strict=True):
+        tree = fitted.build_tree(costs.grid)
+        text = fitted.sentence or describe_tree(tree, costs.actions, costs.action_name)
+        for point, action in zip(costs.grid.points, tree(costs.grid.points), strict=True):
             state = dict(zip(costs.grid.axes, point.tolist(), strict=True))
             said = decide(text, state, sorted(map(float, costs.actions)))
             assert said == format_action(costs.action_name, costs.actions[action]), (text, state)
@@ -99,4 +100,4 @@ def test_every_exception_to_a_rule_is_listed():
     by_state = 1.0 * (best[:, None] != np.arange(7))
     costs = Costs(grid, tuple(range(7)), by_state, action_name="order")
     fitted = ts.WithExceptions((ts.OrderUpTo(),)).fit(costs, 8, 0.0)[-1]
-    assert fitted.sentence.splitlines()[1:] == ["Except:", "order=0 where stock=3"]
+    assert fitted.sentence.splitlines()[1:] == ["Except:", "order=0 where stock is 3"]

@@ -7,7 +7,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import tessella as ts
-from tessella.mdp.rule_tree import Leaf, RuleTree, Split
+from tessella.mdp.rule_tree import LabelSplit, Leaf, RuleTree, Split
 from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, BoxTreeSolver, count_leaves
 from tessella.rules.cart import grow_cart_trees
 from tessella.rules.compress import find_frontier, prepare_search
@@ -133,7 +133,13 @@ def test_neighbours_of_a_tree_differ_in_one_number():
     assert moved == {(0.5, 3.5), (2.5, 3.5), (1.5, 2.5), (1.5, 4.5)}
 
 
-def test_changing_one_number_at_a_time_finds_what_fits_to_costs_do_not(solution, monkeypatch):
+@pytest.mark.parametrize("moves", [("neighbours", "shortened"), ("shortened", "neighbours")])
+def test_changing_single_numbers_or_cuts_finds_what_fits_to_costs_do_not(
+    solution, monkeypatch, moves
+):
+    used, unused = moves
+    monkeypatch.setattr(ts.AxisTree, unused, lambda *_: iter(()))
+
     def losses() -> dict[int, float]:
         effort = SearchEffort(fit_rounds=1, perturbation_state_rounds=0)
         search = prepare_search(
@@ -142,7 +148,7 @@ def test_changing_one_number_at_a_time_finds_what_fits_to_costs_do_not(solution,
         return {point.size: point.loss for point in find_frontier(search, 16).all_points}
 
     with monkeypatch.context() as patch:
-        patch.setattr(ts.AxisTree, "neighbours", lambda *_: iter(()))
+        patch.setattr(ts.AxisTree, used, lambda *_: iter(()))
         without = losses()
     within = losses()
     assert all(within[size] <= loss for size, loss in without.items())
@@ -158,12 +164,39 @@ def test_a_slanting_cut_takes_the_place_of_a_staircase():
     exact = min(fit.size for fit in fits if fit.cost == 0)
     assert exact == 3 * 4 - 2  # two slanting cuts, and one between the seasons
     assert min(f.size for f in ts.AxisTree().fit(costs, 100, 0.5) if f.cost < 0.5) > 40
-    program = next(fit for fit in fits if fit.cost == 0).build_tree(grid)
-    assert np.array_equal(program(grid.points), best)
-    assert program.cut_clearance > 1e-3
+    tree = next(fit for fit in fits if fit.cost == 0).build_tree(grid)
+    assert np.array_equal(tree(grid.points), best)
+    assert tree.cut_clearance > 1e-3
 
 
 def test_there_is_a_rule_whatever_the_time_limit(solution):
     rule = ts.compress(solution, 0.0, time_limit=1e-6)
     assert rule.kind == "run-length table"
     assert rule.facts["mean_loss"] <= 1e-9
+
+
+def test_a_tree_is_shortened_by_either_side_of_each_cut():
+    grid = ts.StateGrid(x=range(4), place=["inn", "road", "sea"])
+    left = LabelSplit("place", ("inn",), Leaf(0), Leaf(1))
+    root = Split((("x", 1.0),), (0.5, 2.5), (left, Leaf(2), Leaf(3)))
+    tree = RuleTree(grid, root, 10)(grid.points)
+    shorter = [*ts.AxisTree().shortened(root)]
+    assert sorted(rule.size for rule in shorter) == [4, 7, 7, 7, 7, 7]  # a side has three leaves
+    tables = [rule.build_tree(grid)(grid.points) for rule in shorter]
+    changed = [grid.points[table != tree] for table in tables]
+    # Either side of place, then the parts below 0.5, from 0.5 to 2.5 (twice), and above.
+    assert sorted(map(len, changed)) == [1, 2, 3, 3, 6, 6]
+    assert all(
+        (np.unique(points[:, 0]) == points[0, 0]).all() or len(points) == 6 for points in changed
+    )
+
+
+def test_no_rule_of_a_frontier_loses_more_than_a_shortened_larger_one(solution):
+    search = prepare_search(solution, 0.0, caller="frontier", classes=[ts.AxisTree()])
+    points = find_frontier(search, 40).points
+    tree_class = ts.AxisTree()
+    for point in points:
+        for candidate in tree_class.shortened(point.candidate.root):
+            shorter = search.evaluate(tree_class, candidate)
+            known = min(p.loss for p in points if p.size <= candidate.size)
+            assert shorter is None or shorter.loss >= known - 1e-12

@@ -144,13 +144,13 @@ def test_a_rule_reads_as_sentences_and_is_drawn(solution):
     rule = ts.compress(solution, 0.0)
     text = rule.explain()
     assert "stock" in text
-    assert f"stores {rule.size} number" in text
-    assert "The target was" in text
+    assert f", {rule.size} parameter" in text
+    assert "Requested limit" in text
     plt = pytest.importorskip("matplotlib.pyplot")
     figure, (left, right) = plt.subplots(1, 2)
     plot.rule_plot((left, right), ts.tessellate(solution), ts.tessellate(solution, rule), rule)
     assert "dashed" in left.get_title()
-    assert right.get_xlabel() == "numbers stored"
+    assert right.get_xlabel() == "parameters"
     (ring,) = (line for line in right.lines if line.get_label() == "this rule")
     assert ring.get_xdata().tolist() == [rule.size]
     plt.close(figure)

@@ -37,7 +37,7 @@ class Shell:
         cache = {"JAX_COMPILATION_CACHE_DIR": str(self.compiled)}
         found = {"PYTHONPATH": os.pathsep.join([str(HERE), *ours])}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        process = warm.start(
+        process = warm.start_process(
             code, *words, env={**os.environ, **cache, **found}, **{**pipes, **options}
         )
         self.started.append(process)

@@ -109,6 +109,22 @@ def test_a_policy_is_scored_as_a_certificate_scores_it():
     assert record.measures == {"oldest kept": kept}
 
 
+def test_measures_of_models_are_columns_of_the_results():
+    study = ts.Study(["inventory", MACHINE], ["linear", NEVER], (30,), 2, measures=[OLDEST])
+    results = ts.run_study(study)
+    assert results.measures == ("oldest kept", "demand", "lost", "fill_rate")
+    assert results.table().columns[-4:].tolist() == list(results.measures)
+    frame = results.frame.set_index("problem")
+    assert frame.loc["machine", ["demand", "lost", "fill_rate"]].isna().all(axis=None)
+    mdp = results.solutions["inventory"].mdp
+    records = [record for record in results.done if record.spec.problem == "inventory"]
+    assert len(records) == len(frame.loc["inventory"]) == 3
+    for record, shown in zip(records, frame.loc["inventory", "fill_rate"], strict=True):
+        exact = ts.evaluate(mdp, record.actions.astype(int).reshape(mdp.grid.shape))
+        assert shown == pytest.approx(exact.measures["fill_rate"].value, abs=1e-12)
+    assert "fill_rate" in str(results)
+
+
 def test_the_mean_loss_of_a_record_is_over_the_start_of_its_model():
     def make(wear, price):
         return MACHINE.build(wear=wear, price=price).with_start(3)
@@ -166,7 +182,7 @@ def test_another_edition_of_a_problem_is_another_run(tmp_path):
     later = replace(MACHINE, edition=2)
     (second,) = ts.Study(later, [NEVER]).specs
     assert first.key != second.key
-    with pytest.raises(StudyError, match=r"'machine' has edition 2 here; .* asks for edition 1"):
+    with pytest.raises(StudyError, match=r"'machine' has edition 2 here; .* requires edition 1"):
         run(first)
 
 

@@ -248,7 +248,7 @@ def test_an_altered_record_is_named_and_refused(tmp_path, column):
     with Store.writer(tmp_path) as store:
         store.add([done()], HERE)
     alter(tmp_path, column, ALTERED[column])
-    message = rf"study.sqlite: the record {spec().key[:12]} \(.*\) was altered .* run again"
+    message = rf"study.sqlite: the record {spec().key[:12]} \(.*\) was altered .* run it again"
     for opened in (Store.reader, Store.writer):
         with opened(tmp_path) as store, pytest.raises(StudyError, match=message):
             store.records()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.disks import files_of_at_most
+from support.disks import limit_file_size
 
 import tessella as ts
 from tessella.solvers.loop import Progress, RunLog
@@ -85,7 +85,7 @@ def test_a_write_that_fails_leaves_the_file_before_it(tmp_path, whole):
     path = tmp_path / "run.npz"
     keeper = CheckpointWriter(ts.Checkpoint(path), whole.mdp)
     keeper.write(whole.value, whole.history)
-    with files_of_at_most(1000), pytest.raises(ts.FileError, match="File too large"):
+    with limit_file_size(1000), pytest.raises(ts.FileError, match="File too large"):
         keeper.write(np.zeros_like(whole.value), whole.history)
     kept = keeper.load_run()
     assert kept is not None

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from support.criteria import optimum
+from support.criteria import compute_optimum
 from support.models import Exact, small_models
 
 import tessella as ts
@@ -126,7 +126,7 @@ def test_a_penalty_that_nobody_pays_does_not_widen_the_bound_of_a_table(criterio
     mdp = ts.MDP.from_arrays(rows, reward, criterion)
     solution = ts.solve(mdp)
     if isinstance(criterion, ts.FiniteHorizon):
-        exact = optimum(mdp, solution.policy.table)
+        exact = compute_optimum(mdp, solution.policy.table)
     else:
         exact = Exact(rows, reward, criterion).solve()
     assert inside(solution.value, solution.error_bound, exact)

@@ -437,6 +437,16 @@ def test_what_a_sweep_over_all_actions_costs_is_a_threshold_as_well():
     assert planned(coarse_max_states=mdp.n_states - 1).preconditioner == "none"
 
 
+@pytest.mark.parametrize(("discount", "kept"), [(0.95, "rows"), (0.99, "stages")])
+def test_large_models_at_discounts_near_1_stay_stages(discount, kept):
+    mdp = shop(ts.Discounted(discount))
+    large = Thresholds(large_min_states=mdp.n_states - 1)
+    assert make_plan(mdp, thresholds=large).representation == kept
+    assert make_plan(mdp).representation == "rows"  # a small model
+    few = Thresholds(large_min_states=mdp.n_states - 1, many_periods=1.0)
+    assert make_plan(mdp, thresholds=few).representation == "stages"
+
+
 def test_thresholds_of_averages_and_horizons():
     average = shop(ts.Average())
     n = average.n_states

@@ -18,7 +18,7 @@ from tessella.solvers.slices import Slices, measure_slices
 
 @pytest.mark.parametrize("seed", range(45))
 def test_nothing_that_slices_prove_is_false_in_rational_arithmetic(seed):
-    assert sliced_models.faults(seed) == []
+    assert sliced_models.find_faults(seed) == []
 
 
 @in_float64
@@ -237,7 +237,7 @@ def test_what_needs_values_says_so(tmp_path):
     ("options", "message"),
     [
         ({"until": "converged"}, "until must be 'values' or 'policy'; got 'converged'"),
-        ({"until": "policy", "tol": 1.0}, "without method, tol or checkpoint; got tol"),
+        ({"until": "policy", "tol": 1.0}, "without method, tol, checkpoint or guess; got tol"),
         ({"until": "policy", "method": ts.ValueIteration()}, "got method"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -125,6 +126,38 @@ def test_bounds_do_not_cross_where_the_price_is_very_high(share):
     assert found.constraints[0].value >= level - 1e-13
 
 
+def rows_of(curve: ts.Tradeoff) -> list[list[str]]:
+    return [re.split(r"  +", line.strip()) for line in str(curve).splitlines()]
+
+
+def test_what_is_0_up_to_rounding_is_printed_as_0_and_the_best_level_has_no_price():
+    free = admission({"admitted": lambda admit: 1.0 * admit})
+    curve = ts.tradeoff(free, "cost", "admitted", points=4)  # the optimum lets nobody in
+    _, first, *_, last = rows_of(curve)
+    assert first[0] == first[1] == first[3] == first[4] == first[5] == "0"
+    assert last[3] == "-"
+    assert curve.points[-1].price > 0
+    assert curve.describe_price(curve.points[-1]) == "no policy reaches a better level"
+    assert curve.describe_price(curve.points[0]) == "this level costs nothing"
+    inner = ts.tradeoff(free, "cost", "admitted", points=[0.3])
+    price = inner.points[0].price
+    assert rows_of(inner)[1][3] == f"{price:.4g}"
+    said = f"one unit more costs {price:.4g} per unit of time"
+    assert inner.describe_price(inner.points[0]) == said
+    assert f"binding; {said}" in str(inner.points[0].solution)
+
+
+def test_prices_are_per_percentage_point_of_shares_alone():
+    share = rows_of(CURVE)
+    assert share[0][3] == "one point more"
+    assert share[3][3] == f"{0.01 * CURVE.points[2].price:.4g}"
+    assert "one percentage point more forgoes" in str(CURVE.points[2].solution)
+    ratio = CASES["ratio of varying denominator"]
+    assert QUEUE.measures["mean_wait"].is_ratio
+    assert rows_of(ratio)[0][3] == "one unit more"
+    assert rows_of(ratio)[2][3] == f"{ratio.points[1].price:.4g}"
+
+
 def test_levels_may_be_given():
     curve = ts.tradeoff(MODEL, "cost", "fill_rate", points=[0.9, 0.6])
     assert [point.level for point in curve.points] == [0.9, 0.6]
@@ -178,7 +211,7 @@ def test_no_policy_of_the_picture_lies_beyond_the_steps_of_the_bound(name):
         (
             (MODEL, "cost", "lost"),
             {},
-            "lost must be able to rise; the optimum has the best, 111.242",
+            "lost must be able to rise; the optimum reaches the best value, 111.242",
         ),
         ((MODEL, "cost", "demand"), {}, "demand must be able to rise"),
     ],

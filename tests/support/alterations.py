@@ -1,10 +1,7 @@
-"""False certificates: each function makes one from an honest document.
+"""False certificates, made from honest ones by changing one statement.
 
-    forge(content, solution, rng) -> content
-
-``content`` is the JSON of a certificate of a policy that loses something in a model without ties,
-and may be altered in place; ``solution`` is what it was made from. What comes back must be false or
-malformed, so that the checker has to reject it.
+``content`` is the JSON document of a certificate. It certifies a policy with a loss, in a model
+without ties. A changed document is false or malformed, so the checker must reject it.
 """
 
 from __future__ import annotations
@@ -18,10 +15,8 @@ import numpy as np
 from tessella.checker.claim import get_typed_fields
 from tessella.solvers.solution import Solution
 
-Forge = Callable[[dict, Solution, np.random.Generator], dict]
-
-# A name and a size describe a policy to its reader; a tolerance and an eps ask and do not claim.
-NO_CLAIMS = {
+# Not claims: the name and size of a policy, and the requested tolerance and eps.
+UNCHECKED_FIELDS = {
     ("policy", "name"),
     ("policy", "size"),
     ("figures", "tolerance"),
@@ -29,59 +24,65 @@ NO_CLAIMS = {
 }
 
 
-def leaves(content: Any, path: tuple = ()) -> Iterator[tuple]:
-    """Paths of all numbers, texts, flags and nulls."""
+def list_leaves(content: Any, path: tuple = ()) -> Iterator[tuple]:
+    """Paths of all numbers, strings, booleans and nulls."""
     if isinstance(content, dict | list):
         parts = content.items() if isinstance(content, dict) else enumerate(content)
         for name, part in parts:
-            yield from leaves(part, (*path, name))
+            yield from list_leaves(part, (*path, name))
     else:
         yield path
 
 
-def altered_leaf(content: dict, solution: Solution, rng: np.random.Generator) -> dict:
-    """One statement, clearly another one."""
-    paths = [path for path in leaves(content) if path not in NO_CLAIMS]
+def choose_leaf(paths: list[tuple], rng: np.random.Generator) -> tuple:
+    """One of the paths; each field is as likely as any other, however many numbers it has."""
     by_field: dict[tuple, list[tuple]] = {}
-    for path in paths:  # each field as often as any other, however many numbers it holds
+    for path in paths:
         by_field.setdefault(tuple(n for n in path if isinstance(n, str)), []).append(path)
     field = list(by_field)[rng.integers(len(by_field))]
-    path = by_field[field][rng.integers(len(by_field[field]))]
-    owner: Any = content
+    return by_field[field][rng.integers(len(by_field[field]))]
+
+
+def find_owner(content: Any, path: tuple) -> Any:
+    """The list or dictionary that holds the part at ``path``."""
     for name in path[:-1]:
-        owner = owner[name]
-    owner[path[-1]] = otherwise(owner[path[-1]], rng)
+        content = content[name]
     return content
 
 
-def changes(stated: Any) -> list:
-    """Other statements of the same kind: clearly so, or by little more than rounding."""
-    if stated is None or isinstance(stated, bool | str):
-        return [{None: 3, True: False, False: True}.get(stated, f"{stated}x")]
-    if isinstance(stated, int):
-        return [stated + 1, stated - 1]
-    size = max(1.0, abs(stated))
-    return [stated + sign * step * size for sign in (1, -1) for step in (1e-2, 1e-9)]
+def alter_leaf(content: dict, solution: Solution, rng: np.random.Generator) -> dict:
+    """Change one statement, by more than rounding."""
+    path = choose_leaf([path for path in list_leaves(content) if path not in UNCHECKED_FIELDS], rng)
+    owner = find_owner(content, path)
+    owner[path[-1]] = alter_value(owner[path[-1]], rng)
+    return content
 
 
-def otherwise(stated: Any, rng: np.random.Generator) -> Any:
-    if stated is None or isinstance(stated, bool | str):
-        return {None: 3, True: False, False: True}.get(stated, f"{stated}x")
+def list_changes(value: Any) -> list:
+    """Values of the same type that differ clearly, or by little more than rounding."""
+    if value is None or isinstance(value, bool | str):
+        return [{None: 3, True: False, False: True}.get(value, f"{value}x")]
+    if isinstance(value, int):
+        return [value + 1, value - 1]
+    scale = max(1.0, abs(value))
+    return [value + sign * step * scale for sign in (1, -1) for step in (1e-2, 1e-9)]
+
+
+def alter_value(value: Any, rng: np.random.Generator) -> Any:
+    if value is None or isinstance(value, bool | str):
+        return {None: 3, True: False, False: True}.get(value, f"{value}x")
     sign = int(rng.choice([-1, 1]))
-    if isinstance(stated, int):
-        return stated + (1 if sign > 0 or stated == 0 else -1)
-    return stated + sign * float(rng.uniform(0.01, 0.5)) * max(1.0, abs(stated))
+    if isinstance(value, int):
+        return value + (1 if sign > 0 or value == 0 else -1)
+    return value + sign * float(rng.uniform(0.01, 0.5)) * max(1.0, abs(value))
 
 
-FORGERIES: list[Forge] = [altered_leaf]
-
-
-def field_readers(record: type, prefix: str = "") -> dict[str, Callable]:
-    """Path of each field of a record of the checker, inner records included, to its reader."""
+def map_field_readers(record: type, prefix: str = "") -> dict[str, Callable]:
+    """The reader of each field of a record of the checker, by path, inner records included."""
     readers: dict[str, Callable] = {}
     for name, (hint, _) in get_typed_fields(record).items():
         if is_dataclass(hint):
-            readers |= field_readers(hint, f"{prefix}{name}.")
+            readers |= map_field_readers(hint, f"{prefix}{name}.")
         else:
             readers[prefix + name] = get_args(hint)[1]
     return readers

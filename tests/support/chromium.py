@@ -7,7 +7,7 @@ import shutil
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 MISSING = "no Chromium (apt-get install chromium)"
-QUIET = [
+OPTIONS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",

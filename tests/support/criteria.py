@@ -11,19 +11,20 @@ from fractions import Fraction
 import numpy as np
 
 import tessella as ts
+from support.models import eliminate
 from tessella.criteria.criterion import Criterion
 
 Row = list[Fraction]
-N, K = 5, 3  # states and actions
+N_STATES, N_ACTIONS = 5, 3  # states and actions
 
 
-def eighths(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> np.ndarray:
+def draw_eighths(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> np.ndarray:
     """(*shape, n) probabilities, each a multiple of 1/8."""
     flat = rng.multinomial(8, rng.dirichlet(np.ones(n)), size=int(np.prod(shape)))
     return flat.reshape(*shape, n) / 8
 
 
-def told(rows: np.ndarray, reward: np.ndarray, criterion: Criterion) -> ts.MDP:
+def build_stage_model(rows: np.ndarray, reward: np.ndarray, criterion: Criterion) -> ts.MDP:
     """(K, N, N) rows as a stage, so that all such models share what is compiled."""
     n, k = reward.shape
     jump = ts.Jump(
@@ -34,89 +35,90 @@ def told(rows: np.ndarray, reward: np.ndarray, criterion: Criterion) -> ts.MDP:
     return ts.MDP.staged({"x": range(n)}, range(k), criterion, [jump])
 
 
-def unichain(seed: int) -> ts.MDP:
+def build_unichain(seed: int) -> ts.MDP:
     """Every state may be followed by state 0, so every policy has one recurrent class."""
     rng = np.random.default_rng(seed)
-    rows = eighths(rng, (K, N), N) / 2
+    rows = draw_eighths(rng, (N_ACTIONS, N_STATES), N_STATES) / 2
     rows[..., 0] += 0.5 if seed % 3 else 0.25
     if not seed % 3:
         rows[..., -1] += 0.25
-    return told(rows, rng.integers(-8, 9, size=(N, K)).astype(float), ts.Average())
+    return build_stage_model(
+        rows, rng.integers(-8, 9, size=(N_STATES, N_ACTIONS)).astype(float), ts.Average()
+    )
 
 
-def ending(seed: int) -> ts.MDP:
+def build_ending(seed: int) -> ts.MDP:
     """State 4 is the end. Every period costs, or every action may end: then rewards are free."""
     rng = np.random.default_rng(seed)
-    rows = eighths(rng, (K, N), N)
-    reward = rng.integers(-8, 0, size=(N, K)).astype(float)
+    rows = draw_eighths(rng, (N_ACTIONS, N_STATES), N_STATES)
+    reward = rng.integers(-8, 0, size=(N_STATES, N_ACTIONS)).astype(float)
     if seed % 2:  # no action goes on for sure
         rows = rows / 2
         rows[..., -1] += 0.5
-        reward = rng.integers(-8, 9, size=(N, K)).astype(float)
+        reward = rng.integers(-8, 9, size=(N_STATES, N_ACTIONS)).astype(float)
     else:  # one action that ends in the end, wherever it starts
         rows[0, :, -1] += np.where(rows[0, :, -1] == 0, rows[0].max(axis=-1), 0)
         largest = rows[0].argmax(axis=-1)
         short = rows[0].sum(axis=-1) - 1
-        rows[0, np.arange(N), largest] -= short
+        rows[0, np.arange(N_STATES), largest] -= short
         rows[0, :, -1] += 1 - rows[0].sum(axis=-1)
-    rows[:, -1], reward[-1] = np.eye(N)[-1], 0.0
-    return told(rows, reward, ts.Total())
+    rows[:, -1], reward[-1] = np.eye(N_STATES)[-1], 0.0
+    return build_stage_model(rows, reward, ts.Total())
 
 
-def timed(seed: int) -> ts.MDP:
+def build_time_dependent(seed: int) -> ts.MDP:
     """Six states over four periods whose law, rewards and feasible actions depend on time."""
     rng = np.random.default_rng(seed)
-    law = eighths(rng, (4, 6, K), 6)
-    paid = rng.integers(-8, 9, size=(4, 6, K)).astype(float)
-    may = rng.random((4, 6, K)) < 0.8
-    may[..., 0] |= ~may.any(axis=-1)
+    law = draw_eighths(rng, (4, 6, N_ACTIONS), 6)
+    reward = rng.integers(-8, 9, size=(4, 6, N_ACTIONS)).astype(float)
+    feasible = rng.random((4, 6, N_ACTIONS)) < 0.8
+    feasible[..., 0] |= ~feasible.any(axis=-1)
     final = rng.integers(-8, 9, size=6).astype(float)
 
-    def at(array):
+    def make_lookup(array):
         return lambda time, x, action: array[time, x, action]
 
     jump = ts.Jump(
-        ts.Noise("to", range(6), lambda time, x, action: at(law)(time, x, action)[..., 0, :]),
+        ts.Noise(
+            "to", range(6), lambda time, x, action: make_lookup(law)(time, x, action)[..., 0, :]
+        ),
         to=lambda to: {"x": to},
-        pays=at(paid),
+        pays=make_lookup(reward),
     )
     horizon = ts.FiniteHorizon(4, float(rng.choice([0.5, 0.75, 1.0])), final=final)
     return ts.MDP.staged(
         {"x": range(6)},
-        range(K),
+        range(N_ACTIONS),
         horizon,
         [jump],
-        feasible=at(may),
+        feasible=make_lookup(feasible),
     )
 
 
-def fractions(mdp: ts.MDP) -> tuple[list[list[Row]], list[Row]]:
+def read_fractions(mdp: ts.MDP) -> tuple[list[list[Row]], list[Row]]:
     """(rows, rewards) by state and action; a row is empty where the action is infeasible."""
     dense = mdp.to_arrays("SAS")
     exact = np.vectorize(Fraction, otypes=[object])
     rows = exact(dense.transition).tolist()
-    paid = exact(np.where(dense.feasible, dense.reward, 0.0)).tolist()
+    rewards = exact(np.where(dense.feasible, dense.reward, 0.0)).tolist()
     for s, a in zip(*np.nonzero(~dense.feasible), strict=True):
         rows[s][a] = []
-    return rows, paid
+    return rows, rewards
 
 
-def solved(rows: list[Row], right: Sequence[Fraction]) -> Row:
+def solve_linear_system(rows: list[Row], right: Sequence[Fraction]) -> Row:
     """x with rows x = right, by elimination."""
     system = [[*row, b] for row, b in zip(rows, right, strict=True)]
     for i in range(len(system)):
         pivot = next(r for r in range(i, len(system)) if system[r][i] != 0)
         system[i], system[pivot] = system[pivot], system[i]
-        system[i] = [x / system[i][i] for x in system[i]]
-        for r, row in enumerate(system):
-            if r != i and row[i] != 0:
-                system[r] = [x - row[i] * y for x, y in zip(row, system[i], strict=True)]
+        eliminate(system, i)
     return [row[-1] for row in system]
 
 
-def action_values(mdp: ts.MDP, value: Row) -> list[list[Fraction | None]]:
+def compute_action_values(mdp: ts.MDP, value: Row) -> list[list[Fraction | None]]:
     """By state and action; None where infeasible."""
-    rows, paid = fractions(mdp)
+    rows, paid = read_fractions(mdp)
     discount = Fraction(mdp.discount)
 
     def q(s: int, a: int) -> Fraction | None:
@@ -127,77 +129,81 @@ def action_values(mdp: ts.MDP, value: Row) -> list[list[Fraction | None]]:
     return [[q(s, a) for a in range(mdp.n_actions)] for s in range(mdp.n_states)]
 
 
-def policy_value(mdp: ts.MDP, table: np.ndarray) -> Row:
+def compute_policy_value(mdp: ts.MDP, table: np.ndarray) -> Row:
     """The exact value of a policy; states that end a total have 0.
 
     Of an average they are relative, with the gain where the 0 of the first state would stand.
     """
-    rows, paid = fractions(mdp)
-    taken = [int(a) for a in np.asarray(table).ravel()]
+    rows, paid = read_fractions(mdp)
+    actions = [int(a) for a in np.asarray(table).ravel()]
     system, right = [], []
-    for s, a in enumerate(taken):
-        stays = rows[s][a][s] == 1 and isinstance(mdp.criterion, ts.Total)
+    for s, a in enumerate(actions):
+        is_end = rows[s][a][s] == 1 and isinstance(mdp.criterion, ts.Total)
         row = [-Fraction(mdp.discount) * p for p in rows[s][a]]
-        row[s] = Fraction(1) if stays else row[s] + 1
+        row[s] = Fraction(1) if is_end else row[s] + 1
         if isinstance(mdp.criterion, ts.Average):
             row[0] = Fraction(1)
         system.append(row)
         right.append(paid[s][a])
-    return solved(system, right)
+    return solve_linear_system(system, right)
 
 
-def optimum(mdp: ts.MDP, table: np.ndarray) -> Row:
+def compute_optimum(mdp: ts.MDP, table: np.ndarray) -> Row:
     """The exact optimum, by policy iteration from a policy that is nearly one."""
-    taken = np.asarray(table).ravel().copy()
-    average = isinstance(mdp.criterion, ts.Average)
+    actions = np.asarray(table).ravel().copy()
+    is_average = isinstance(mdp.criterion, ts.Average)
     while True:
-        value = policy_value(mdp, taken)
-        gain, relative = (value[0], [Fraction(0), *value[1:]]) if average else (0, value)
+        value = compute_policy_value(mdp, actions)
+        gain, relative = (value[0], [Fraction(0), *value[1:]]) if is_average else (0, value)
         changed = False
-        for s, values in enumerate(action_values(mdp, relative)):
+        for s, values in enumerate(compute_action_values(mdp, relative)):
             best = max((v, -a) for a, v in enumerate(values) if v is not None)
             if best[0] > relative[s] + gain:
-                taken[s], changed = -best[1], True
+                actions[s], changed = -best[1], True
         if not changed:
             return value
 
 
-def contradictions(mdp: ts.MDP, rng: np.random.Generator) -> list[str]:
+def find_contradictions(mdp: ts.MDP, rng: np.random.Generator) -> list[str]:
     """What a solution and an evaluation say that is not so, in words."""
-    found = ts.solve(mdp)
-    exact = optimum(mdp, found.policy.table)
-    said = _outside("the optimum", found, exact)
-    relative = exact if found.gain is None else [Fraction(0), *exact[1:]]
-    for s, values in enumerate(action_values(mdp, relative)):
+    solution = ts.solve(mdp)
+    exact = compute_optimum(mdp, solution.policy.table)
+    messages = _find_errors("the optimum", solution, exact)
+    relative = exact if solution.gain is None else [Fraction(0), *exact[1:]]
+    for s, values in enumerate(compute_action_values(mdp, relative)):
         best = max(v for v in values if v is not None)
-        if found.decided.flat[s] and values[found.policy.table.flat[s]] != best:
-            said.append(f"state {s} is called decided and is not")
+        if solution.decided.flat[s] and values[solution.policy.table.flat[s]] != best:
+            messages.append(f"state {s} is called decided and is not")
     scale = max(1.0, float(max(map(abs, exact))))
-    if not max(found.error_bound, found.value_error) <= 1e-9 * scale:
-        said.append(f"the bounds {found.error_bound}, {found.value_error} are not narrow")
+    if not max(solution.error_bound, solution.value_error) <= 1e-9 * scale:
+        messages.append(f"the bounds {solution.error_bound}, {solution.value_error} are not narrow")
     feasible = np.where(mdp.feasible_mask, rng.random((mdp.n_states, mdp.n_actions)), -1)
     table = feasible.argmax(axis=1)
     try:
-        worth = ts.evaluate(mdp, table.reshape(mdp.grid.shape))
+        evaluation = ts.evaluate(mdp, table.reshape(mdp.grid.shape))
     except ts.ModelError:  # it may never end
-        return said
-    return said + _outside("a policy", worth, policy_value(mdp, table))
+        return messages
+    return messages + _find_errors("a policy", evaluation, compute_policy_value(mdp, table))
 
 
-def _outside(what: str, found: ts.Solution | ts.Evaluation, exact: Row) -> list[str]:
+def _find_errors(what: str, result: ts.Solution | ts.Evaluation, exact: Row) -> list[str]:
     """What lies further off than was said; of an evaluated average the gain alone is known."""
-    pairs = list(zip(found.value.ravel(), exact, strict=True))
-    known = [(found.error_bound, pairs)]
-    if found.gain is not None:
-        known = [(found.error_bound, [(found.gain, exact[0])])]
-        if isinstance(found, ts.Solution):
-            known.append((found.value_error, pairs[1:]))
-    said = []
-    for bound, numbers in known:
-        off = max(abs(Fraction(float(v)) - x) for v, x in numbers)
-        if off > Fraction(bound):
-            said.append(f"{what} is off by {float(off)}, not {bound}")
-    return said
+    pairs = list(zip(result.value.ravel(), exact, strict=True))
+    figures = [(result.error_bound, pairs)]
+    if result.gain is not None:
+        figures = [(result.error_bound, [(result.gain, exact[0])])]
+        if isinstance(result, ts.Solution):
+            figures.append((result.value_error, pairs[1:]))
+    messages = []
+    for bound, pairs in figures:
+        error = max(abs(Fraction(float(v)) - x) for v, x in pairs)
+        if error > Fraction(bound):
+            messages.append(f"{what} is off by {float(error)}, not {bound}")
+    return messages
 
 
-MADE = (timed, ending, unichain)  # the kinds of models that are swept
+BUILDERS = (
+    build_time_dependent,
+    build_ending,
+    build_unichain,
+)  # the kinds of models that are swept

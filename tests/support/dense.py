@@ -17,10 +17,10 @@ import numpy as np
 from support.exact import Period
 
 
-def enclosed(period: Period, discount: float) -> tuple[list[Fraction], list[Fraction]]:
+def enclose_optimum(period: Period, discount: float) -> tuple[list[Fraction], list[Fraction]]:
     """(lower, upper) ends of V*, in every state."""
-    exact = period.exact(discount)
-    v = [Fraction(x) for x in roughly(period, discount).tolist()]
+    exact = period.to_exact(discount)
+    v = [Fraction(x) for x in approximate_optimum(period, discount).tolist()]
     options = [np.flatnonzero(row).tolist() for row in period.feasible]
     b = [max(exact.q(v, s, a) for a in options[s]) for s in range(period.n_states)]
     d = [x - y for x, y in zip(b, v, strict=True)]
@@ -34,7 +34,7 @@ def enclosed(period: Period, discount: float) -> tuple[list[Fraction], list[Frac
     return [x + low for x in b], [x + high for x in b]
 
 
-def roughly(period: Period, discount: float) -> np.ndarray:
+def approximate_optimum(period: Period, discount: float) -> np.ndarray:
     """(S,) the optimum by policy iteration in floats; near it where rounding makes it circle."""
     n, n_actions = period.n_states, period.n_actions
     P, r = np.zeros((n, n_actions, n)), np.full((n, n_actions), -np.inf)

@@ -12,7 +12,7 @@ NO_MOUNT = "no right to mount a disk (run as root)"
 
 
 @contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
+def limit_file_size(size: int) -> Iterator[None]:
     """Inside this, the system fails every write beyond ``size`` bytes of a file."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -23,7 +23,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 @contextmanager
-def mounted(folder: Path, size: str) -> Iterator[bool]:
+def mount_disk(folder: Path, size: str) -> Iterator[bool]:
     """A disk of this size at ``folder``; False where this user cannot mount one."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     try:

@@ -51,7 +51,7 @@ class Period:
         mask[tuple(zip(*self.rows, strict=True))] = True
         return mask
 
-    def exact(self, discount: float) -> Exact:
+    def to_exact(self, discount: float) -> Exact:
         """Rational policy iteration on it."""
         P = np.full((self.n_actions, self.n_states, self.n_states), ZERO)
         r = np.full((self.n_states, self.n_actions), ZERO)
@@ -79,36 +79,38 @@ class Outcome:
         return self.p * (abs(self.reward) if self.size is None else self.size)
 
 
-def period(n_states: int, n_actions: int, happens: Mapping[Pair, Sequence[Outcome]]) -> Period:
+def build_period(
+    n_states: int, n_actions: int, outcomes_by_pair: Mapping[Pair, Sequence[Outcome]]
+) -> Period:
     """The period in which these outcomes happen; pairs without any are infeasible."""
     rows, reward, sizes = {}, {}, [ZERO]
-    for pair, outcomes in happens.items():
+    for pair, outcomes in outcomes_by_pair.items():
         if not outcomes:
             continue
         row: Row = defaultdict(Fraction)
-        for one in outcomes:
-            if one.to is not None and one.p:
-                row[one.to] += one.p
+        for outcome in outcomes:
+            if outcome.to is not None and outcome.p:
+                row[outcome.to] += outcome.p
         rows[pair] = dict(row)
-        reward[pair] = sum((one.p * one.reward for one in outcomes), ZERO)
-        sizes.append(sum((one.weight for one in outcomes), ZERO))
-    terms = max(map(len, happens.values()))
+        reward[pair] = sum((outcome.p * outcome.reward for outcome in outcomes), ZERO)
+        sizes.append(sum((outcome.weight for outcome in outcomes), ZERO))
+    terms = max(map(len, outcomes_by_pair.values()))
     return Period(n_states, n_actions, rows, reward, max(sizes), terms)
 
 
-def paying(plain: Period, reward: Mapping[Pair, float]) -> Period:
+def replace_rewards(moves: Period, reward: Mapping[Pair, float]) -> Period:
     """The same moves, with rewards given by pair."""
-    paid = {pair: Fraction(float(reward[pair])) for pair in plain.rows}
-    scale = max(map(abs, paid.values()))
-    return Period(plain.n_states, plain.n_actions, plain.rows, paid, scale, plain.terms)
+    rewards = {pair: Fraction(float(reward[pair])) for pair in moves.rows}
+    scale = max(map(abs, rewards.values()))
+    return Period(moves.n_states, moves.n_actions, moves.rows, rewards, scale, moves.terms)
 
 
-def ask(function: Callable, names: Mapping[str, object]):
+def call_with(function: Callable, names: Mapping[str, object]):
     """``function`` of those names that it has as parameters."""
     return function(**{name: names[name] for name in inspect.signature(function).parameters})
 
 
-def number(x) -> Fraction:
+def to_fraction(x) -> Fraction:
     return Fraction(float(np.asarray(x).item()))
 
 
@@ -136,67 +138,81 @@ class World:
         """Each feasible pair, with what its functions may name."""
         for s, a in itertools.product(range(len(self.points)), range(len(self.actions))):
             if self.feasible is None or self.feasible[s, a]:
-                yield (s, a), self.named(s, a)
+                yield (s, a), self.name_values(s, a)
 
-    def named(self, s: int, a: int) -> dict:
+    def name_values(self, s: int, a: int) -> dict:
         return self.points[s] | {self.action_name: self.actions[a]}
 
-    def state(self, point: Mapping, changed: Mapping) -> int:
-        moved = {name: np.asarray(value).item() for name, value in changed.items()}
-        return self.index[tuple((dict(point) | moved)[name] for name in self.axes)]
+    def find_state(self, point: Mapping, changes: Mapping) -> int:
+        new_values = {name: np.asarray(value).item() for name, value in changes.items()}
+        return self.index[tuple((dict(point) | new_values)[name] for name in self.axes)]
 
-    def law(self, noise: Noise, names: Mapping) -> list[tuple[object, Fraction]]:
+    def list_outcomes(self, noise: Noise, names: Mapping) -> list[tuple[object, Fraction]]:
         """Values of a noise and their probabilities, where ``names`` stand."""
-        given = noise.probabilities
-        if callable(given):
-            given = ask(given, {name: np.array([value]) for name, value in names.items()})
-        return list(zip(list(noise.values), map(number, np.ravel(given)), strict=True))
+        probabilities = noise.probabilities
+        if callable(probabilities):
+            probabilities = call_with(
+                probabilities, {name: np.array([value]) for name, value in names.items()}
+            )
+        return list(zip(list(noise.values), map(to_fraction, np.ravel(probabilities)), strict=True))
 
 
 def read_step(world: World, step: Callable, noises: Sequence[Noise]) -> Period:
     """The period of ``MDP.from_step``: noises are independent given state and action."""
 
     def outcomes(s: int, names: Mapping) -> Iterable[Outcome]:
-        for drawn in itertools.product(*(world.law(noise, names) for noise in noises)):
+        for combination in itertools.product(
+            *(world.list_outcomes(noise, names) for noise in noises)
+        ):
             p = ONE
-            for _, q in drawn:
+            for _, q in combination:
                 p *= q
             if not p:
                 continue
-            extra = {n.name: value for n, (value, _) in zip(noises, drawn, strict=True)}
-            to, reward = ask(step, {**names, **extra})
-            yield Outcome(p, world.state(world.points[s], to), number(reward))
+            extra = {n.name: value for n, (value, _) in zip(noises, combination, strict=True)}
+            to, reward = call_with(step, {**names, **extra})
+            yield Outcome(p, world.find_state(world.points[s], to), to_fraction(reward))
 
-    happens = {(s, a): list(outcomes(s, names)) for (s, a), names in world.pairs()}
-    return period(len(world.points), len(world.actions), happens)
+    outcomes_by_pair = {(s, a): list(outcomes(s, names)) for (s, a), names in world.pairs()}
+    return build_period(len(world.points), len(world.actions), outcomes_by_pair)
 
 
 def read_stages(world: World, stages: Sequence) -> Period:
     """The period of ``MDP.staged``, from the last stage back to the first:
 
-    rows <- E_i rows,      paid <- r_i + E_i paid.
+    rows <- E_i rows,      rewards <- r_i + E_i rewards.
     """
     n, n_actions = len(world.points), len(world.actions)
     pairs = list(itertools.product(range(n), range(n_actions)))
-    rows = {(s, a): {s: ONE} for s, a in pairs}
-    paid = dict.fromkeys(pairs, ZERO)
+    feasible = [pair for pair, _ in world.pairs()]
+    rows: dict[Pair, Row] = {(s, a): {s: ONE} for s, a in pairs}
+    rewards = dict.fromkeys(pairs, ZERO)
     scale, terms = ZERO, 0
-    moves = [i for i, stage in enumerate(stages) if not isinstance(stage, Pay)]
+    first_move = _find_first_move(stages)
     for i, stage in reversed(list(enumerate(stages))):
-        events = {pair: _event(world, stage, *pair) for pair in pairs}
-        rows = {(s, a): _mixed(events[s, a].moves, rows, a) for s, a in pairs}
-        paid = {
-            (s, a): events[s, a].reward + sum((p * paid[to, a] for p, to in events[s, a].moves), 0)
-            for s, a in pairs
-        }
-        # Nothing reads what an infeasible action pays before anything has moved.
-        fresh = not moves or i <= moves[0]
-        read = [pair for pair, _ in world.pairs()] if fresh else pairs
-        scale += max(events[pair].size for pair in read)
+        events = {pair: _read_event(world, stage, *pair) for pair in pairs}
+        rows, rewards = _fold_events(events, rows, rewards)
+        # Up to the first move, what an infeasible action pays has no effect.
+        scale += max(events[pair].size for pair in (feasible if i <= first_move else pairs))
         terms += max(len(event.moves) for event in events.values()) + 2
-    kept = [pair for pair, _ in world.pairs()]
-    rows, paid = {pair: rows[pair] for pair in kept}, {pair: paid[pair] for pair in kept}
-    return Period(n, n_actions, rows, paid, scale, terms)
+    rows = {pair: rows[pair] for pair in feasible}
+    return Period(n, n_actions, rows, {pair: rewards[pair] for pair in feasible}, scale, terms)
+
+
+def _find_first_move(stages: Sequence) -> int:
+    """The first stage that may move the state, or their number."""
+    moving = [i for i, stage in enumerate(stages) if not isinstance(stage, Pay)]
+    return min(moving, default=len(stages))
+
+
+def _fold_events(
+    events: Mapping[Pair, Event], rows: dict[Pair, Row], rewards: dict[Pair, Fraction]
+) -> tuple[dict[Pair, Row], dict[Pair, Fraction]]:
+    """Rows and rewards from before one stage, given those from after it."""
+    return (
+        {(s, a): _mix_rows(event.moves, rows, a) for (s, a), event in events.items()},
+        {(s, a): _add_reward(event, rewards, a) for (s, a), event in events.items()},
+    )
 
 
 @dataclass(frozen=True)
@@ -208,7 +224,7 @@ class Event:
     size: Fraction
 
 
-def _mixed(moves: list[tuple[Fraction, int]], rows: dict[Pair, Row], a: int) -> Row:
+def _mix_rows(moves: list[tuple[Fraction, int]], rows: dict[Pair, Row], a: int) -> Row:
     total: Row = defaultdict(Fraction)
     for p, between in moves:
         for to, q in rows[between, a].items():
@@ -216,48 +232,58 @@ def _mixed(moves: list[tuple[Fraction, int]], rows: dict[Pair, Row], a: int) -> 
     return {to: p for to, p in total.items() if p}
 
 
-def _event(world: World, stage, s: int, a: int) -> Event:
-    names = world.named(s, a)
-    noise = stage.noise if isinstance(stage, Shift | Jump) else None
-    if noise is None:
-        moves = _plain_moves(world, stage, s, names)
-        flat = ZERO if stage.pays is None else number(ask(stage.pays, names))
-        return Event(moves, flat, abs(flat))
-    law = [(value, p) for value, p in world.law(noise, names) if p]
-    named = [(p, {**names, noise.name: value}) for value, p in law]
-    moves = [(p, _moved(world, stage, s, extra)) for p, extra in named]
-    if stage.pays is None:
-        return Event(moves, ZERO, ZERO)
-    if noise.name not in inspect.signature(stage.pays).parameters:
-        flat = number(ask(stage.pays, names))  # paid whatever the noise is
-        return Event(moves, flat, abs(flat))
-    paid = [p * number(ask(stage.pays, extra)) for p, extra in named]
-    return Event(moves, sum(paid, ZERO), sum(map(abs, paid), ZERO))
+def _add_reward(event: Event, rewards: Mapping[Pair, Fraction], a: int) -> Fraction:
+    """What an event pays, and what later events pay on average."""
+    return event.reward + sum((p * rewards[to, a] for p, to in event.moves), ZERO)
 
 
-def _plain_moves(world: World, stage, s: int, names: Mapping) -> list[tuple[Fraction, int]]:
+def _read_event(world: World, stage, s: int, a: int) -> Event:
+    names = world.name_values(s, a)
+    if not isinstance(stage, Shift | Jump):
+        return _make_event(stage, names, _list_moves(world, stage, s, names))
+    noise = stage.noise
+    law = [(value, p) for value, p in world.list_outcomes(noise, names) if p]
+    outcomes = [(p, {**names, noise.name: value}) for value, p in law]
+    moves = [(p, _find_target(world, stage, s, extra)) for p, extra in outcomes]
+    if stage.pays is None or noise.name not in inspect.signature(stage.pays).parameters:
+        return _make_event(stage, names, moves)
+    parts = [p * to_fraction(call_with(stage.pays, extra)) for p, extra in outcomes]
+    return Event(moves, sum(parts, ZERO), sum(map(abs, parts), ZERO))
+
+
+def _make_event(stage, names: Mapping, moves: list[tuple[Fraction, int]]) -> Event:
+    """An event whose reward does not depend on a noise."""
+    reward = ZERO if stage.pays is None else to_fraction(call_with(stage.pays, names))
+    return Event(moves, reward, abs(reward))
+
+
+def _list_moves(world: World, stage, s: int, names: Mapping) -> list[tuple[Fraction, int]]:
     if isinstance(stage, Pay):
         return [(ONE, s)]
     if isinstance(stage, Decide):
-        return [(ONE, world.state(world.points[s], {stage.axis: ask(stage.to, names)}))]
+        return [(ONE, world.find_state(world.points[s], {stage.axis: call_with(stage.to, names)}))]
     assert isinstance(stage, Move)
     values, matrix = list(world.axes[stage.axis]), stage.matrix
     if callable(matrix):
         arrays = {name: np.array([[value]]) for name, value in names.items()}
-        matrix = np.reshape(ask(matrix, arrays), (len(values), len(values)))
-    chances = map(number, np.asarray(matrix)[values.index(names[stage.axis])])
+        matrix = np.reshape(call_with(matrix, arrays), (len(values), len(values)))
+    chances = map(to_fraction, np.asarray(matrix)[values.index(names[stage.axis])])
     return [
-        (p, world.state(world.points[s], {stage.axis: value}))
+        (p, world.find_state(world.points[s], {stage.axis: value}))
         for p, value in zip(chances, values, strict=True)
         if p
     ]
 
 
-def _moved(world: World, stage: Shift | Jump, s: int, names: Mapping) -> int:
+def _find_target(world: World, stage: Shift | Jump, s: int, names: Mapping) -> int:
     if isinstance(stage, Jump):
-        return world.state(world.points[s], ask(stage.to, names))
+        return world.find_state(world.points[s], call_with(stage.to, names))
     values = list(world.axes[stage.axis])
-    by = names[stage.noise.name] if stage.by is None else np.asarray(ask(stage.by, names)).item()
+    by = (
+        names[stage.noise.name]
+        if stage.by is None
+        else np.asarray(call_with(stage.by, names)).item()
+    )
     gap = values[1] - values[0] if len(values) > 1 else 1
     at = values.index(names[stage.axis]) + round(by / gap)
     if len(values) == 1:
@@ -267,4 +293,4 @@ def _moved(world: World, stage: Shift | Jump, s: int, names: Mapping) -> int:
     while stage.edge == "reflect" and not 0 <= at < len(values):
         at = -at if at < 0 else 2 * (len(values) - 1) - at
     at = min(max(at, 0), len(values) - 1)
-    return world.state(world.points[s], {stage.axis: values[at]})
+    return world.find_state(world.points[s], {stage.axis: values[at]})

@@ -1,6 +1,6 @@
-"""Files that somebody has altered, with every hash in them made anew.
+"""Altered files whose hashes are valid again.
 
-    faults(seed) -> what is neither an error of ours nor sound, after a change in every kind of file
+    find_faults(seed) -> faults after a change in every kind of file: neither our error nor sound
 
 A file is read as attributes and arrays, or as JSON; one part of it is altered, and it is written
 again so that only the alteration is wrong. What is loaded must be the file's own content, and the
@@ -18,6 +18,7 @@ import math
 import resource
 import struct
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,7 @@ import netCDF4
 import numpy as np
 
 import tessella as ts
-from support.alterations import leaves
+from support.alterations import choose_leaf, find_owner, list_leaves
 from tessella.checker import check
 from tessella.errors import TessellaError
 from tessella.mdp.netcdf import (
@@ -38,10 +39,42 @@ from tessella.mdp.netcdf import (
     write_variables,
 )
 
-MOST_MEMORY = 256 << 10  # KiB that five small files may take
-ODD = (None, True, "text", "", "\x00", [], [1], {}, {"a": 1}, 0, -1, 0.5, 7, 2**40, 2**70, 10**400)
-NUMBERS = (math.nan, math.inf, -math.inf, -1.0, 0.0, 0.5, 3.0, 1e300, -1e-9, 1e-320)
-WHOLE = (-1, 0, 1, 2, 7, 2**31, -(2**63), 2**63 - 1)
+MEMORY_GROWTH_MAX_KIB = 256 << 10  # KiB that five small files may take
+ODD_VALUES = (
+    None,
+    True,
+    "text",
+    "",
+    "\x00",
+    [],
+    [1],
+    {},
+    {"a": 1},
+    0,
+    -1,
+    0.5,
+    7,
+    2**40,
+    2**70,
+    10**400,
+)
+ODD_NUMBERS = (math.nan, math.inf, -math.inf, -1.0, 0.0, 0.5, 3.0, 1e300, -1e-9, 1e-320)
+ODD_INTEGERS = (-1, 0, 1, 2, 7, 2**31, -(2**63), 2**63 - 1)
+
+
+def convert_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The array in another type; texts become positions first."""
+    numbers = np.arange(array.size).reshape(array.shape) if array.dtype.kind == "U" else array
+    with np.errstate(all="ignore"):
+        return numbers.astype(rng.choice(["float64", "int64", "int8", "str"]))
+
+
+ARRAY_CHANGES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "convert": convert_array,
+    "reshape": lambda array, rng: array.reshape(-1)[:-1] if rng.random() < 0.5 else array[None],
+    "repeat": lambda array, rng: np.concatenate([array, array]),
+    "permute": lambda array, rng: rng.permutation(array.ravel()).reshape(array.shape),
+}
 
 
 @dataclass(eq=False)
@@ -72,44 +105,38 @@ class Arrays:
         with create_dataset(path) as file:
             write_variables(file, self.attributes, named)
 
-    def altered(self, rng: np.random.Generator) -> str:
-        """Change one part, and say which."""
+    def alter(self, rng: np.random.Generator) -> str:
+        """Change one part, and describe the change."""
         if rng.random() < 0.35:
-            return self._altered_attribute(rng)
+            return self._alter_attribute(rng)
         name = str(rng.choice(sorted(self.arrays)))
-        array = self.arrays[name]
-        how = int(rng.integers(8))
-        if how == 0:
-            del self.arrays[name]
-        elif how == 1:
-            numbers = (
-                np.arange(array.size).reshape(array.shape) if array.dtype.kind == "U" else array
-            )
-            with np.errstate(all="ignore"):
-                self.arrays[name] = numbers.astype(rng.choice(["float64", "int64", "int8", "str"]))
-        elif how == 2:
-            self.arrays[name] = array.reshape(-1)[:-1] if rng.random() < 0.5 else array[None]
-        elif how == 3:
-            self.arrays[name] = np.concatenate([array, array])
-        elif how == 4 and array.size > 1:
-            self.arrays[name] = rng.permutation(array.ravel()).reshape(array.shape)
-        elif how == 5:
+        change = str(rng.choice([*ARRAY_CHANGES, "delete", "exchange", "entry", "entry"]))
+        if change == "entry":
+            return self._alter_entry(name, rng)
+        if change == "exchange":
             other = str(rng.choice(sorted(self.arrays)))
             self.arrays[name] = self.arrays[other]
             return f"{name} became {other}"
-        elif array.size:
-            array = self.arrays[name] = array.copy()
-            where = tuple(rng.integers(n) for n in array.shape)
-            pool = {"f": NUMBERS, "i": WHOLE}.get(array.dtype.kind, ("", "x", " high"))
-            value = pool[rng.integers(len(pool))]
-            if array.dtype.kind == "i":
-                info = np.iinfo(array.dtype)
-                value = min(max(value, info.min), info.max)
-            array[where] = value
-            return f"{name}{[*map(int, where)]} = {value!r}"
-        return f"{name}, way {how}"
+        if change == "delete":
+            del self.arrays[name]
+        else:
+            self.arrays[name] = ARRAY_CHANGES[change](self.arrays[name], rng)
+        return f"{name}: {change}"
 
-    def _altered_attribute(self, rng: np.random.Generator) -> str:
+    def _alter_entry(self, name: str, rng: np.random.Generator) -> str:
+        array = self.arrays[name] = self.arrays[name].copy()
+        if not array.size:
+            return f"{name} is empty"
+        where = tuple(rng.integers(n) for n in array.shape)
+        pool = {"f": ODD_NUMBERS, "i": ODD_INTEGERS}.get(array.dtype.kind, ("", "x", " high"))
+        value = pool[rng.integers(len(pool))]
+        if array.dtype.kind == "i":
+            info = np.iinfo(array.dtype)
+            value = min(max(value, info.min), info.max)
+        array[where] = value
+        return f"{name}{[*map(int, where)]} = {value!r}"
+
+    def _alter_attribute(self, rng: np.random.Generator) -> str:
         name = str(rng.choice(sorted(self.attributes)))
         value = self.attributes[name]
         if rng.random() < 0.1:
@@ -120,45 +147,52 @@ class Arrays:
                 content = json.loads(value)
             except ValueError:
                 content = value
-            new: Any = json.dumps(altered_json(content, rng)[0])
+            new: Any = json.dumps(alter_json(content, rng)[0])
         else:
-            pool = ("", "text", "null", "[]", "{}", 0, -1, 7, 0.5, 2**40, *NUMBERS, np.arange(3))
+            pool = (
+                "",
+                "text",
+                "null",
+                "[]",
+                "{}",
+                0,
+                -1,
+                7,
+                0.5,
+                2**40,
+                *ODD_NUMBERS,
+                np.arange(3),
+            )
             new = pool[rng.integers(len(pool))]
         self.attributes[name] = new
         return f"{name} = {new!r}"
 
 
-def altered_json(content: Any, rng: np.random.Generator) -> tuple[Any, str]:
-    """The content with one part changed, of the whole or of a leaf, and which."""
+def alter_json(content: Any, rng: np.random.Generator) -> tuple[Any, str]:
+    """The content with one change, of the whole or of one part, and a description of it."""
     content = copy.deepcopy(content)
-    paths = list(leaves(content))
+    paths = list(list_leaves(content))
     if not paths or not isinstance(content, dict | list):
-        return ODD[rng.integers(len(ODD))], "all of it"
-    # Each field as often as any other, however many numbers it holds.
-    by_field: dict[tuple, list[tuple]] = {}
-    for path in paths:
-        by_field.setdefault(tuple(n for n in path if isinstance(n, str)), []).append(path)
-    field = list(by_field)[rng.integers(len(by_field))]
-    path = by_field[field][rng.integers(len(by_field[field]))]
+        return ODD_VALUES[rng.integers(len(ODD_VALUES))], "all of it"
+    path = choose_leaf(paths, rng)
     path = path[: int(rng.integers(1, len(path) + 1))]
-    owner: Any = content
-    for name in path[:-1]:
-        owner = owner[name]
-    how = int(rng.integers(6))
-    if how == 0:
+    owner = find_owner(content, path)
+    change = int(rng.integers(6))
+    if change == 0:
         del owner[path[-1]]
-        return content, f"{path} is gone"
-    if how == 1 and isinstance(owner, list):
+        return content, f"{path} is deleted"
+    if change == 1 and isinstance(owner, list):
         owner.insert(int(path[-1]), copy.deepcopy(owner[path[-1]]))
-        return content, f"{path} stands twice"
-    if how == 2 and isinstance(owner, dict):
+        return content, f"{path} is repeated"
+    if change == 2 and isinstance(owner, dict):
         owner["self"] = owner.pop(path[-1])
-        return content, f"{path} is called self"
-    owner[path[-1]] = ODD[rng.integers(len(ODD))] if how < 5 else NUMBERS[rng.integers(10)]
+        return content, f"{path} is renamed to self"
+    pool = ODD_VALUES if change < 5 else ODD_NUMBERS
+    owner[path[-1]] = pool[rng.integers(len(pool))]
     return content, f"{path} = {owner[path[-1]]!r:.40}"
 
 
-def model(number: int) -> ts.MDP:
+def build_model(number: int) -> ts.MDP:
     """A small model: with text and infeasible actions, with a horizon, with outcomes, ..."""
     rng, shape = np.random.default_rng(number), {"size": ["low", "mid", "high"], "x": range(2)}
     n, n_actions = 6, 3
@@ -184,136 +218,145 @@ def model(number: int) -> ts.MDP:
     return ts.MDP.from_arrays(P, r, 0.9, feasible=feasible, **about)
 
 
-MODELS = 6
+N_MODELS = 6
 KINDS = ("model", "solution", "rule", "policy", "certificate")
 
 
 @dataclass(frozen=True, eq=False)
-class Honest:
+class SavedFiles:
     """Files of one model, as they were saved in ``folder``."""
 
     folder: Path
     solution: ts.Solution
 
     @staticmethod
-    def saved(folder: Path, mdp: ts.MDP) -> Honest:
-        honest = Honest(folder, ts.solve(mdp))
-        some = ts.compress(honest.solution, 0.1, worst=True, relative=False)
-        mdp.save(honest.path("model"))
-        honest.solution.save(honest.path("solution"))
-        some.save(honest.path("rule"))
-        honest.solution.policy.save(honest.path("policy"))
-        ts.certify(honest.solution, some).save(honest.path("certificate"))
-        return honest
+    def save(folder: Path, mdp: ts.MDP) -> SavedFiles:
+        files = SavedFiles(folder, ts.solve(mdp))
+        rule = ts.compress(files.solution, 0.1, worst=True, relative=False)
+        mdp.save(files.path("model"))
+        files.solution.save(files.path("solution"))
+        rule.save(files.path("rule"))
+        files.solution.policy.save(files.path("policy"))
+        ts.certify(files.solution, rule).save(files.path("certificate"))
+        return files
 
     def path(self, kind: str) -> Path:
         return self.folder / f"{kind}.{'nc' if kind in ('model', 'solution') else 'json'}"
 
-    def damaged(self, kind: str, rng: np.random.Generator) -> tuple[str, str]:
+    def alter_and_load(self, kind: str, rng: np.random.Generator) -> tuple[str, str]:
         """What was changed in a file of this kind, and ``error``, ``loaded`` or a fault."""
         path = self.folder / f"altered{self.path(kind).suffix}"
         if path.suffix == ".nc":
             arrays = Arrays.read(self.path(kind))
-            what = arrays.altered(rng)
+            change = arrays.alter(rng)
             try:
                 arrays.write(path)
             except (TypeError, ValueError, AttributeError, OverflowError):
-                return what, "no file"  # can hold it
+                return change, "no file"  # can hold it
         else:
-            content, what = altered_json(json.loads(self.path(kind).read_text()), rng)
+            content, change = alter_json(json.loads(self.path(kind).read_text()), rng)
             path.write_text(json.dumps(content))
         try:
-            return what, getattr(self, f"_use_{kind}")(path)
+            return change, getattr(self, f"_use_{kind}")(path)
         except TessellaError:
-            return what, "error"
+            return change, "error"
         except Exception as fault:
-            return what, f"{type(fault).__name__}: {fault}"
+            return change, f"{type(fault).__name__}: {fault}"
 
     def _use_model(self, path: Path) -> str:
-        status = self._checked(self.path("certificate"), path)
+        status = self._run_checker(self.path("certificate"), path)
         mdp = ts.MDP.load(path)
         rows = mdp.to_pairs().transition
         sums = rows.sum(axis=1)
-        fine = np.isfinite(mdp.reward).all() and (rows.data >= 0).all() and (sums < 1 + 1e-6).all()
-        if not fine or (status == 0 and mdp.content != self.solution.mdp.content):
+        is_sound = (
+            np.isfinite(mdp.reward).all() and (rows.data >= 0).all() and (sums < 1 + 1e-6).all()
+        )
+        if not is_sound or (status == 0 and mdp.content != self.solution.mdp.content):
             return "an unsound model"
         try:
-            found = ts.solve(mdp)
+            solution = ts.solve(mdp)
         except (TessellaError, ts.NotConverged):
             return "loaded"
-        return "loaded" if np.isfinite(found.value).all() else "values that are not finite"
+        return "loaded" if np.isfinite(solution.value).all() else "values that are not finite"
 
     def _use_solution(self, path: Path) -> str:
-        found = ts.Solution.load(path, self.solution.mdp)
-        fine = np.isfinite(found.value).all() and found.error_bound >= 0 and bool(str(found))
-        fine = fine and found.decided.shape == found.policy.table.shape == found.value.shape
-        return "loaded" if fine else "an unsound solution"
+        solution = ts.Solution.load(path, self.solution.mdp)
+        is_sound = (
+            np.isfinite(solution.value).all() and solution.error_bound >= 0 and bool(str(solution))
+        )
+        is_sound = (
+            is_sound
+            and solution.decided.shape == solution.policy.table.shape == solution.value.shape
+        )
+        return "loaded" if is_sound else "an unsound solution"
 
     def _use_rule(self, path: Path) -> str:
         rule = ts.Rule.load(path)
         rule.explain()
         rule.export(self.folder / "altered.py")
-        return self._faithful(path, rule)
+        return self._compare_with_file(path, rule)
 
     def _use_policy(self, path: Path) -> str:
-        return self._faithful(path, ts.Policy.load(path))
+        return self._compare_with_file(path, ts.Policy.load(path))
 
-    def _faithful(self, path: Path, policy: ts.Policy) -> str:
+    def _compare_with_file(self, path: Path, policy: ts.Policy) -> str:
         """Whether a policy says what its file says, when it is saved again."""
-        again = self.folder / "again.json"
-        policy.save(again)
-        same = np.array_equal(type(policy).load(again).table, policy.table)
-        before, after = (json.loads(file.read_text()) for file in (path, again))
-        known = {name: value for name, value in before.items() if name in after}
-        return "loaded" if same and after == known else "another policy than the file's"
+        copy = self.folder / "again.json"
+        policy.save(copy)
+        same_table = np.array_equal(type(policy).load(copy).table, policy.table)
+        before, after = (json.loads(file.read_text()) for file in (path, copy))
+        kept = {name: value for name, value in before.items() if name in after}
+        return "loaded" if same_table and after == kept else "another policy than the file's"
 
     def _use_certificate(self, path: Path) -> str:
-        self._checked(path, self.path("model"))
-        found = ts.Certificate.load(path)
-        found.summary()
-        found.save(self.folder / "again.json")
+        self._run_checker(path, self.path("model"))
+        certificate = ts.Certificate.load(path)
+        certificate.summary()
+        certificate.save(self.folder / "again.json")
         return "loaded"
 
-    def _checked(self, certificate: Path, model: Path) -> int:
+    def _run_checker(self, certificate: Path, model: Path) -> int:
         with contextlib.redirect_stdout(io.StringIO()):
             return check.main([str(model), str(certificate)])
 
 
 @cache
-def honest(number: int) -> Honest:
+def save_honest_files(number: int) -> SavedFiles:
     """The files of one of the small models, in a folder that goes with the process."""
     folder = tempfile.TemporaryDirectory(prefix="hostile-")
     atexit.register(folder.cleanup)
-    return Honest.saved(Path(folder.name), model(number))
+    return SavedFiles.save(Path(folder.name), build_model(number))
 
 
-def faults(seed: int, counts: dict[str, int] | None = None) -> list[str]:
+def find_faults(seed: int, counts: dict[str, int] | None = None) -> list[str]:
     """One change in a file of every kind: what is neither an error of ours nor sound."""
-    rng, files = np.random.default_rng(seed), honest(seed % MODELS)
+    rng, files = np.random.default_rng(seed), save_honest_files(seed % N_MODELS)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = []
+    messages = []
     for kind in KINDS:
-        what, became = files.damaged(kind, rng)
+        change, outcome = files.alter_and_load(kind, rng)
         if counts is not None:
-            counts[f"{kind} {became}"] = counts.get(f"{kind} {became}", 0) + 1
-        if became not in ("error", "loaded", "no file"):
-            found.append(f"{kind} of model {seed % MODELS}, {what}: {became}")
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return found + ([f"memory grew by {grown:,} KiB"] if grown > MOST_MEMORY else [])
+            counts[f"{kind} {outcome}"] = counts.get(f"{kind} {outcome}", 0) + 1
+        if outcome not in ("error", "loaded", "no file"):
+            messages.append(f"{kind} of model {seed % N_MODELS}, {change}: {outcome}")
+    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return messages + ([f"memory grew by {growth:,} KiB"] if growth > MEMORY_GROWTH_MAX_KIB else [])
 
 
-def one_text_for_all(path: Path, axis: str, labels: int, length: int) -> None:
+def share_one_text(path: Path, axis: str, labels: int, length: int) -> None:
     """Rewrite a model file so that all labels of an axis point at one text of this length."""
-    held = Arrays.read(path)
-    held.arrays[f"grid/{axis}"] = np.array(["short"] * labels)
-    held.write(path)
+    arrays = Arrays.read(path)
+    arrays.arrays[f"grid/{axis}"] = np.array(["short"] * labels)
+    arrays.write(path)
     with netCDF4.Dataset(path, "a") as file:
         file["grid"][axis][0] = "@" * length
-    raw = bytearray(path.read_bytes())
+    content = bytearray(path.read_bytes())
     # References of 16 bytes that begin with a length: one to the long text, then to short ones.
     lengths = [struct.pack("<I", n) for n in (length, *[len("short")] * (labels - 1))]
-    at = raw.find(lengths[0])
-    while any(raw[at + 16 * i : at + 16 * i + 4] != n for i, n in enumerate(lengths)):
-        at = raw.find(lengths[0], at + 1)
-    raw[at : at + 16 * labels] = raw[at : at + 16] * labels
-    path.write_bytes(raw)
+    position = content.find(lengths[0])
+    while any(
+        content[position + 16 * i : position + 16 * i + 4] != n for i, n in enumerate(lengths)
+    ):
+        position = content.find(lengths[0], position + 1)
+    content[position : position + 16 * labels] = content[position : position + 16] * labels
+    path.write_bytes(content)

@@ -16,7 +16,7 @@ from tessella.rules.export.spreadsheet import format_formula
 
 SOFFICE = shutil.which("soffice")
 MISSING = "no LibreOffice (apt-get install libreoffice-calc)"
-QUIET = ("--headless", "--norestore", "--nolockcheck")
+OPTIONS = ("--headless", "--norestore", "--nolockcheck")
 Sheets = dict[str, list[tuple[Any, ...]]]  # values of cells, row by row
 
 
@@ -24,13 +24,13 @@ def calculate(paths: Sequence[Path], folder: Path) -> list[Sheets]:
     """The values of all cells of workbooks, after LibreOffice calculated them."""
     profile = f"-env:UserInstallation={(folder / 'profile').as_uri()}"
     options = ("--convert-to", "xlsx", "--outdir", str(folder / "calculated"))
-    command = [str(SOFFICE), profile, *QUIET, *options, *map(str, paths)]
+    command = [str(SOFFICE), profile, *OPTIONS, *options, *map(str, paths)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
-    found = []
+    sheets = []
     for path in paths:
         book = openpyxl.load_workbook(folder / "calculated" / path.name, data_only=True)
-        found.append({sheet.title: [*sheet.iter_rows(values_only=True)] for sheet in book})
-    return found
+        sheets.append({sheet.title: [*sheet.iter_rows(values_only=True)] for sheet in book})
+    return sheets
 
 
 def save_rows(cases: Sequence[tuple[ExportContext, InputRows]], path: Path) -> None:
@@ -48,23 +48,25 @@ def save_rows(cases: Sequence[tuple[ExportContext, InputRows]], path: Path) -> N
     book.save(path)
 
 
-def decisions(cases: Sequence[tuple[ExportContext, InputRows]], sheets: Sheets) -> list[np.ndarray]:
+def read_decisions(
+    cases: Sequence[tuple[ExportContext, InputRows]], sheets: Sheets
+) -> list[np.ndarray]:
     """(n,) action indices of each case that ``save_rows`` wrote, -1 where a row is rejected."""
-    found = []
+    decisions = []
     for number, (draft, rows) in enumerate(cases):
         first, count = draft.grid.ndim, len(rows[draft.grid.axes[0]])
         answers = [
             row[first : first + len(draft.action_columns)] for row in sheets[str(number)][1:]
         ]
         assert len(answers) == count
-        known = {_short(x): x for column in draft.action_columns.values() for x in column}
-        known["#N/A"] = None
-        found.append(
-            draft.find_actions([[known.get(_short(x), x) for x in row] for row in answers])
+        actions = {_round_number(x): x for column in draft.action_columns.values() for x in column}
+        actions["#N/A"] = None
+        decisions.append(
+            draft.find_actions([[actions.get(_round_number(x), x) for x in row] for row in answers])
         )
-    return found
+    return decisions
 
 
-def _short(x: Any) -> Any:
+def _round_number(x: Any) -> Any:
     """A number with the 14 digits that a saved workbook is sure to hold."""
     return x if isinstance(x, str) else float(f"{x:.14g}")

@@ -35,11 +35,7 @@ class Exact:
         for i in range(n):
             pivot = next(k for k in range(i, n) if rows[k][i] != 0)
             rows[i], rows[pivot] = rows[pivot], rows[i]
-            rows[i] = [x / rows[i][i] for x in rows[i]]
-            for k in range(n):
-                if k != i and rows[k][i]:
-                    factor = rows[k][i]
-                    rows[k] = [x - factor * y for x, y in zip(rows[k], rows[i], strict=True)]
+            eliminate(rows, i)
         return [row[-1] for row in rows]
 
     def solve(self):
@@ -47,13 +43,21 @@ class Exact:
         policy = [choices[0] for choices in options]
         while True:
             value = self.evaluate(policy)
-            better = [
+            improved = [
                 max(options[s], key=lambda a, s=s, v=value: (self.q(v, s, a), a == policy[s]))
                 for s in range(self.n)
             ]
-            if all(self.q(value, s, better[s]) == value[s] for s in range(self.n)):
+            if all(self.q(value, s, improved[s]) == value[s] for s in range(self.n)):
                 return value
-            policy = better
+            policy = improved
+
+
+def eliminate(rows, i):
+    """Scale row i to 1 in column i, and subtract it from all other rows."""
+    rows[i] = [x / rows[i][i] for x in rows[i]]
+    for k, row in enumerate(rows):
+        if k != i and row[i]:
+            rows[k] = [x - row[i] * y for x, y in zip(row, rows[i], strict=True)]
 
 
 @st.composite
@@ -66,7 +70,7 @@ def small_models(draw):
     n, n_actions = draw(st.sampled_from([(1, 2), (4, 3)]))
     seed = draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
-    density = draw(_density)
+    density = draw(_DENSITIES)
     weights = rng.random((n_actions, n, n)) * (rng.random((n_actions, n, n)) < density)
     weights[weights.sum(axis=-1) == 0, 0] = 1.0  # absorb what has nowhere to go
     transition = weights / weights.sum(axis=-1, keepdims=True)
@@ -80,17 +84,17 @@ def small_models(draw):
     discount = draw(st.sampled_from([0.0, 0.3, 0.9, 0.95, 0.99, 0.999, 0.9999]))
     feasible = np.ones((n, n_actions), bool)
     if n > 1 and draw(st.booleans()):
-        feasible = options(rng)
+        feasible = draw_feasible(rng)
     return transition, reward, discount, feasible
 
 
-def options(rng: np.random.Generator) -> np.ndarray:
+def draw_feasible(rng: np.random.Generator) -> np.ndarray:
     """(4, 3) which actions are feasible: two in state 0; one, two and three in the others."""
     counts = np.array([2, *rng.permutation([1, 2, 3])])
     return rng.permuted(np.arange(3) < counts[:, None], axis=1)
 
 
-_density = st.sampled_from([0.4, 1.0])
+_DENSITIES = st.sampled_from([0.4, 1.0])
 
 
 def random_model(rng, n=60, n_actions=3, links=6, discount=0.95):

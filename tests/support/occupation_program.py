@@ -41,7 +41,7 @@ class ConstrainedModel:
         return constraint.sign * (top - constraint.level * below).ravel(), number
 
 
-def occupation(mdp: ts.MDP, transition: np.ndarray, policy: np.ndarray) -> np.ndarray:
+def compute_occupation(mdp: ts.MDP, transition: np.ndarray, policy: np.ndarray) -> np.ndarray:
     """(S, A) occupation measure of a randomised policy (S, A), from a uniform start."""
     n = len(policy)
     chain = np.einsum("sa,asz->sz", policy, transition)
@@ -53,10 +53,11 @@ def occupation(mdp: ts.MDP, transition: np.ndarray, policy: np.ndarray) -> np.nd
     return visits[:, None] * policy
 
 
-def draw(seed: int) -> ConstrainedModel:
+def draw_model(seed: int) -> ConstrainedModel:
     """A model with one to three constraints near what a random randomised policy reaches."""
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(2, 12))
+    has_ties = seed % 5 == 4  # whole numbers
+    n = int(rng.integers(2, 12)) * (10 if seed % 11 == 10 else 1)
     n_actions = int(rng.integers(2, 5))
     transition = rng.dirichlet(np.full(n, 0.5), size=(n_actions, n))
     reward = rng.normal(size=(n, n_actions))
@@ -64,18 +65,31 @@ def draw(seed: int) -> ConstrainedModel:
     if seed % 2:
         transition = 0.9 * transition + 0.1 / n
     counts = {f"c{j}": rng.uniform(0, 1, reward.shape) for j in range(3)}
+    if has_ties:
+        reward = reward.round()
+        counts = {name: amounts.round() for name, amounts in counts.items()}
     counts["below"] = rng.uniform(0.5, 1.5, reward.shape)
     mdp = ts.MDP.from_arrays(transition, reward, criterion).with_measures(**counts)
     mdp = mdp.with_measures(**FORMULAS)
-    x = occupation(mdp, transition, rng.dirichlet(np.ones(n_actions), size=n))
-    c0, c1, c2, below = ((x * counts[name]).sum() for name in counts)
-    reached = {"share": c0 / below, "kept": 1 - c1 / below, "amount": c2}
+    x = compute_occupation(mdp, transition, rng.dirichlet(np.ones(n_actions), size=n))
+    levels = _compute_measures(x, counts)
     slack = rng.choice([0.0, 0.02, -0.3], p=[0.3, 0.5, 0.2])  # below 0, most cannot be met
-    subject_to = {}
-    for name in list(FORMULAS)[: 1 + seed % 3]:
-        kind = ts.AtLeast if rng.random() < 0.5 else ts.AtMost
-        subject_to[name] = kind(float(reached[name] * (1 - kind.sign * slack)))
+    if has_ties and slack == 0:  # if all policies have equal counts, there is nothing to prove
+        slack = 0.02
+    subject_to = {
+        name: _draw_constraint(rng, levels[name], slack) for name in list(FORMULAS)[: 1 + seed % 3]
+    }
     return ConstrainedModel(mdp, transition, reward, counts, subject_to)
+
+
+def _compute_measures(x: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, float]:
+    c0, c1, c2, below = ((x * amounts).sum() for amounts in counts.values())
+    return {"share": c0 / below, "kept": 1 - c1 / below, "amount": c2}
+
+
+def _draw_constraint(rng: np.random.Generator, level: float, slack: float):
+    kind = ts.AtLeast if rng.random() < 0.5 else ts.AtMost
+    return kind(float(level * (1 - kind.sign * slack)))
 
 
 def solve_program(model: ConstrainedModel) -> float | None:
@@ -100,9 +114,9 @@ def solve_program(model: ConstrainedModel) -> float | None:
     return None if result.status == 2 else -float(result.fun)
 
 
-def faults(seed: int) -> list[str]:
+def find_faults(seed: int) -> list[str]:
     """What is wrong with the constrained optimum of a random model."""
-    model = draw(seed)
+    model = draw_model(seed)
     optimum = solve_program(model)
     try:
         result = ts.solve(model.mdp, subject_to=model.subject_to)
@@ -111,46 +125,72 @@ def faults(seed: int) -> list[str]:
     if optimum is None:
         return [f"{seed}: no policy satisfies the constraints, but [{result.low}, {result.high}]"]
     tolerance = LP_TOLERANCE * max(1.0, abs(optimum))
-    found = []
+    messages = []
     if not result.low - tolerance <= optimum <= result.high + tolerance:
-        found.append(f"{seed}: {optimum} is not in [{result.low}, {result.high}]")
+        messages.append(f"{seed}: {optimum} is not in [{result.low}, {result.high}]")
     if result.high - result.low > tolerance:
-        found.append(f"{seed}: the bounds are {result.high - result.low} apart")
-    return found + _mixture_faults(seed, model, result)
+        messages.append(f"{seed}: the bounds are {result.high - result.low} apart")
+    return messages + _find_mixture_faults(seed, model, result)
 
 
-def _mixture_faults(
+def _find_mixture_faults(
     seed: int, model: ConstrainedModel, result: ts.ConstrainedSolution
 ) -> list[str]:
-    """Evaluate the mixture, and the policy that draws in one state, by dense linear algebra."""
-    size = max(1.0, abs(result.high))
-    parts = [(weight, _one_hot(model, policy.table)) for weight, policy in result.mixture]
-    mixtures = {"the mixture": sum(w * _occupy(model, p) for w, p in parts)}
-    if result.randomised is not None:
-        drawn = result.randomised
+    """Check the mixture, and the policy that randomises in few states, by dense linear algebra."""
+    messages = []
+    n_extra = sum(len(state.actions) - 1 for state in result.randomised)
+    if not n_extra <= len(model.subject_to):
+        messages.append(f"{n_extra} actions are drawn for {len(model.subject_to)} constraints")
+    if len(result.mixture) > 1 and not n_extra:
+        messages.append("a policy is drawn at the start, and no action")
+    for subject, x in _list_occupations(model, result).items():
+        messages += [f"{subject} {fault}" for fault in _check_earnings(model, result, subject, x)]
+        messages += [f"{subject} {fault}" for fault in _check_constraints(model, x)]
+    return [f"{seed}: {message}" for message in messages]
+
+
+def _list_occupations(
+    model: ConstrainedModel, result: ts.ConstrainedSolution
+) -> dict[str, np.ndarray]:
+    """Occupations of the mixture, the randomised policy and the best policy, where they exist."""
+    parts = [(weight, _to_probabilities(model, policy.table)) for weight, policy in result.mixture]
+    occupations = {"the mixture": sum(w * _occupy(model, p) for w, p in parts)}
+    if result.randomised:
         policy = parts[0][1].copy()
-        policy[drawn.state] = 0.0
-        policy[drawn.state, drawn.actions] = 1 - drawn.probability, drawn.probability
-        mixtures["the drawn action"] = _occupy(model, policy)
+        for state in result.randomised:
+            policy[state.state] = 0.0
+            policy[state.state, state.actions] = state.probabilities
+        occupations["the drawn action"] = _occupy(model, policy)
     if result.best is not None:
-        mixtures["the best policy"] = _occupy(model, _one_hot(model, result.best.policy.table))
-    found = []
-    for subject, x in mixtures.items():
-        earned = float((x * model.reward).sum())
-        if earned > result.high + 1e-9 * size:
-            found.append(f"{seed}: {subject} earns {earned}, above the bound {result.high}")
-        if subject != "the best policy" and earned < result.low - 1e-8 * size:
-            found.append(f"{seed}: {subject} earns {earned}, below {result.low}")
-        for name in model.subject_to:
-            row, number = model.row(name)
-            if row @ x.ravel() < number - 1e-9 * max(1.0, np.abs(row * x.ravel()).sum()):
-                found.append(f"{seed}: {subject} misses {name} by {number - row @ x.ravel()}")
-    return found
+        best = _to_probabilities(model, result.best.policy.table)
+        occupations["the best policy"] = _occupy(model, best)
+    return occupations
 
 
-def _one_hot(model: ConstrainedModel, table: np.ndarray) -> np.ndarray:
+def _check_earnings(
+    model: ConstrainedModel, result: ts.ConstrainedSolution, subject: str, x: np.ndarray
+) -> list[str]:
+    size = max(1.0, abs(result.high))
+    reward = float((x * model.reward).sum())
+    if reward > result.high + 1e-9 * size:
+        return [f"earns {reward}, above the bound {result.high}"]
+    if subject != "the best policy" and reward < result.low - 1e-8 * size:
+        return [f"earns {reward}, below {result.low}"]
+    return []
+
+
+def _check_constraints(model: ConstrainedModel, x: np.ndarray) -> list[str]:
+    messages = []
+    for name in model.subject_to:
+        row, number = model.row(name)
+        if row @ x.ravel() < number - 1e-9 * max(1.0, np.abs(row * x.ravel()).sum()):
+            messages.append(f"misses {name} by {number - row @ x.ravel()}")
+    return messages
+
+
+def _to_probabilities(model: ConstrainedModel, table: np.ndarray) -> np.ndarray:
     return np.eye(model.reward.shape[1])[table.ravel()]
 
 
 def _occupy(model: ConstrainedModel, policy: np.ndarray) -> np.ndarray:
-    return occupation(model.mdp, model.transition, policy)
+    return compute_occupation(model.mdp, model.transition, policy)

@@ -1,4 +1,4 @@
-"""Random models with, without and nearly with exogenous axes, judged in rational arithmetic.
+"""Random models with, without and nearly with exogenous axes, checked in rational arithmetic.
 
 States are (x, z). The law of z' is K(z, .) for every x and action (*exogenous*), differs by a tiny
 share of itself (*nearly*), or is another for each x and action (*without*). Of each model, in
@@ -25,7 +25,7 @@ from tessella.solvers.slices import Slices, measure_slices
 
 KINDS = "exogenous", "nearly", "without"
 DISCOUNTS = 0.5, 0.9, 0.99, 0.999, 0.9999, 0.999999
-NEARLY = 1e-12  # a difference of laws beyond rounding
+LAW_DIFFERENCE_MIN = 1e-12  # a difference of laws beyond rounding
 SHAPES = (2, 2, 2), (3, 2, 2), (2, 3, 3), (3, 3, 2)  # x, z, actions
 
 
@@ -40,7 +40,7 @@ class SlicedModel:
         return f"{self.mdp.dynamics.kind}, {self.kind}, off by {self.off:g}, {self.mdp.criterion}"
 
 
-def draw(seed: int) -> SlicedModel:
+def draw_model(seed: int) -> SlicedModel:
     rng = np.random.default_rng(seed)
     kind = KINDS[seed % 3]
     build = _draw_stages if rng.random() < 0.3 else _draw_table
@@ -96,11 +96,11 @@ def _draw_ending(rng, shape, discount, off):
     mdp = ts.MDP.from_gymnasium(SimpleNamespace(P=table), discount)
     transition = chances[..., :n]
     # What is paid is paid on each outcome.
-    paid = [
+    reward_given_end = [
         [sum(map(Fraction, chances[a, s])) * Fraction(reward[s, a]) for a in range(na)]
         for s in range(n)
     ]
-    return mdp, Exact(transition, np.array(paid, dtype=object), discount)
+    return mdp, Exact(transition, np.array(reward_given_end, dtype=object), discount)
 
 
 def _draw_stages(rng, shape, discount, off):
@@ -122,40 +122,40 @@ def _draw_stages(rng, shape, discount, off):
     ]
     axes = {"x": range(nx), "z": range(nz)}
     mdp = ts.MDP.staged(axes, range(na), discount, stages)
-    return mdp, read_stages(World(axes, range(na)), stages).exact(discount)
+    return mdp, read_stages(World(axes, range(na)), stages).to_exact(discount)
 
 
-def faults(seed: int) -> list[str]:
+def find_faults(seed: int) -> list[str]:
     """What is wrong with the case of a seed, in words."""
-    model = draw(seed)
+    model = draw_model(seed)
     rng = np.random.default_rng(seed + 1)
     value = model.exact.solve()
-    found = judge_axes(model) + judge_comparisons(model, value, rng)
+    messages = check_axes(model) + check_comparisons(model, value, rng)
     plan = plan_by(model.mdp, ROUTES[seed % 20 == 0])
     for name, solution in {
         "solve": ts.solve(model.mdp),
         "loosely": ts.solve(model.mdp, tol=float(rng.choice([1.0, 1e-3])), partial=True),
         "until policy": ts.solve(model.mdp, until="policy", plan=plan),
     }.items():
-        found += [f"{name}: {fault}" for fault in judge_solution(model, solution, value)]
-    return [f"{model}: {fault}" for fault in found]
+        messages += [f"{name}: {fault}" for fault in check_solution(model, solution, value)]
+    return [f"{model}: {fault}" for fault in messages]
 
 
-def judge_axes(model: SlicedModel) -> list[str]:
+def check_axes(model: SlicedModel) -> list[str]:
     """Axes that are called exogenous are, up to the error that is stated and to rounding."""
     exogenous = model.mdp.exogenous
     names = () if exogenous is None else exogenous.names
-    found = []
+    messages = []
     if model.kind == "exogenous" and "z" not in names:
-        found.append("z is exogenous, and is not said to be")
+        messages.append("z is exogenous, and is not said to be")
     if exogenous is None:
-        return found
+        return messages
     off = max(_find_deviations(model.exact, model.mdp.grid.shape, exogenous))
     if off > Fraction(exogenous.error):
-        found.append(f"the law of {names} is off by {float(off):g}, not {exogenous.error:g}")
-    if off > NEARLY:
-        found.append(f"{names} are called exogenous, off by {float(off):g}")
-    return found
+        messages.append(f"the law of {names} is off by {float(off):g}, not {exogenous.error:g}")
+    if off > LAW_DIFFERENCE_MIN:
+        messages.append(f"{names} are called exogenous, off by {float(off):g}")
+    return messages
 
 
 def _find_deviations(exact: Exact, shape: tuple[int, ...], exogenous) -> Iterator[Fraction]:
@@ -185,13 +185,13 @@ def _back_up(mdp: ts.MDP, value: np.ndarray) -> np.ndarray:
 
 
 @in_float64
-def judge_comparisons(model: SlicedModel, optimum, rng: np.random.Generator) -> list[str]:
+def check_comparisons(model: SlicedModel, optimum, rng: np.random.Generator) -> list[str]:
     """Comparisons at some points, against the bound of their slices."""
     mdp, exact = model.mdp, model.exact
     prepared = PreparedModel(plan_by(mdp, "rows"))
     slices = Slices.build(prepared)
     point = rng.normal(size=mdp.grid.shape) * float(rng.choice([0.0, 1.0, 1000.0]))
-    found = []
+    messages = []
     for _ in range(3):
         for _ in range(int(rng.integers(0, 6))):
             point = _back_up(mdp, point)
@@ -204,22 +204,22 @@ def judge_comparisons(model: SlicedModel, optimum, rng: np.random.Generator) -> 
             pairs = zip(_compare(exact, optimum, s), _compare(exact, at_point, s), strict=True)
             off = [x - y for x, y in pairs]
             if np.isfinite(bound[s]) and max(off) - min(off) > Fraction(bound[s]) + slack:
-                found.append(f"a comparison is off by {float(max(off)):g}, not {bound[s]:g}")
-    return found
+                messages.append(f"a comparison is off by {float(max(off)):g}, not {bound[s]:g}")
+    return messages
 
 
-def judge_solution(model: SlicedModel, solution: ts.Solution, optimum) -> list[str]:
+def check_solution(model: SlicedModel, solution: ts.Solution, optimum) -> list[str]:
     exact = model.exact
-    found = []
+    messages = []
     policy = solution.policy.table.ravel()
     tolerance = np.broadcast_to(solution.slice_tolerance, solution.value.shape).ravel()
     for s in range(exact.n):
         q = {a: exact.q(optimum, s, a) for a in np.flatnonzero(exact.feasible[s])}
         rivals = [value for a, value in q.items() if a != policy[s]]
         if solution.decided.ravel()[s] and rivals and max(rivals) >= q[policy[s]]:
-            found.append(f"state {s} is decided, and wrong")
+            messages.append(f"state {s} is decided, and wrong")
         if max(q.values()) - q[policy[s]] > 2 * Fraction(tolerance[s]):
-            found.append(f"the action of state {s} loses more than 2 tolerances")
+            messages.append(f"the action of state {s} loses more than 2 tolerances")
         if abs(Fraction(solution.value.flat[s]) - optimum[s]) > Fraction(solution.error_bound):
-            found.append(f"the value of state {s} is off by more than its bound")
-    return found
+            messages.append(f"the value of state {s} is off by more than its bound")
+    return messages

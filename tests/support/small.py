@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import tessella as ts
 
-TIED = 1e-9
+TIE_TOLERANCE = 1e-9
 
 
 class Optimum(NamedTuple):
@@ -25,22 +25,22 @@ class Optimum(NamedTuple):
     policy: np.ndarray  # (S,) lowest index among the best
 
 
-def optimum(mdp: ts.MDP) -> Optimum:
+def iterate_policies(mdp: ts.MDP) -> Optimum:
     """Policy iteration; mends a policy only where that pays."""
-    P, r = dense(mdp)
+    P, r = to_dense(mdp)
     at = np.arange(mdp.n_states)
     policy = mdp.feasible_mask.argmax(axis=1)
     while True:
-        value, gain = worth(mdp, P[policy, at], r[at, policy])
+        value, gain = evaluate_rows(mdp, P[policy, at], r[at, policy])
         q = r - gain + mdp.discount * np.einsum("ast,t->sa", P, value)
-        near = TIED * max(1.0, np.abs(value).max())
+        near = TIE_TOLERANCE * max(1.0, np.abs(value).max())
         better = q.max(axis=1) > q[at, policy] + near
         if not better.any():
             return Optimum(value, gain, (q >= q.max(axis=1, keepdims=True) - near).argmax(axis=1))
         policy = np.where(better, q.argmax(axis=1), policy)
 
 
-def swept(mdp: ts.MDP, tol: float = 1e-9, only: np.ndarray | None = None) -> Optimum:
+def iterate_values(mdp: ts.MDP, tol: float = 1e-9, fixed: np.ndarray | None = None) -> Optimum:
     """Sweeps v <- T v less what the first state gains, until no state differs by ``tol``.
 
     ``only`` is a policy, (S,) action indices, to be followed instead of the best.
@@ -48,8 +48,8 @@ def swept(mdp: ts.MDP, tol: float = 1e-9, only: np.ndarray | None = None) -> Opt
     n, n_actions = mdp.n_states, mdp.n_actions
     P = sp.vstack(mdp.dynamics.to_sparse(), format="csr")
     r = np.where(mdp.feasible_mask, mdp.reward, -np.inf).T
-    if only is not None:
-        r = np.where(np.arange(n_actions)[:, None] == only, r, -np.inf)
+    if fixed is not None:
+        r = np.where(np.arange(n_actions)[:, None] == fixed, r, -np.inf)
     value = np.zeros(n)
     while True:
         q = r + mdp.discount * (P @ value).reshape(n_actions, n)
@@ -64,12 +64,12 @@ def swept(mdp: ts.MDP, tol: float = 1e-9, only: np.ndarray | None = None) -> Opt
     return Optimum(value + step + middle * mdp.discount / (1 - mdp.discount), 0.0, policy)
 
 
-def dense(mdp: ts.MDP) -> tuple[np.ndarray, np.ndarray]:
+def to_dense(mdp: ts.MDP) -> tuple[np.ndarray, np.ndarray]:
     """P (A, S, S) and r (S, A), -inf where an action is infeasible."""
     return mdp.to_arrays().transition, np.where(mdp.feasible_mask, mdp.reward, -np.inf)
 
 
-def worth(mdp: ts.MDP, P: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, float]:
+def evaluate_rows(mdp: ts.MDP, P: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, float]:
     """Values and gain of the policy with these rows and rewards."""
     system = np.eye(len(r)) - mdp.discount * P
     if isinstance(mdp.criterion, ts.Discounted):
@@ -79,8 +79,8 @@ def worth(mdp: ts.MDP, P: np.ndarray, r: np.ndarray) -> tuple[np.ndarray, float]
     return np.concatenate([[0.0], found[1:]]), float(found[0])
 
 
-def of_policy(mdp: ts.MDP, table: np.ndarray) -> tuple[np.ndarray, float]:
+def evaluate_policy(mdp: ts.MDP, table: np.ndarray) -> tuple[np.ndarray, float]:
     """Values and gain of a policy given as (S,) action indices."""
-    P, r = dense(mdp)
+    P, r = to_dense(mdp)
     at, table = np.arange(mdp.n_states), np.ravel(table)
-    return worth(mdp, P[table, at], r[at, table])
+    return evaluate_rows(mdp, P[table, at], r[at, table])

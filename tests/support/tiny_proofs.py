@@ -4,7 +4,8 @@ Axes may be idle, of text, of one value, uneven or out of order; actions may tie
 Nothing of the package is used to say what a table loses and how small a rule can have it:
 
 one action         the same everywhere
-order up to        every slope between two at which a state takes another action; every S, s and lot
+order up to        every slope between two at which a state takes another action; every S, s, lot,
+                   cap and Q
 linear index       every direction between two at which states change places; three axes by an LP
 run-length table   runs in every order of the axes
 staircase          bands of equal rows, each of which rises or falls
@@ -25,10 +26,10 @@ from scipy.optimize import linprog
 import tessella as ts
 
 CRITERIA = ("discounted", "average", "total", "finite horizon")
-LOSSES = (0.0, 0.0, 0.01, 0.1)
-MOST_TABLES = 7_000  # of a model: actions to the power of states
+LOSS_LIMITS = (0.0, 0.0, 0.01, 0.1)
+MAX_TABLES = 7_000  # of a model: actions to the power of states
 DISCOUNT, PERIODS = 0.9, 2
-KINDS = (
+CLASSES = (
     ts.OneAction(),
     ts.OrderUpTo(),
     ts.LinearCuts(),
@@ -37,12 +38,12 @@ KINDS = (
     ts.MonotoneSurface(),
     ts.AxisTree(),
 )
-SEARCHED = ("order up to", "monotone surface")  # found sizes are not compared
-NEAR = 1e-8  # of the largest value: losses that may count as any promise
+SEARCHED_CLASSES = ("order up to", "monotone surface")  # found sizes are not compared
+LOSS_TOLERANCE = 1e-8  # of the largest value: losses that may count as any promise
 
 
 @dataclass(frozen=True)
-class Tiny:
+class TinyModel:
     """A model with its arrays.
 
     Attributes:
@@ -70,72 +71,76 @@ class Tiny:
     @cached_property
     def tables(self) -> np.ndarray:
         """(B, S) all tables of feasible actions."""
-        may = [np.flatnonzero(row).tolist() for row in self.feasible]
-        return np.array(list(itertools.product(*may)))
+        options = [np.flatnonzero(row).tolist() for row in self.feasible]
+        return np.array(list(itertools.product(*options)))
 
     @cached_property
     def values(self) -> np.ndarray:
         """(B, S) value, or gain, of each table."""
         n = len(self.reward)
-        rows, paid = self.rows[self.tables, np.arange(n)], self.reward[np.arange(n), self.tables]
+        rows, rewards = self.rows[self.tables, np.arange(n)], self.reward[np.arange(n), self.tables]
         if self.criterion != "average":
-            return np.linalg.solve(np.eye(n) - rows, paid[..., None])[..., 0]
+            return np.linalg.solve(np.eye(n) - rows, rewards[..., None])[..., 0]
         system = np.swapaxes(np.eye(n) - rows, 1, 2).copy()
         system[:, -1] = 1.0
         shares = np.linalg.solve(system, np.eye(n)[-1][:, None])[..., 0]
-        return np.repeat((shares * paid).sum(axis=1)[:, None], n, axis=1)
+        return np.repeat((shares * rewards).sum(axis=1)[:, None], n, axis=1)
 
     def losses(self, worst: bool) -> np.ndarray:
-        lost = self.values.max(axis=0) - self.values
-        return lost.max(axis=1) if worst else lost @ self.start
+        losses = self.values.max(axis=0) - self.values
+        return losses.max(axis=1) if worst else losses @ self.start
 
 
-def drawn(seed: int) -> Tiny:
+def draw_model(seed: int) -> TinyModel:
     rng = np.random.default_rng(seed)
     criterion = CRITERIA[seed % len(CRITERIA)]
     room = 4 if criterion == "finite horizon" else 8
-    axes, idle = drawn_axes(rng, room)
+    axes, idle = draw_axes(rng, room)
     n = int(np.prod([len(v) for v in axes.values()]))
     states = n * (PERIODS if room == 4 else 1)
-    most = int(MOST_TABLES ** (1 / states))
-    actions = drawn_actions(rng, int(rng.integers(2, min(most, 5) + 1)))
-    rows, reward, feasible = drawn_arrays(rng, axes, idle, actions)
+    max_actions = int(MAX_TABLES ** (1 / states))
+    actions = draw_actions(rng, int(rng.integers(2, min(max_actions, 5) + 1)))
+    rows, reward, feasible = draw_arrays(rng, axes, idle, actions)
     if criterion == "total":
         end = int(rng.integers(n))
         rows = 0.7 * rows
         rows[:, :, end] += 0.3
         rows[:, end], reward[end] = np.eye(n)[end], 0.0
-    told = {
+    criteria = {
         "discounted": DISCOUNT,
         "average": ts.Average(),
         "total": ts.Total(),
         "finite horizon": ts.FiniteHorizon(PERIODS, DISCOUNT),
     }
     mdp = ts.MDP.from_arrays(
-        rows, reward, told[criterion], grid=axes, actions=actions, feasible=feasible
+        rows, reward, criteria[criterion], grid=axes, actions=actions, feasible=feasible
     )
     if criterion == "total":
         rows[:, end] = 0.0
     if criterion == "discounted":
         rows = DISCOUNT * rows
     if criterion == "finite horizon":
-        once = rows
+        period_rows = rows
         rows = np.zeros((len(actions), states, states))
         for t in range(PERIODS - 1):
-            rows[:, t * n : (t + 1) * n, (t + 1) * n : (t + 2) * n] = DISCOUNT * once
+            rows[:, t * n : (t + 1) * n, (t + 1) * n : (t + 2) * n] = DISCOUNT * period_rows
         reward, feasible = np.tile(reward, (PERIODS, 1)), np.tile(feasible, (PERIODS, 1))
         axes = {"time": list(range(PERIODS)), **axes}
-    alone = rng.random() < 0.3
-    start = np.eye(states)[int(rng.integers(states))] if alone else np.full(states, 1 / states)
-    return Tiny(criterion, mdp, axes, actions, rows, reward, feasible, start)
+    has_single_start = rng.random() < 0.3
+    start = (
+        np.eye(states)[int(rng.integers(states))]
+        if has_single_start
+        else np.full(states, 1 / states)
+    )
+    return TinyModel(criterion, mdp, axes, actions, rows, reward, feasible, start)
 
 
-def drawn_axes(rng: np.random.Generator, room: int) -> tuple[dict[str, list], list[bool]]:
+def draw_axes(rng: np.random.Generator, room: int) -> tuple[dict[str, list], list[bool]]:
     """Axes of at most ``room`` states in all, and which of them are idle."""
     axes, idle = {}, []
     for name in rng.permutation(["x", "y", "z"])[: int(rng.integers(1, 4))].tolist():
-        most = min(room, 4)
-        length = int(rng.integers(1, most + 1))
+        max_length = min(room, 4)
+        length = int(rng.integers(1, max_length + 1))
         room //= length
         step = float(rng.choice([1.0, 1.0, 0.1, 2.0]))
         kind = rng.integers(7)
@@ -151,13 +156,13 @@ def drawn_axes(rng: np.random.Generator, room: int) -> tuple[dict[str, list], li
     return axes, idle
 
 
-def drawn_actions(rng: np.random.Generator, count: int) -> tuple[float, ...]:
+def draw_actions(rng: np.random.Generator, count: int) -> tuple[float, ...]:
     if rng.random() < 0.7:
         return tuple(range(count))
     return tuple(np.sort(rng.choice(8, size=count, replace=False)).tolist())
 
 
-def drawn_arrays(
+def draw_arrays(
     rng: np.random.Generator, axes: dict[str, list], idle: list[bool], actions: tuple
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(A, S, S) rows, (S, A) rewards and feasible actions, alike along idle axes."""
@@ -169,24 +174,24 @@ def drawn_arrays(
         wide = array.reshape(*active, *array.shape[1:])
         return np.broadcast_to(wide, (*shape, *array.shape[1:])).reshape(n, *array.shape[1:])
 
-    few = int(np.prod(active))
+    n_active = int(np.prod(active))
     if rng.random() < 0.5:  # all actions lead to the same places: a table that is best everywhere
-        rows = np.repeat(spread(rng.dirichlet(np.ones(n), size=few))[None], k, axis=0)
-        best = spread(drawn_table(rng, axes, idle, actions)[:, None])[:, 0]
+        rows = np.repeat(spread(rng.dirichlet(np.ones(n), size=n_active))[None], k, axis=0)
+        best = spread(draw_table(rng, axes, idle, actions)[:, None])[:, 0]
         reward = np.eye(k)[best] * rng.choice([1.0, 2.0], size=(n, 1))
     else:
-        law = rng.dirichlet(np.ones(n), size=(k, few))
+        law = rng.dirichlet(np.ones(n), size=(k, n_active))
         rows = np.stack([spread(one) for one in law])
-        reward = spread(rng.integers(-1, 3, size=(few, k)).astype(float)).copy()
+        reward = spread(rng.integers(-1, 3, size=(n_active, k)).astype(float)).copy()
     feasible = np.ones((n, k), dtype=bool)
     if rng.random() < 0.3:
-        may = rng.random((few, k)) < 0.7
-        may[np.arange(few), rng.integers(k, size=few)] = True
-        feasible = spread(may).copy()
+        is_feasible = rng.random((n_active, k)) < 0.7
+        is_feasible[np.arange(n_active), rng.integers(k, size=n_active)] = True
+        feasible = spread(is_feasible).copy()
     return rows, reward, feasible
 
 
-def drawn_table(
+def draw_table(
     rng: np.random.Generator, axes: dict[str, list], idle: list[bool], actions: tuple
 ) -> np.ndarray:
     """Actions over the axes that are not idle: at random, or up to a level of a weighted sum."""
@@ -202,50 +207,85 @@ def drawn_table(
     return np.clip(np.searchsorted(actions, top - level, side="right") - 1, 0, len(actions) - 1)
 
 
-def faults(seed: int) -> list[str]:
+def find_faults(seed: int) -> list[str]:
     """Sizes that are called needed and are not, and rules smaller than any can be."""
-    return checked(seed)[1]
+    return check_model(seed)[1]
 
 
-def checked(seed: int) -> tuple[Tiny, list[str], list[str]]:
-    """A model, its faults, and the classes of which something was proven and then tried."""
-    rng, tiny = np.random.default_rng(seed + 10**9), drawn(seed)
-    loss, worst = float(rng.choice(LOSSES)), bool(rng.random() < 0.3)
+def check_model(seed: int) -> tuple[TinyModel, list[str], list[str]]:
+    """A model, its faults, and the classes with a proven size that was checked."""
+    rng, tiny = np.random.default_rng(seed + 10**9), draw_model(seed)
+    loss, worst = float(rng.choice(LOSS_LIMITS)), bool(rng.random() < 0.3)
+    losses, scale = tiny.losses(worst), max(1.0, float(np.abs(tiny.values).max()))
+    limit = loss * scale
+    below = limit * (1 - 1e-7) if loss else 1e-3 * LOSS_TOLERANCE * scale
+    above = limit * (1 + 1e-7) + LOSS_TOLERANCE * scale
+    certain, possible = tiny.tables[losses <= below], tiny.tables[losses <= above]
+    sizes, faults, proven = Sizes(tiny), [], []
+    for outcome in list_outcomes(seed, tiny, limit, worst):
+        proven += [outcome.kind] if states_bound(outcome) else []
+        faults += check_needed_size(outcome, sizes, certain)
+        faults += check_found_size(outcome, sizes, possible)
+    return tiny, faults, proven
+
+
+def list_outcomes(seed: int, tiny: TinyModel, limit: float, worst: bool) -> list:
+    """Outcomes of ``least_size`` in all classes; for some seeds, of ``compress`` too."""
     solution = ts.solve(tiny.mdp)
-    lost, scale = tiny.losses(worst), max(1.0, float(np.abs(tiny.values).max()))
-    most = loss * scale
-    surely = tiny.tables[lost <= (most * (1 - 1e-7) if loss else 1e-3 * NEAR * scale)]
-    maybe = tiny.tables[lost <= most * (1 + 1e-7) + NEAR * scale]
-    found, proven = [], []
-    asked = {"loss": most, "start": tiny.start, "worst": worst, "relative": False}
-    told = [ts.least_size(solution, rule_class=kind, **asked) for kind in KINDS]
-    if seed // len(CRITERIA) % 10 == 0:
-        kinds = None if seed // len(CRITERIA) % 50 == 0 else KINDS
-        rule = ts.compress(solution, classes=kinds, **asked)
-        told += rule.outcomes
-        ts.frontier(solution, 8, start=tiny.start, worst=worst, relative=False, classes=kinds)
-    sizes = Sizes(tiny)
-    for outcome in told:
-        kind, needed = outcome.kind, outcome.size_needed
-        no_rule = "no rule of this class" in outcome.explanation
-        proven += [kind] if needed > 1 or no_rule else []
-        if kind not in sizes.of and needed > 1:
-            found.append(f"{kind}: {needed} needed, of a class that proves nothing")
-        elif kind in sizes.of and (needed > 1 or no_rule):
-            true = sizes.least(kind, surely, needed if not no_rule else np.inf)
-            if true < needed or (no_rule and np.isfinite(true)):
-                found.append(f"{kind}: {needed} needed ({outcome.explanation}), but {true:g} do")
-        if kind in sizes.of and outcome.size is not None and kind not in SEARCHED:
-            true = sizes.least(kind, maybe, outcome.size + 1)
-            if outcome.size < true:
-                found.append(f"{kind}: {outcome.size} found, but {true:g} are needed")
-    return tiny, found, proven
+    options = {"loss": limit, "start": tiny.start, "worst": worst, "relative": False}
+    outcomes = [ts.least_size(solution, rule_class=kind, **options) for kind in CLASSES]
+    number = seed // len(CRITERIA)
+    if number % 10 == 0:
+        classes = None if number % 50 == 0 else CLASSES
+        outcomes += ts.compress(solution, classes=classes, **options).outcomes
+        ts.frontier(solution, 8, start=tiny.start, worst=worst, relative=False, classes=classes)
+    return outcomes
+
+
+def states_bound(outcome) -> bool:
+    """Whether an outcome states that a size is needed, or that no rule exists."""
+    return outcome.size_needed > 1 or excludes_all(outcome)
+
+
+def excludes_all(outcome) -> bool:
+    return "no rule of this class" in outcome.explanation
+
+
+def check_needed_size(outcome, sizes: Sizes, tables: np.ndarray) -> list[str]:
+    """A needed size that is larger than the least size of tables that certainly qualify."""
+    kind, needed = outcome.kind, outcome.size_needed
+    if kind not in sizes.of:
+        return [f"{kind}: {needed} needed, of a class that proves nothing"] if needed > 1 else []
+    if not states_bound(outcome):
+        return []
+    needed = np.inf if excludes_all(outcome) else needed
+    least = sizes.least(kind, tables, needed)
+    if least >= needed:
+        return []
+    return [f"{kind}: {outcome.size_needed} needed ({outcome.explanation}), but {least:g} suffice"]
+
+
+def check_found_size(outcome, sizes: Sizes, tables: np.ndarray) -> list[str]:
+    """A found size that is smaller than the least size of tables that possibly qualify."""
+    kind, size = outcome.kind, outcome.size
+    if size is None or kind not in sizes.of or kind in SEARCHED_CLASSES:
+        return []
+    least = sizes.least(kind, tables, size + 1)
+    return [] if size >= least else [f"{kind}: {size} found, but {least:g} are needed"]
+
+
+def list_order_shapes(size: int) -> Iterator[tuple[bool, bool, int]]:
+    """(slope, lots, how many of a reorder point and a cap) of order-up-to rules of a size."""
+    for sloped, lots in itertools.product((False, True), repeat=2):
+        n_extra = size - 1 - sloped - lots
+        if n_extra in (0, 1) or (n_extra == 2 and not sloped and not lots):
+            yield sloped, lots, n_extra
 
 
 class Sizes:
     """The least sizes at which classes have the tables of a model."""
 
-    def __init__(self, tiny: Tiny) -> None:
+    def __init__(self, tiny: TinyModel) -> None:
         self.tiny, self.shape = tiny, tiny.shape
         self.numeric = [k for k, v in enumerate(tiny.axes.values()) if not isinstance(v[0], str)]
         self.order = [
@@ -264,7 +304,7 @@ class Sizes:
             "linear index": self.linear_index,
             "run-length table": self.run_length,
             "staircase": self.staircase,
-            "axis tree": lambda table, _: 3 * leaves(self.rising(table)) - 2,
+            "axis tree": lambda table, _: 3 * count_leaves(self.rising(table)) - 2,
             "monotone surface": self.surface,
         }
 
@@ -303,11 +343,11 @@ class Sizes:
 
     def linear_index(self, table: np.ndarray, below: float) -> float:
         cuts, apart = max(int(table.max()), 1), table[:, None] < table[None, :]
-        several = [k for k in self.numeric if self.shape[k] > 1]
-        for d in range(1, len(several) + 1):
+        varying = [k for k in self.numeric if self.shape[k] > 1]
+        for d in range(1, len(varying) + 1):
             if d - 1 + cuts >= below:
                 return below
-            for axes in itertools.combinations(several, d):
+            for axes in itertools.combinations(varying, d):
                 if d < 3 and (apart.ravel() @ ~self.follows(axes) == 0).any():
                     return d - 1 + cuts
                 if d == 3 and self.separable(axes, apart):
@@ -335,40 +375,59 @@ class Sizes:
         low, high = np.nonzero(apart)
         if not len(low):
             return True
-        made = linprog(
+        program = linprog(
             np.zeros(len(axes)),
             A_ub=points[low] - points[high],
             b_ub=-np.ones(len(low)),
             bounds=[(None, None)] * len(axes),
         )
-        return made.status == 0
+        return program.status == 0
 
     def order_up_to(self, table: np.ndarray, below: float) -> float:
         code = int(table @ self.powers)
-        return next((n for n in range(1, 5) if n < below and code in self.reached(n)), np.inf)
+        return next((n for n in range(1, 5) if n < below and code in self.list_codes(n)), np.inf)
 
     @property
     def powers(self) -> np.ndarray:
         return len(self.tiny.actions) ** np.arange(len(self.points))
 
     @cache  # noqa: B019
-    def reached(self, size: int) -> frozenset[int]:
+    def list_codes(self, size: int) -> frozenset[int]:
         """Codes of the tables that order-up-to rules of a size have."""
-        found: set[int] = set()
+        codes: set[int] = set()
+        varying = [k for k in self.numeric if self.shape[k] > 1] or self.numeric[:1]
+        for sloped, lots, n_extra in list_order_shapes(size):
+            for level in self.levels(varying, sloped):
+                codes |= self.list_order_forms(level, lots, n_extra)
+                if n_extra == 1 and not lots:
+                    codes |= self.quantities(level)
+        return frozenset(codes)
+
+    def list_order_forms(self, level: np.ndarray, lots: bool, n_extra: int) -> set[int]:
+        """Codes of orders up to a level, with ``n_extra`` of a reorder point and a cap."""
+        codes: set[int] = set()
+        for allowed in self.list_allowed_orders(lots):
+            if n_extra < 2:
+                codes |= self.forms(level, allowed, bool(n_extra))
+            for cap in range(2, len(allowed)) if n_extra else ():
+                codes |= self.forms(level, allowed[:cap], n_extra == 2)
+        return codes
+
+    def list_allowed_orders(self, lots: bool) -> Iterator[np.ndarray]:
+        """Action indices: all, or the least order and the multiples of each lot."""
         actions = np.array(self.tiny.actions, float)
-        several = [k for k in self.numeric if self.shape[k] > 1] or self.numeric[:1]
-        for sloped, lots in itertools.product((False, True), repeat=2):
-            reorder = size - 1 - sloped - lots
-            if reorder not in (0, 1):
-                continue
-            for level in self.levels(several, sloped):
-                for lot in actions[actions > 0] if lots else [0.0]:
-                    kept = np.arange(len(actions))
-                    if lots:
-                        whole = np.abs(actions / lot - np.rint(actions / lot)) < 1e-9
-                        kept = np.flatnonzero(whole | (actions == actions.min()))
-                    found |= self.forms(level, kept, bool(reorder))
-        return frozenset(found)
+        if not lots:
+            yield np.arange(len(actions))
+            return
+        for lot in actions[actions > 0]:
+            whole = np.abs(actions / lot - np.rint(actions / lot)) < 1e-9
+            yield np.flatnonzero(whole | (actions == actions.min()))
+
+    def quantities(self, level: np.ndarray) -> set[int]:
+        """Codes of (r, Q)."""
+        orders = range(1, len(self.tiny.actions))
+        parts = [np.where(level <= r + 1e-9, q, 0) for r in np.unique(level) for q in orders]
+        return set((np.array(parts) @ self.powers).tolist())
 
     def levels(self, axes: list[int], sloped: bool) -> Iterator[np.ndarray]:
         """(S,) levels: sums of axes, and with every slope of another that makes a difference."""
@@ -389,35 +448,35 @@ class Sizes:
                     for slope in (ends[1:] + ends[:-1]) / 2:
                         yield level + slope * x
 
-    def forms(self, level: np.ndarray, kept: np.ndarray, reorder: bool) -> set[int]:
-        orders = np.array(self.tiny.actions, float)[kept]
+    def forms(self, level: np.ndarray, allowed: np.ndarray, reorder: bool) -> set[int]:
+        orders = np.array(self.tiny.actions, float)[allowed]
         changes = np.unique(np.round((level[:, None] + orders).ravel(), 9))
         tops = np.concatenate([changes[:1] - 1, (changes[1:] + changes[:-1]) / 2, changes[-1:] + 1])
-        wanted = tops[:, None] - level
+        missing = tops[:, None] - level
         last = len(orders) - 1
-        made = [
-            kept[np.clip(np.searchsorted(orders, wanted, side="right") - 1, 0, last)],
-            kept[np.clip(np.searchsorted(orders, wanted, side="left"), 0, last)],
+        choices = [
+            allowed[np.clip(np.searchsorted(orders, missing, side="right") - 1, 0, last)],
+            allowed[np.clip(np.searchsorted(orders, missing, side="left"), 0, last)],
         ]
-        tables = np.concatenate(made)
+        tables = np.concatenate(choices)
         if reorder:
-            parts = [np.where(level <= s + 1e-9, tables, kept[0]) for s in np.unique(level)]
+            parts = [np.where(level <= s + 1e-9, tables, allowed[0]) for s in np.unique(level)]
             tables = np.concatenate(parts)
         return set((tables @ self.powers).tolist())
 
 
-def leaves(table: np.ndarray) -> int:
+def count_leaves(table: np.ndarray) -> int:
     """Leaves of the smallest tree that is a table."""
-    return _leaves(table.shape, table.astype(np.int8).tobytes())
+    return _count_leaves(table.shape, table.astype(np.int8).tobytes())
 
 
 @cache
-def _leaves(shape: tuple[int, ...], content: bytes) -> int:
+def _count_leaves(shape: tuple[int, ...], content: bytes) -> int:
     table = np.frombuffer(content, dtype=np.int8).reshape(shape)
     if (table == table.flat[0]).all():
         return 1
     cuts = [(axis, at) for axis in range(table.ndim) for at in range(1, shape[axis])]
     return min(
-        sum(leaves(np.ascontiguousarray(half)) for half in np.split(table, [at], axis))
+        sum(count_leaves(np.ascontiguousarray(half)) for half in np.split(table, [at], axis))
         for axis, at in cuts
     )

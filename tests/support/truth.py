@@ -8,7 +8,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 import tessella as ts
-from support.models import Exact, options
+from support.models import Exact, draw_feasible
+
+
+def find_first_best(q: dict[int, Fraction]) -> int:
+    """The lowest index among the best actions."""
+    best = max(q.values())
+    return min(a for a, value in q.items() if value == best)
 
 
 class Truth:
@@ -21,27 +27,29 @@ class Truth:
         self.worth = exact.evaluate(policy)
         self.loss = [b - w for b, w in zip(self.best, self.worth, strict=True)]
         self.start = [Fraction(float(x)) for x in start]
-        self.mean_loss = self.over(self.start, self.loss)
-        options = [np.flatnonzero(row).tolist() for row in feasible]
-        self.q = [{a: exact.q(self.best, s, a) for a in options[s]} for s in range(self.n)]
+        self.mean_loss = self.weigh(self.start, self.loss)
+        self.q = [
+            {int(a): exact.q(self.best, s, a) for a in np.flatnonzero(feasible[s])}
+            for s in range(self.n)
+        ]
         self.local = [max(q.values()) - q[policy[s]] for s, q in enumerate(self.q)]
-        self.optimal = [min(a for a in q if q[a] == max(q.values())) for q in self.q]
+        self.optimal = [find_first_best(q) for q in self.q]
         self.wrong = [int(policy[s] != self.optimal[s]) for s in range(self.n)]
-        self.occupancy = self.flow(exact, policy)
+        self.occupancy = self.compute_occupancy(exact, policy)
 
-    def over(self, weights, values):
+    def weigh(self, weights, values):
         return sum(w * v for w, v in zip(weights, values, strict=True))
 
-    def flow(self, exact, policy):
+    def compute_occupancy(self, exact, policy):
         """d = (1 - gamma) mu (I - gamma P)^-1, one unit reward at a time."""
         shares = []
         for s in range(self.n):
             exact.r = [[Fraction(int(i == s))] * exact.n_actions for i in range(self.n)]
-            shares.append((1 - self.gamma) * self.over(self.start, exact.evaluate(policy)))
+            shares.append((1 - self.gamma) * self.weigh(self.start, exact.evaluate(policy)))
         return shares
 
 
-def model(rng: np.random.Generator):
+def draw_model(rng: np.random.Generator):
     """(transition, reward, discount, feasible) of two shapes, since each compiles for seconds.
 
     Up to eight distinct rows count as eight; so of twelve pairs eight are feasible.
@@ -57,14 +65,14 @@ def model(rng: np.random.Generator):
         reward = np.round(rng.normal(size=(n, n_actions)))  # ties
     feasible = np.ones((n, n_actions), bool)
     if n_actions > 2:
-        feasible = options(rng)
+        feasible = draw_feasible(rng)
     return transition, reward, float(rng.choice([0.0, 0.3, 0.9, 0.95, 0.999])), feasible
 
 
-def case(seed: int):
+def draw_case(seed: int):
     """A solved model, a feasible policy (often nearly optimal), a start distribution, the truth."""
     rng = np.random.default_rng(seed)
-    transition, reward, discount, feasible = model(rng)
+    transition, reward, discount, feasible = draw_model(rng)
     mdp = ts.MDP.from_arrays(transition, reward, discount, feasible=feasible)
     solution = ts.solve(mdp)
     other = np.array([rng.choice(np.flatnonzero(row)) for row in feasible])
@@ -79,35 +87,35 @@ def case(seed: int):
     return solution, policy, start, truth
 
 
-def cases():
-    return st.integers(0, 2**32 - 1).map(case)
+def draw_cases():
+    return st.integers(0, 2**32 - 1).map(draw_case)
 
 
-def holds(enclosed, exact) -> bool:
-    return Fraction(enclosed.lower) <= exact <= Fraction(enclosed.upper)
+def contains(figure, exact) -> bool:
+    return Fraction(figure.lower) <= exact <= Fraction(figure.upper)
 
 
-def band_holds(band, exact) -> bool:
+def contains_all(band, exact) -> bool:
     ends = zip(np.ravel(band.lower), np.ravel(band.upper), exact, strict=True)
     return all(Fraction(float(low)) <= x <= Fraction(float(high)) for low, high, x in ends)
 
 
-def contradictions(c, truth) -> list[str]:
+def find_contradictions(c, truth) -> list[str]:
     """The statements of a certificate that the rational answer contradicts."""
     discounting = 1 - truth.gamma
     parts = [d * x / discounting for d, x in zip(truth.occupancy, truth.local, strict=True)]
-    costly = sum(x > Fraction(c.tolerance) for x in truth.local)
-    found = {
-        "losses": band_holds(c.losses, truth.loss),
-        "local_losses": band_holds(c.local_losses, truth.local),
-        "mean_loss": holds(c.mean_loss, truth.mean_loss),
-        "worst_loss": holds(c.worst_loss, max(truth.loss)),
-        "optimal_mean": holds(c.optimal_mean, truth.over(truth.start, truth.best)),
-        "policy_mean": holds(c.policy_mean, truth.over(truth.start, truth.worth)),
-        "value_gap": holds(c.value_gap, sum(truth.local) / truth.n / discounting),
-        "policy_error": holds(c.policy_error, Fraction(sum(truth.wrong), truth.n)),
-        "costly_error": holds(c.costly_error, Fraction(costly, truth.n)),
-        "error_share": holds(c.bounds.error_share, truth.over(truth.occupancy, truth.wrong)),
-        "decomposition": band_holds(c.decomposition.state, parts),
+    n_costly = sum(x > Fraction(c.tolerance) for x in truth.local)
+    checks = {
+        "losses": contains_all(c.losses, truth.loss),
+        "local_losses": contains_all(c.local_losses, truth.local),
+        "mean_loss": contains(c.mean_loss, truth.mean_loss),
+        "worst_loss": contains(c.worst_loss, max(truth.loss)),
+        "optimal_mean": contains(c.optimal_mean, truth.weigh(truth.start, truth.best)),
+        "policy_mean": contains(c.policy_mean, truth.weigh(truth.start, truth.worth)),
+        "value_gap": contains(c.value_gap, sum(truth.local) / truth.n / discounting),
+        "policy_error": contains(c.policy_error, Fraction(sum(truth.wrong), truth.n)),
+        "costly_error": contains(c.costly_error, Fraction(n_costly, truth.n)),
+        "error_share": contains(c.bounds.error_share, truth.weigh(truth.occupancy, truth.wrong)),
+        "decomposition": contains_all(c.decomposition.state, parts),
     }
-    return [name for name, fine in found.items() if not fine]
+    return [name for name, holds in checks.items() if not holds]

@@ -34,7 +34,15 @@ from subprocess import DEVNULL, PIPE, STDOUT
 from types import ModuleType
 from typing import IO
 
-HEAVY = ("distributed", "netCDF4", "numpy", "pandas", "rich.live", "scipy.optimize", "scipy.sparse")
+HEAVY_MODULES = (
+    "distributed",
+    "netCDF4",
+    "numpy",
+    "pandas",
+    "rich.live",
+    "scipy.optimize",
+    "scipy.sparse",
+)
 
 
 @dataclass(eq=False)
@@ -56,7 +64,7 @@ class Process:
         if self.returncode is None:
             self._ending.settimeout(timeout)
             try:
-                self.returncode = int(_line(self._ending))
+                self.returncode = int(_read_line(self._ending))
             except TimeoutError:
                 raise subprocess.TimeoutExpired("a warm process", timeout or 0.0) from None
             self._ending.close()
@@ -64,27 +72,27 @@ class Process:
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """All that it says until it ends."""
-        said: dict[int, str] = {}
+        outputs: dict[int, str] = {}
         streams = [stream for stream in (self.stdout, self.stderr) if stream is not None]
 
-        def listen(stream: IO[str]) -> None:
-            said[id(stream)] = "" if stream.closed else stream.read()
+        def read_stream(stream: IO[str]) -> None:
+            outputs[id(stream)] = "" if stream.closed else stream.read()
             stream.close()
 
-        ears = [threading.Thread(target=listen, args=(s,), daemon=True) for s in streams]
-        for ear in ears:
-            ear.start()
+        readers = [threading.Thread(target=read_stream, args=(s,), daemon=True) for s in streams]
+        for reader in readers:
+            reader.start()
         self.wait(timeout)
-        for ear in ears:
-            ear.join(timeout)
-        return said.get(id(self.stdout), ""), said.get(id(self.stderr), "")
+        for reader in readers:
+            reader.join(timeout)
+        return outputs.get(id(self.stdout), ""), outputs.get(id(self.stderr), "")
 
     def kill(self) -> None:
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
 
-def start(
+def start_process(
     code: str,
     *words: str,
     cwd: Path | None = None,
@@ -95,61 +103,65 @@ def start(
     start_new_session: bool = False,
 ) -> Process:
     """A process that runs ``code`` with these words as its arguments."""
-    asked = {
+    request = {
         "code": code,
         "words": words,
         "cwd": str(cwd or Path.cwd()),
         "env": dict(os.environ if env is None else env),
         "session": start_new_session,
     }
-    line, other = socket.socketpair()
-    with other:
-        socket.send_fds(_warm(), [b"."], [other.fileno()])
-    heard: dict[str, IO[str]] = {}
-    with ExitStack() as theirs:  # ends that are the process's alone once it has them
+    connection, remote = socket.socketpair()
+    with remote:
+        socket.send_fds(_start_server(), [b"."], [remote.fileno()])
+    outputs: dict[str, IO[str]] = {}
+    with ExitStack() as remote_ends:  # ends that are the process's alone once it has them
 
-        def end(name: str, given: int) -> int:
-            if given == DEVNULL:
-                return theirs.enter_context(open(os.devnull, "r+b", buffering=0)).fileno()
-            if given != PIPE:
-                return given
-            ours, other = os.pipe()
-            heard[name] = os.fdopen(ours)
-            theirs.callback(os.close, other)
-            return other
+        def open_stream(name: str, kind: int) -> int:
+            if kind == DEVNULL:
+                return remote_ends.enter_context(open(os.devnull, "r+b", buffering=0)).fileno()
+            if kind != PIPE:
+                return kind
+            read_end, remote = os.pipe()
+            outputs[name] = os.fdopen(read_end)
+            remote_ends.callback(os.close, remote)
+            return remote
 
-        first = end("stdout", stdout)
-        last = first if stderr == STDOUT else end("stderr", stderr)
-        socket.send_fds(line, [b"."], [end("stdin", stdin), first, last])
-        line.sendall(json.dumps(asked).encode() + b"\n")
-    return Process(int(_line(line)), heard.get("stdout"), heard.get("stderr"), line)
+        standard_output = open_stream("stdout", stdout)
+        standard_error = standard_output if stderr == STDOUT else open_stream("stderr", stderr)
+        socket.send_fds(
+            connection, [b"."], [open_stream("stdin", stdin), standard_output, standard_error]
+        )
+        connection.sendall(json.dumps(request).encode() + b"\n")
+    return Process(
+        int(_read_line(connection)), outputs.get("stdout"), outputs.get("stderr"), connection
+    )
 
 
-def _line(source: socket.socket) -> bytes:
+def _read_line(source: socket.socket) -> bytes:
     """The next line, and nothing beyond it."""
     read = b""
     while not read.endswith(b"\n"):
-        part = source.recv(1)
-        assert part, "the warm process is gone"
-        read += part
+        byte = source.recv(1)
+        assert byte, "the warm process is gone"
+        read += byte
     return read
 
 
 @cache
-def _warm() -> socket.socket:
+def _start_server() -> socket.socket:
     """A line to the warm process of this one, which ends with it."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        number = theirs.fileno()
-        command = [sys.executable, __file__, str(number)]
-        process = subprocess.Popen(command, stdin=DEVNULL, pass_fds=[number])
+    connection, remote = socket.socketpair()
+    with remote:
+        descriptor = remote.fileno()
+        command = [sys.executable, __file__, str(descriptor)]
+        process = subprocess.Popen(command, stdin=DEVNULL, pass_fds=[descriptor])
     atexit.register(process.wait)
-    atexit.register(ours.close)
-    return ours
+    atexit.register(connection.close)
+    return connection
 
 
 @dataclass
-class Asked:
+class Request:
     """One request: what to run, and the streams that it came with."""
 
     code: str
@@ -160,9 +172,9 @@ class Asked:
     streams: list[int] = field(default_factory=list)
 
     @staticmethod
-    def on(line: socket.socket) -> Asked:
+    def receive(line: socket.socket) -> Request:
         _, streams, _, _ = socket.recv_fds(line, 1, 3)
-        return Asked(**json.loads(line.makefile().readline()), streams=streams)
+        return Request(**json.loads(line.makefile().readline()), streams=streams)
 
     def take_over(self) -> None:
         """Make this process the one that was asked for, as if it had begun so."""
@@ -196,40 +208,40 @@ class Asked:
         exec(self.code, main.__dict__)
 
 
-def serve(requests: socket.socket) -> Asked:
+def serve_requests(requests: socket.socket) -> Request:
     """Fork for each request; returns in the processes that run what was asked."""
     while True:
-        _, lines, _, _ = socket.recv_fds(requests, 1, 1)
+        _, descriptors, _, _ = socket.recv_fds(requests, 1, 1)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if not lines:
+        if not descriptors:
             os._exit(0)
-        with socket.socket(fileno=lines[0]) as line:
+        with socket.socket(fileno=descriptors[0]) as connection:
             if os.fork() == 0:
                 requests.close()
-                return _keep(line)
+                return _fork_again(connection)
 
 
-def _keep(line: socket.socket) -> Asked:
+def _fork_again(connection: socket.socket) -> Request:
     """Fork once more: the one between tells the number and waits for the end."""
-    asked = Asked.on(line)
+    request = Request.receive(connection)
     pid = os.fork()
     if pid == 0:
-        return asked
-    for stream in asked.streams:
+        return request
+    for stream in request.streams:
         os.close(stream)
     try:
-        line.sendall(f"{pid}\n".encode())
+        connection.sendall(f"{pid}\n".encode())
         _, status = os.waitpid(pid, 0)
-        line.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     finally:  # whoever asked may be gone
         os._exit(0)
 
 
-def load() -> None:
+def import_modules() -> None:
     """Import what commands use, and every module of the package."""
-    for name in HEAVY:
+    for name in HEAVY_MODULES:
         importlib.import_module(name)
     import tessella
 
@@ -242,13 +254,13 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     sys.path.remove(str(Path(__file__).parent))  # modules here are not those of a command
     sys.path.insert(0, "")
-    load()
+    import_modules()
     gc.collect()
     gc.freeze()  # what is shared with every process is not looked at again in each
     assert threading.active_count() == 1, "threads do not survive a fork"
-    asked = serve(socket.socket(fileno=int(sys.argv[1])))
-    asked.take_over()
-    asked.run()
+    request = serve_requests(socket.socket(fileno=int(sys.argv[1])))
+    request.take_over()
+    request.run()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""One file for each contender: ``build(model)`` -> what it solves, ``solve(built, tol)`` -> answer.
+"""One module for each contender, with two functions.
 
-An answer is (value, policy), both over states. Files import their own package only when used.
+``build(model)`` returns what the package solves; ``solve(built, tol)`` returns (value, policy),
+both over states. Each module imports its package, so a process loads only its own contender.
 """

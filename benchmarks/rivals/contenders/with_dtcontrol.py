@@ -1,7 +1,7 @@
-"""dtControl on one table:  python with_dtcontrol.py NAME.dtcontrol.csv
+"""Fit dtControl's trees to one table:  python with_dtcontrol.py NAME.dtcontrol.csv
 
-Prints JSON: nodes, processor seconds and accuracy of an axis tree and of one with linear splits,
-as its presets ``cart`` and ``logreg`` grow them.
+Prints JSON: nodes, processor seconds and accuracy of an axis tree and of a tree with linear splits,
+from its presets ``cart`` and ``logreg``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def main() -> None:
         "axes": [AxisAlignedSplittingStrategy()],
         "lines": [AxisAlignedSplittingStrategy(), lines],
     }
-    found = {}
-    for name, ways in presets.items():
-        tree, began = DecisionTree(ways, Entropy(), name), time.process_time()
+    results = {}
+    for name, splits in presets.items():
+        tree, start = DecisionTree(splits, Entropy(), name), time.process_time()
         tree.fit(data)
-        spent = time.process_time() - began
+        seconds = time.process_time() - start
         accuracy = data.compute_accuracy(tree.predict(data, actual_values=False))
-        found[name] = {"nodes": tree.get_stats()["nodes"], "s": spent, "accuracy": accuracy}
-    print("\n" + json.dumps(found))
+        results[name] = {"nodes": tree.get_stats()["nodes"], "s": seconds, "accuracy": accuracy}
+    print("\n" + json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """mdpax: states, actions and random events as functions in JAX, so structured models only.
 
-The nine small inputs are told with the next state as the random event.
+In the nine small inputs, the next state is the random event.
 """
 
 import jax
@@ -9,16 +9,28 @@ import numpy as np
 from mdpax.core.problem import Problem
 from mdpax.solvers.relative_value_iteration import RelativeValueIteration
 from mdpax.solvers.value_iteration import ValueIteration
-from models import FIXED, HOLD, LACK, MOST, ORDERS, UNIT, demand_law, walk_law
+from models import (
+    FIXED_COST,
+    HOLDING_COST,
+    MAX_DEMAND,
+    ORDERS,
+    SHORTAGE_COST,
+    UNIT_COST,
+    compute_demand_law,
+    compute_walk_law,
+)
 
 jax.config.update("jax_enable_x64", True)
-CAP = 100_000  # rounds; None for its own limit
+MAX_ITERATIONS = 100_000  # None for the package's own limit
 
 
 class Inventory(Problem):
     def __init__(self, stock, regime):
         self.stock, self.regime = stock, regime
-        self.law, self.walk = jnp.asarray(demand_law(regime + 1)), jnp.asarray(walk_law(regime + 1))
+        self.law, self.walk = (
+            jnp.asarray(compute_demand_law(regime + 1)),
+            jnp.asarray(compute_walk_law(regime + 1)),
+        )
         super().__init__()
 
     @property
@@ -36,7 +48,7 @@ class Inventory(Problem):
         return jnp.asarray(ORDERS)
 
     def _construct_random_event_space(self):
-        k, step = np.divmod(np.arange(3 * (MOST + 1)), 3)
+        k, step = np.divmod(np.arange(3 * (MAX_DEMAND + 1)), 3)
         return jnp.stack([k, step], axis=1)
 
     def random_event_probability(self, state, action, random_event):
@@ -48,7 +60,12 @@ class Inventory(Problem):
         left = jnp.maximum(level - random_event[0], 0)
         short = jnp.maximum(random_event[0] - level, 0)
         z = jnp.clip(state[1] + random_event[1] - 1, 0, self.regime)
-        cost = HOLD * left + LACK * short + UNIT * order + FIXED * (order > 0)
+        cost = (
+            HOLDING_COST * left
+            + SHORTAGE_COST * short
+            + UNIT_COST * order
+            + FIXED_COST * (order > 0)
+        )
         return jnp.stack([left, z]), -cost
 
     def get_problem_config(self):
@@ -57,8 +74,8 @@ class Inventory(Problem):
 
 class Table(Problem):
     def __init__(self, pairs):
-        self.law = jnp.asarray(np.stack([rows.toarray() for rows in pairs.by_action()]))
-        self.paid = jnp.asarray(pairs.reward_table())
+        self.law = jnp.asarray(np.stack([rows.toarray() for rows in pairs.split_by_action()]))
+        self.reward = jnp.asarray(pairs.make_reward_table())
         super().__init__()
 
     @property
@@ -81,7 +98,7 @@ class Table(Problem):
         return self.law[action[0], state[0], random_event[0]]
 
     def transition(self, state, action, random_event):
-        return random_event, self.paid[state[0], action[0]]
+        return random_event, self.reward[state[0], action[0]]
 
     def get_problem_config(self):
         raise NotImplementedError
@@ -92,7 +109,7 @@ def build(model):
         return Inventory(*model.settings), model.discount
     if model.kind != "faulty":
         raise NotImplementedError("mdpax takes functions, not rows")
-    return Table(model.pairs()), model.discount
+    return Table(model.build_pairs()), model.discount
 
 
 def solve(built, tol):
@@ -101,6 +118,6 @@ def solve(built, tol):
         solver = RelativeValueIteration(problem, epsilon=tol, verbose=0)
     else:
         solver = ValueIteration(problem, gamma=discount, epsilon=tol, verbose=0)
-    found = solver.solve(**({"max_iterations": CAP} if CAP else {}))
-    policy = np.searchsorted(ORDERS, np.asarray(found.policy).ravel())
-    return np.atleast_1d(np.asarray(found.info.gain if discount == 1 else found.values)), policy
+    result = solver.solve(**({"max_iterations": MAX_ITERATIONS} if MAX_ITERATIONS else {}))
+    policy = np.searchsorted(ORDERS, np.asarray(result.policy).ravel())
+    return np.atleast_1d(np.asarray(result.info.gain if discount == 1 else result.values)), policy

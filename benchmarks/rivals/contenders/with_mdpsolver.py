@@ -3,32 +3,35 @@
 import mdpsolver
 import numpy as np
 
-ONCE = True  # a second run would begin where the first ended
+SOLVES_ONCE = True  # a second run would start from the result of the first
 
 
 def build(model):
-    p = model.pairs()
+    p = model.build_pairs()
     start, data, to = p.rows.indptr.tolist(), p.rows.data.tolist(), p.rows.indices.tolist()
     probs, columns, rewards = ([[] for _ in range(p.n_states)] for _ in range(3))
-    for i, (s, paid) in enumerate(zip(p.state.tolist(), p.reward.tolist(), strict=False)):
+    for i, (s, reward) in enumerate(zip(p.state.tolist(), p.reward.tolist(), strict=False)):
         probs[s].append(data[start[i] : start[i + 1]])
         columns[s].append(to[start[i] : start[i + 1]])
-        rewards[s].append(paid)
+        rewards[s].append(reward)
     if len(p.reward) > len(p.state):  # a faulty model
         rewards.append(p.reward[len(p.state) :].tolist())
-    made = mdpsolver.model()
-    made.mdp(
-        discount=0.99 if model.average else model.discount,
+    solver = mdpsolver.model()
+    solver.mdp(
+        discount=0.99 if model.is_average else model.discount,
         rewards=rewards,
         tranMatProbs=probs,
         tranMatColumns=columns,
     )
-    return made, p, model.average
+    return solver, p, model.is_average
 
 
 def solve(built, tol):
-    made, p, average = built
-    criterion = "average" if average else "discounted"
-    made.solve(algorithm="mpi", tolerance=tol, criterion=criterion)
-    value, policy = np.asarray(made.getValueVector()), p.taken(np.asarray(made.getPolicy()))
-    return (p.gain(value, policy) if average else value), policy
+    solver, p, is_average = built
+    criterion = "average" if is_average else "discounted"
+    solver.solve(algorithm="mpi", tolerance=tol, criterion=criterion)
+    value, policy = (
+        np.asarray(solver.getValueVector()),
+        p.find_actions(np.asarray(solver.getPolicy())),
+    )
+    return (p.compute_gain(value, policy) if is_average else value), policy

@@ -1,27 +1,35 @@
-"""pymdptoolbox: a sparse matrix for each action; value iteration, its quickest here."""
+"""pymdptoolbox: a sparse matrix for each action; value iteration, its fastest method here."""
 
 import warnings
 
 import numpy as np
 from mdptoolbox import mdp as toolbox
 
-CAP = 1_000_000  # rounds; None for its own limit
-ONCE = True  # a second run would begin where the first ended
+MAX_ITERATIONS = 1_000_000  # None for the package's own limit
+SOLVES_ONCE = True  # a second run would start from the result of the first
 
 
 def build(model):
     warnings.simplefilter("ignore")
-    p, cap = model.pairs(), CAP or 1000
-    if model.average:
-        return toolbox.RelativeValueIteration(p.by_action(), p.reward_table(), 1e-6, cap)
-    # Its epsilon is that of a policy, and so is what it promises.
+    p, max_iterations = model.build_pairs(), MAX_ITERATIONS or 1000
+    if model.is_average:
+        return toolbox.RelativeValueIteration(
+            p.split_by_action(), p.make_reward_table(), 1e-6, max_iterations
+        )
+    # Its epsilon bounds the loss of the policy, not the error of the value.
     return toolbox.ValueIteration(
-        p.by_action(), p.reward_table(), model.discount, epsilon=1e-6, max_iter=cap
+        p.split_by_action(),
+        p.make_reward_table(),
+        model.discount,
+        epsilon=1e-6,
+        max_iter=max_iterations,
     )
 
 
-def solve(run, tol):
-    run.epsilon = tol
-    run.run()
-    average = isinstance(run, toolbox.RelativeValueIteration)
-    return np.atleast_1d(run.average_reward if average else run.V), np.asarray(run.policy)
+def solve(solver, tol):
+    solver.epsilon = tol
+    solver.run()
+    is_average = isinstance(solver, toolbox.RelativeValueIteration)
+    return np.atleast_1d(solver.average_reward if is_average else solver.V), np.asarray(
+        solver.policy
+    )

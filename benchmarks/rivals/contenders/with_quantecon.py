@@ -2,16 +2,16 @@
 
 from quantecon.markov import DiscreteDP
 
-CAP = 100_000  # rounds; None for its own limit
+MAX_ITERATIONS = 100_000  # None for the package's own limit
 
 
 def build(model):
-    if model.average:
-        raise NotImplementedError("QuantEcon knows discounted rewards alone")
-    p = model.pairs()
+    if model.is_average:
+        raise NotImplementedError("QuantEcon has only discounted rewards")
+    p = model.build_pairs()
     return DiscreteDP(p.reward, p.rows, model.discount, p.state, p.action)
 
 
 def solve(ddp, tol):
-    found = ddp.solve(method="modified_policy_iteration", epsilon=tol, max_iter=CAP)
-    return found.v, found.sigma
+    result = ddp.solve(method="modified_policy_iteration", epsilon=tol, max_iter=MAX_ITERATIONS)
+    return result.v, result.sigma

@@ -4,5 +4,5 @@ from contenders.with_quantecon import build as build
 
 
 def solve(ddp, tol):
-    found = ddp.solve(method="policy_iteration")
-    return found.v, found.sigma
+    result = ddp.solve(method="policy_iteration")
+    return result.v, result.sigma

@@ -7,8 +7,8 @@ that occur, not on n x A rows.
 
 In an extremely randomised tree a split is drawn at random for each feature and the best of them is
 kept, down to leaves of at least ``leaf`` observations; the forest predicts the mean over its trees.
-Equal inputs are one row whose target is their mean and whose weight is their number: the same trees
-in law, on fewer rows.
+Equal inputs are one row whose target is their mean and whose weight is their number: the trees have
+the same distribution, on fewer rows.
 
 Trees are scikit-learn's ``ExtraTreeRegressor``, whose checks of its arguments are turned off: they
 take longer than growing a small tree.
@@ -85,6 +85,11 @@ class FittedQ:
         trees: trees in each forest; also the paper's count of its size.
         leaf: observations in a leaf, at least.
         iterations: how often a new forest is fitted.
+
+    Example:
+        >>> policy = ts.train(ts.FittedQ(), ts.benchmark("QUE-Lin"), updates=200, rng=0)
+        >>> policy.simulator_calls
+        200
     """
 
     trees: int = 60

@@ -5,7 +5,7 @@
 Transitions from uniform pairs do not depend on what was learned, so they are drawn beforehand and
 all seeds go through one compiled loop (vmap over seeds); a snapshot is that loop's state at a
 budget. The loop always has SEEDS_PER_CALL lanes, whatever the number of seeds: compiled for another
-width it might round differently, and a seed's numbers must not depend on which others run along.
+width it might round differently, and a seed's numbers must not depend on the other seeds.
 
 Along a path the simulator and the update take turns,
 
@@ -134,17 +134,17 @@ def _draw_transitions(mdp: MDP, begin: int, end: int, seeds: Sequence[int]) -> T
 
 @in_float64  # here, not around ``train_uniformly``: rewards are the user's, in their setting
 @compile_per_shape("method")
-def _run_updates(method, tables, seen, begin, end, discount, feasible_SA):
+def _run_updates(method, tables, transitions, begin, end, discount, feasible_SA):
     """Updates ``begin`` to ``end`` of every seed."""
 
-    def update_seed(tables, seen):
+    def update_seed(tables, transitions):
         def body(t, tables):
-            transition = jax.tree.map(lambda array: array[t], seen)
+            transition = jax.tree.map(lambda array: array[t], transitions)
             return update_tables(method, tables, transition, discount, feasible_SA)
 
         return lax.fori_loop(begin, end, body, tables)
 
-    return jax.vmap(update_seed)(tables, seen)
+    return jax.vmap(update_seed)(tables, transitions)
 
 
 class PathPosition(NamedTuple):
@@ -182,7 +182,7 @@ def _take_step(
     position: PathPosition,
     rng: np.random.Generator,
 ) -> tuple[QTables, PathPosition]:
-    """One period: act, see, learn, go on or start again."""
+    """One period: act, observe, learn, continue or restart."""
     feasible = mdp.feasible_mask
     is_exploring = rng.random() < path.epsilon
     action = (
@@ -193,14 +193,14 @@ def _take_step(
     outcome = mdp.dynamics.step(np.array([position.state]), np.array([action]), rng)
     next_state = int(outcome.next_states[0])
     ended = bool(outcome.ended[0])
-    seen = Transitions(
+    transition = Transitions(
         position.state, action, outcome.rewards[0], next_state, ended, rng.integers(2)
     )
     restarts = ended or position.steps_since_start + 1 == path.horizon
     state, steps_since_start = (
         (_draw_start(mdp, rng), 0) if restarts else (next_state, position.steps_since_start + 1)
     )
-    tables, greedy = _learn(method, tables, seen, state, mdp.discount, feasible)
+    tables, greedy = _learn(method, tables, transition, state, mdp.discount, feasible)
     return tables, PathPosition(state, steps_since_start, int(greedy))
 
 
@@ -210,8 +210,8 @@ def _draw_start(mdp: MDP, rng: np.random.Generator) -> int:
 
 @in_float64  # not around ``train_along_path``: rewards are the user's functions, in their setting
 @compile_per_shape("method")
-def _learn(method, tables, seen, state, discount, feasible_SA):
-    """The tables after ``seen``, and their greedy action in ``state``."""
-    tables = update_tables(method, tables, seen, discount, feasible_SA)
+def _learn(method, tables, transition, state, discount, feasible_SA):
+    """The tables after ``transition``, and their greedy action in ``state``."""
+    tables = update_tables(method, tables, transition, discount, feasible_SA)
     best = jnp.where(feasible_SA[state], tables.q[:, state].sum(axis=0), -jnp.inf).argmax()
     return tables, best

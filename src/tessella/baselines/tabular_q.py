@@ -83,6 +83,11 @@ class TabularQ:
         step: step size, ``ConstantStep`` or ``DecayingStep``.
         sampling: ``UniformPairs``, the paper's protocol as reconstructed, or ``Trajectory``.
         start: the value every entry begins with.
+
+    Example:
+        >>> policy = ts.train(ts.TabularQ(), ts.benchmark("QUE-Lin"), updates=200, rng=0)
+        >>> policy.simulator_calls
+        200
     """
 
     step: StepSize = field(default_factory=ConstantStep)
@@ -105,7 +110,16 @@ class TabularQ:
 
 @dataclass(frozen=True)
 class DoubleQ(TabularQ):
-    """Q-learning with two tables; the arguments are those of ``TabularQ``."""
+    """Q-learning with two tables.
+
+    Args:
+        step, sampling, start: as in ``TabularQ``.
+
+    Example:
+        >>> policy = ts.train(ts.DoubleQ(), ts.benchmark("QUE-Lin"), updates=200, rng=0)
+        >>> policy.simulator_calls
+        200
+    """
 
     title: ClassVar[str] = "Double Q-learning"
     tables: ClassVar[int] = 2

@@ -23,7 +23,24 @@ def train(
     """The policy after ``updates`` Bellman updates, each from one call of the simulator.
 
     For ``FittedQ`` these are the transitions of its batch, used again in every iteration. The
-    policy's ``curve`` tells how training went.
+    policy's ``curve`` shows how training went.
+
+    Args:
+        baseline: ``TabularQ()``, ``DoubleQ()`` or ``FittedQ()``.
+        mdp: the model, of which only the simulator is used.
+        updates: how many.
+        rng: an integer seed.
+
+    Returns:
+        The greedy policy, with its ``curve`` and the number of ``simulator_calls``.
+
+    Raises:
+        ArgumentError: the criterion is no discount.
+
+    Example:
+        >>> policy = ts.train(ts.TabularQ(), ts.benchmark("QUE-Lin"), updates=1000, rng=0)
+        >>> policy.simulator_calls
+        1000
     """
     _check_arguments("train", baseline, mdp)
     budget = _require_budgets([updates])[0]
@@ -39,7 +56,25 @@ def train(
 def train_batch(
     baseline: Baseline, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> dict[tuple[int, int], TrainedPolicy]:
-    """``{(seed, budget): policy}``: each the same as ``train`` alone gives for that seed."""
+    """``{(seed, budget): policy}``: each the same as ``train`` alone gives for that seed.
+
+    Args:
+        baseline: as for ``train``.
+        mdp: the model.
+        budgets: numbers of updates; the smaller are the beginning of the larger.
+        seeds: integer seeds.
+
+    Returns:
+        A policy for each seed and budget.
+
+    Raises:
+        ArgumentError: the model has no discount, or a budget or a seed is no whole number.
+
+    Example:
+        >>> found = ts.train_batch(ts.TabularQ(), ts.benchmark("QUE-Lin"), [100, 200], range(2))
+        >>> sorted(found)
+        [(0, 100), (0, 200), (1, 100), (1, 200)]
+    """
     _check_arguments("train_batch", baseline, mdp)
     ascending = _require_budgets(_as_list("budgets", budgets))
     distinct_seeds = dict.fromkeys(_as_list("seeds", seeds))

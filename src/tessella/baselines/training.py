@@ -1,4 +1,4 @@
-"""What training reads and what it gives: transitions of a simulator, a policy and its curve.
+"""The input and the output of training: transitions of a simulator, a policy and its curve.
 
     (s, a) uniform over the feasible pairs,    (r, s') ~ simulator(s, a)
 
@@ -31,7 +31,6 @@ class Transitions(NamedTuple):
     coins: Any  # 0 or 1, for methods that choose between two tables
 
     def take_first(self, n: int) -> Transitions:
-        """The first n of them."""
         return Transitions(*(column[:n] for column in self))
 
 
@@ -71,7 +70,6 @@ class TrainingCurve:
         return len(self.at)
 
     def up_to(self, last: int) -> TrainingCurve:
-        """The entries up to ``last``."""
         keep = self.at <= last
         return TrainingCurve(self.unit, self.at[keep], self.tables[keep], self.residual[keep])
 

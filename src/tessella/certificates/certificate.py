@@ -34,7 +34,7 @@ from tessella.certificates.record_file import FILE_CONVERTERS, RecordReader, rea
 from tessella.certificates.summary import write_paragraphs, write_summary
 from tessella.criteria.criterion import Criterion
 from tessella.errors import FileError, TessellaError
-from tessella.files import read_errors, read_field, read_json, write_json
+from tessella.files import read_field, read_json, wrap_read_errors, write_json
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_to_json
 from tessella.mdp.model import MDP
@@ -320,7 +320,7 @@ class Certificate:
     @cached_property
     def worst_relative_loss(self) -> Interval | None:
         """The loss of the worst state over the size of its optimal value."""
-        index = np.unravel_index(self.worst_state, self.grid.shape)
+        index = np.unravel_index(self.worst_state, self.grid.shape)  # of flat arrays, too
         value = Interval.from_error(float(self.optimal_value[index]), self.optimal_value_error)
         return Interval(*(float(array[index]) for array in self.losses.parts)).divide(value)
 
@@ -352,7 +352,7 @@ class Certificate:
             policy["table"] = self.policy.table
         document = {"format": FORMAT, "version": VERSION, "content": self.content}
         document |= {
-            "grid": dict(zip(self.grid.axes, self.grid.values, strict=True)),
+            "grid": self.grid.columns,
             "actions": actions_to_json(self.actions),
             "policy": policy,
         }
@@ -377,7 +377,7 @@ class Certificate:
     def load(path: str | Path) -> Certificate:
         """Read a saved certificate back. This does not check it; the checker does."""
         content = read_json(path, FILE_KIND)
-        with read_errors(path, FILE_KIND):
+        with wrap_read_errors(path, FILE_KIND):
             stated = content.get("format"), content.get("version")
             if stated != (FORMAT, VERSION):
                 requirement = f"it must have format {FORMAT!r}, version {VERSION}"
@@ -398,5 +398,6 @@ def _complete_nested(content: dict[str, Any], absent: dict[Any, Any]) -> None:
     names = (*MODEL_FIELDS, "policy", "start")
     shared = absent | {name: content[name] for name in names if name in content}
     constraints = read_field(part, "constraints", "a list")
-    for owner, name in ((part, "lagrangian"), *((one, "certificate") for one in constraints)):
-        owner[name] = shared | read_field(owner, name, "an object")
+    part["lagrangian"] = shared | read_field(part, "lagrangian", "an object")
+    for constraint in constraints:
+        constraint["certificate"] = shared | read_field(constraint, "certificate", "an object")

@@ -36,13 +36,27 @@ def certify(
     Of an average it is the loss per period, which is the same from every start.
 
     Args:
-        policy: whatever decides: see ``as_policy``.
+        solution: of the model.
+        policy: a policy in any form: see ``as_policy``.
         start: any start: see ``tessella.mdp.start``; None for the model's own.
         eps: margin for the localisation bound; None for the smallest at which it applies.
-        tol: an action within this of the best is no costly error; None for the tie tolerance.
+        tol: actions within this of the best are not costly errors; None for the tie tolerance.
         labels: whether the policy answers in action indices or values, where that is not clear.
-        blocks: whether to compute block by block the figures that are one number each, and nothing
-            that has a number for every state; None as the solution's plan says.
+        blocks: True for the figures that are single numbers only, computed block by block; False
+            for those of every state too; None for what the solution's plan says.
+
+    Returns:
+        The certificate; ``save`` writes it for the checker, ``summary`` puts it in words.
+
+    Raises:
+        PolicyError: the policy takes an infeasible or unknown action.
+        ArgumentError: the solution has no accurate values, as after ``until="policy"``.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> proof = ts.certify(solution, lambda queue: 1 * (queue < 20))
+        >>> print(f"at most {proof.relative_loss.upper:.2%} of the optimal value")
+        at most 2.04% of the optimal value
     """
     require_type("certify", solution, Solution)
     solution.require_values("certify")

@@ -48,7 +48,7 @@ from tessella.errors import NotConverged
 from tessella.mdp.policy import Policy
 from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.bounds import bound_error, compute_bellman_residual, enclose_gain
-from tessella.solvers.elimination import compute_extended_residuals
+from tessella.solvers.elimination import compute_policy_residuals
 from tessella.solvers.hitting_times import bound_absorption_times_by_state
 from tessella.solvers.loop import SHARP_GAIN_FRACTION
 from tessella.solvers.policy_evaluation import evaluate_prepared
@@ -90,9 +90,7 @@ def _bound_gain(
     extra_error = _bound_saved_model_error(prepared, value)
     gain = Interval.from_error(*enclose_gain(prepared, value, actions, extra_error))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
-        extended = compute_extended_residuals(
-            prepared.mdp, prepared.row_sum_bounds.deviation, table
-        )
+        extended = compute_policy_residuals(prepared.mdp, prepared.row_sum_bounds.deviation, table)
         if extended is not None:
             high, low = extended.value
             lower, upper = extended.enclose_gain(actions)

@@ -55,12 +55,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.partition import partition_by_size
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.blocks import (
-    BLOCK_STATES,
-    BlockComparison,
-    ComparedBlock,
-    ValueRange,
-)
+from tessella.solvers.blocks import BLOCK_STATES, BlockComparison, ComparedBlock, ValueRange
 from tessella.solvers.bounds import bound_error, compute_tie_tolerance
 from tessella.solvers.policy_evaluation import Occupancy, compute_prepared_occupancy
 from tessella.solvers.prepared_model import PreparedModel
@@ -94,6 +89,7 @@ class FigureSums:
         self.local_losses = IntervalSum()
         self.optimal_values = IntervalSum()
         self.policy_values = IntervalSum()
+        # States whose action differs, or is a costly error: as computed, surely, and at most.
         self.differing_counts = np.zeros(3, dtype=int)
         self.costly_counts = np.zeros(3, dtype=int)
         self.worst_loss = np.array([-np.inf] * 3)
@@ -122,8 +118,10 @@ class FigureSums:
         self.policy_values.add(
             weights, IntervalArray.from_error(policy_value, proven.policy_value_error)
         )
-        self.differing_counts += decisions.count_differences()
-        self.costly_counts += decisions.count_costly(self.tolerance)
+        masks = decisions.differs, decisions.wrong, decisions.possibly_wrong
+        self.differing_counts += [int(mask.sum()) for mask in masks]
+        losses_by_end = decisions.local_losses.parts
+        self.costly_counts += [int((array > self.tolerance).sum()) for array in losses_by_end]
         self._find_worst(index, losses)
         return losses
 

@@ -18,12 +18,19 @@ import numpy as np
 from tessella.certificates.certificate import Certificate, ConstrainedPart, ConstraintPart
 from tessella.certificates.certify import certify
 from tessella.mdp.dynamics import REWARD
-from tessella.mdp.measures import CONSTANT, MeasureFormula, add_weights, scale_weights
+from tessella.mdp.measures import (
+    CONSTANT,
+    Constraint,
+    MeasureFormula,
+    MeasureValue,
+    add_weights,
+    scale_weights,
+)
 from tessella.mdp.model import MDP
-from tessella.mdp.netcdf import tabulate
+from tessella.mdp.netcdf import rebuild_from_contents
 from tessella.mdp.policy import Policy
 from tessella.solvers.constrained import ConstrainedSolution
-from tessella.solvers.policy_evaluation import evaluate, sum_scale
+from tessella.solvers.policy_evaluation import evaluate, find_sum_scale
 from tessella.solvers.solve import solve
 
 PROVEN_LEVEL_STEP = 1e-8  # relative to a level: how far a measure is above the level proven for it
@@ -39,50 +46,63 @@ def certify_constrained(result: ConstrainedSolution, policy: Policy) -> Certific
     certificate = certify(solve(mdp), policy)
     if certificate.blocks is not None or certificate.content is None:
         return certificate
-    saved, counts = tabulate(mdp)
-    scale = Fraction(sum_scale(mdp))
-    only_policy = np.eye(mdp.n_actions, dtype=bool)[policy.table.ravel()]
+    saved, counts = rebuild_from_contents(mdp)
+    scale = Fraction(find_sum_scale(mdp))
+    policy_actions = np.eye(mdp.n_actions, dtype=bool)[policy.table.ravel()]
     measures = evaluate(mdp, policy).measures
-    priced: ExactWeights = {REWARD: Fraction(1)}
+    lagrangian_weights: ExactWeights = {REWARD: Fraction(1)}
     parts = []
-    for one, price in zip(result.constraints, result.multipliers, strict=True):
-        formula = mdp.measures[one.name]
-        sign = one.constraint.sign
-        value = measures[one.name]
+    for constraint_result, multiplier in zip(result.constraints, result.multipliers, strict=True):
+        constraint = constraint_result.constraint
+        price = multiplier / constraint.scale
+        name = constraint_result.name
+        formula = mdp.measures[name]
+        value = measures[name]
         if value is None:
             return None
-        reached = sign * (value.low if sign > 0 else value.high)
-        reached = sign * (reached - PROVEN_LEVEL_STEP * max(1.0, abs(reached)))
-        proven = sign * max(sign * one.constraint.level, sign * reached)
-        excess = weigh_exactly(formula, sign, proven)
-        model = replace(pay(saved, excess), feasible=only_policy)
+        proven = find_proven_level(constraint, value)
+        excess = weigh_exactly(formula, constraint.sign, proven)
+        model = replace(replace_reward(saved, excess), feasible=policy_actions)
         nested = certify(solve(model), policy)
         if Fraction(nested.policy_mean.lower) * scale + excess.get(CONSTANT, 0) < 0:
             return None
         weights = dict(formula.numerator), dict(formula.denominator)
-        bounds = {one.constraint.key: one.constraint.level}, {one.constraint.key: proven}
-        parts.append(ConstraintPart(one.name, *weights, *bounds, price, nested))
-        asked = weigh_exactly(formula, sign, one.constraint.level)
-        priced = add_weights(priced, scale_weights(asked, Fraction(price)))
-    lagrangian = certify(solve(pay(saved, priced), guess=result.lagrangian.value), policy)
-    bound = Fraction(lagrangian.optimal_mean.upper) + priced.get(CONSTANT, 0) / scale
-    loss = float(max(bound - Fraction(certificate.policy_mean.lower), 0))
+        bounds = {constraint.key: constraint.level}, {constraint.key: proven}
+        parts.append(ConstraintPart(name, *weights, *bounds, price, nested))
+        required_excess = weigh_exactly(formula, constraint.sign, constraint.level)
+        lagrangian_weights = add_weights(
+            lagrangian_weights, scale_weights(required_excess, Fraction(price))
+        )
+    lagrangian_model = replace_reward(saved, lagrangian_weights)
+    lagrangian = certify(solve(lagrangian_model, guess=result.lagrangian.value), policy)
+    dual_bound = lagrangian.optimal_mean.upper
+    dual_bound = Fraction(dual_bound) + lagrangian_weights.get(CONSTANT, 0) / scale
+    loss = float(max(dual_bound - Fraction(certificate.policy_mean.lower), 0))
     part = ConstrainedPart(counts, tuple(parts), lagrangian, float(np.nextafter(loss, np.inf)))
     return replace(certificate, constrained=part)
 
 
+def find_proven_level(constraint: Constraint, value: MeasureValue) -> float:
+    """The level that is proven of a measure: a little short of its value, no weaker than asked."""
+    sign = constraint.sign
+    reached = sign * (value.low if sign > 0 else value.high)
+    reached -= PROVEN_LEVEL_STEP * max(1.0, abs(reached))
+    return sign * max(sign * constraint.level, reached)
+
+
 def weigh_exactly(formula: MeasureFormula, sign: float, level: float) -> ExactWeights:
     """``sign * (numerator - level * denominator)``."""
-    top, below = (
+    numerator, denominator = (
         {name: Fraction(weight) for name, weight in weights.items()}
         for weights in (formula.numerator, formula.denominator)
     )
     exact_sign = Fraction(sign)
     return add_weights(
-        scale_weights(top, exact_sign), scale_weights(below, -exact_sign * Fraction(level))
+        scale_weights(numerator, exact_sign),
+        scale_weights(denominator, -exact_sign * Fraction(level)),
     )
 
 
-def pay(saved: MDP, weights: ExactWeights) -> MDP:
+def replace_reward(saved: MDP, weights: ExactWeights) -> MDP:
     """The model with this weighted sum of its reward and counts as its reward."""
     return saved.with_objective({name: float(weight) for name, weight in weights.items()})

@@ -79,15 +79,6 @@ class Decisions:
         slack = self.tie_tolerance
         return StateDecisions(self.optimal, self.margin.value, slack, self.local_losses)
 
-    def count_differences(self) -> list[int]:
-        """States with another action than the optimal one: as computed, surely, and at most."""
-        masks = self.differs, self.wrong, self.possibly_wrong
-        return [int(mask.sum()) for mask in masks]
-
-    def count_costly(self, tolerance: float) -> list[int]:
-        """States whose local loss exceeds ``tolerance``: as computed, surely, and at most."""
-        return [int((array > tolerance).sum()) for array in self.local_losses.parts]
-
 
 def classify_decisions(
     prepared: PreparedModel, solution: Solution, error: float, actions: NDArray
@@ -100,9 +91,11 @@ def classify_decisions(
     max_difference = float(np.max(margin, initial=local_loss.max(), where=np.isfinite(margin)))
     tie_tolerance = widen_tie_tolerance(prepared.data, tie_tolerance, max_difference)
     optimal = solution.policy.table
-    newly_decided = (margin > tie_tolerance) & ~solution.decided
-    if newly_decided.any():
-        optimal = np.where(newly_decided, decide(prepared, solution.value, error).policy, optimal)
+    is_newly_decided = (margin > tie_tolerance) & ~solution.decided
+    if is_newly_decided.any():
+        optimal = np.where(
+            is_newly_decided, decide(prepared, solution.value, error).policy, optimal
+        )
     return enclose_decisions(local_loss, margin, tie_tolerance, optimal, actions != optimal)
 
 
@@ -115,11 +108,7 @@ def widen_tie_tolerance(data: ModelData, tie_tolerance: float, max_difference: f
 
 
 def enclose_decisions(
-    local_loss: NDArray,
-    margin: NDArray,
-    tie_tolerance: float,
-    optimal: NDArray,
-    differs: NDArray,
+    local_loss: NDArray, margin: NDArray, tie_tolerance: float, optimal: NDArray, differs: NDArray
 ) -> Decisions:
     """What follows from computed local losses and margins, both within ``tie_tolerance``."""
     is_optimal = (margin > tie_tolerance) & (local_loss == 0)

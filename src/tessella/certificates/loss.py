@@ -11,36 +11,64 @@ n paths of T periods give returns G_i = sum_{t<T} discount^t r_t. Their mean est
 comes after T, at most ``discount^T R / (1 - discount)`` for each policy, R the reward scale. Two
 policies are compared path by path on common random numbers: both draw the same uniforms for the
 same path, period and stage, so that what is luck to both cancels in the differences G'_i - G_i.
+With a horizon, or to the end of a total, nothing comes after T. For an average, after w periods of
+warm-up,
+
+    G_i = (1/T) sum_{w <= t < w+T} r_t,
+
+one number for each path, so that the standard error of their mean needs no model of how periods of
+a path depend on one another. The start still biases the mean, by an amount that no bound covers.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.summary import wrap
 from tessella.criteria.criterion import require_criterion
-from tessella.errors import ArgumentError, PolicyError, is_count, is_positive, require_type
+from tessella.errors import (
+    ArgumentError,
+    ModelError,
+    PolicyError,
+    is_count,
+    is_positive,
+    is_whole,
+    require_type,
+)
 from tessella.mdp.as_policy import as_policy
 from tessella.mdp.dynamics import as_generator
+from tessella.mdp.measures import CONSTANT, MeasureFormula
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import Rng
+from tessella.mdp.simulate import MeasureEstimate, Rng, estimate_measure
+from tessella.mdp.stages.events import average_unit
 from tessella.mdp.start import Start, draw_start_states, start_distribution
 from tessella.rounding import round_down, round_up
+from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.execution_plan import plan_for_policies
-from tessella.solvers.policy_evaluation import Evaluation, evaluate, evaluate_prepared
+from tessella.solvers.policy_evaluation import (
+    Evaluation,
+    evaluate,
+    evaluate_prepared,
+    find_sum_scale,
+)
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
-from tessella.support.sense import sense_of
 from tessella.support.text import format_money, format_percent
 
 PATHS_PER_BATCH = 10_000  # paths that walk at once, to keep memory small
 TRUNCATION_RELATIVE_TOLERANCE = 1e-6  # of R / (1 - discount): what the default horizon leaves out
+AVERAGE_PERIODS = 1_000  # of a path of an average, after the warm-up
+WARM_UP_SHARE = 0.5  # of the periods of a path of an average: how many come before them
+TOTAL_MAX_PERIODS = 10_000  # by which every path of a total must have ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,8 +142,20 @@ def loss(solution: Solution, policy: Any, start: Start = None) -> Loss:
     """What ``policy`` loses against the optimum of the solution's model.
 
     Args:
-        policy: whatever decides: see ``tessella.as_policy``.
+        solution: of the model.
+        policy: a policy in any form: see ``tessella.as_policy``.
         start: any start: see ``tessella.mdp.start``; None for the model's own.
+
+    Returns:
+        ``mean``, ``worst`` and ``by_state``, and a bound on their error.
+
+    Raises:
+        PolicyError: the policy takes an infeasible or unknown action.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> print(f"{ts.loss(solution, lambda queue: 1 * (queue < 20)).mean:.3f}")
+        2.026
     """
     require_type("loss", solution, Solution)
     solution.require_values("loss")
@@ -146,13 +186,17 @@ class Estimate:
 
     Attributes:
         mean: of J(policy); with another policy, of J(other) - J(policy), what the policy loses.
+            An average is per period.
         standard_error: of the mean.
-        truncation: bound on what was cut off after the last period.
+        truncation: bound on what was cut off after the last period; 0 for averages, where what the
+            start still does after the warm-up is not bounded.
         confidence: of the interval ``lower..upper``, which includes the truncation.
-        paths, periods: how much was simulated.
+        paths, periods: how much was simulated; for totals ``periods`` is the limit.
         names: of the policy, and of the other.
         pairing: how many times as many unpaired paths would have been as good; None for one policy.
-        minimise: whether the model is stated in costs; then the summary speaks of them.
+        warm_up: periods before those that count.
+        replay: simulates the policy's paths again, and returns the sum of a count on each.
+        mdp: the model.
     """
 
     mean: float
@@ -165,7 +209,27 @@ class Estimate:
     periods: int
     names: tuple[str, ...]
     pairing: float | None
-    minimise: bool = False
+    warm_up: int
+    replay: Callable[[str], NDArray[np.float64]] = field(repr=False, compare=False)
+    mdp: MDP = field(repr=False, compare=False)
+
+    @property
+    def minimise(self) -> bool:
+        """Whether the model is stated in costs; then the summary speaks of them."""
+        return self.mdp.minimise
+
+    @property
+    def formulas(self) -> Mapping[str, MeasureFormula]:
+        """The measures of the model."""
+        return self.mdp.measures
+
+    @cached_property
+    def measures(self) -> dict[str, MeasureEstimate | None]:
+        """Estimates of the policy's measures, from the same paths; None for a ratio by 0."""
+        names = set().union(*(formula.names for formula in self.formulas.values()))
+        sums = {name: self.replay(name) for name in names}
+        sums[CONSTANT] = np.ones(self.paths)
+        return {name: estimate_measure(formula, sums) for name, formula in self.formulas.items()}
 
     def __str__(self) -> str:
         return self.summary()
@@ -173,20 +237,48 @@ class Estimate:
     def summary(self) -> str:
         """The finding in words, clearly called an estimate."""
         name, *other = (f'"{n}"' if n else "the policy" for n in self.names)
-        sense = sense_of(self.minimise)
-        subject = f"long-run {sense.value} of {name}"
-        mean, lower, upper = self.mean, self.lower, self.upper
+        sense = self.mdp.sense
+        scale = find_sum_scale(self.mdp)
+        subject = f"{_describe_value(self.mdp)} of {name}"
+        mean, lower, upper = scale * self.mean, scale * self.lower, scale * self.upper
         if other:
             subject = f"{sense.loss} of {name} against {other[0]}"
         else:
-            mean = sense.display(self.mean)
-            lower, upper = sense.display_interval(self.lower, self.upper)
+            mean = sense.display(mean)
+            lower, upper = sense.display_interval(lower, upper)
+        unit = f" {average_unit(self.mdp.clock)[1]}" if self.mdp.criterion.has_gain else ""
         return wrap(
-            f"Simulated estimate, not a certificate: the {subject} is {format_money(mean)}, "
+            f"Simulated estimate, not a certificate: the {subject} is {format_money(mean)}{unit}, "
             f"between {round_down(lower, 4)} and {round_up(upper, 4)} "
             f"with {format_percent(self.confidence)} confidence "
-            f"({self.paths:,} paths of {self.periods:,} periods)."
+            f"({self.paths:,} paths {self._describe_length()})."
         )
+
+    def _describe_length(self) -> str:
+        if self.mdp.criterion.requires_absorption:
+            return "to the end"
+        length = f"of {self.periods:,} periods"
+        if not self.mdp.criterion.has_gain:
+            return length
+        return f"{length} after a warm-up of {self.warm_up:,}; its bias is not included"
+
+
+def _describe_value(mdp: MDP) -> str:
+    if mdp.criterion.has_gain:
+        return mdp.sense.gain
+    if mdp.criterion.requires_absorption:
+        return f"total {mdp.sense.reward}"
+    if mdp.criterion.has_horizon:
+        return f"{mdp.sense.value} of {mdp.criterion.periods} periods"
+    return f"long-run {mdp.sense.value}"
+
+
+@dataclass(frozen=True)
+class PathLength:
+    """How many periods of a path count, at most, after how many of warm-up."""
+
+    periods: int
+    warm_up: int = 0
 
 
 def estimate(
@@ -197,29 +289,60 @@ def estimate(
     rng: Rng,
     paths: int = 10_000,
     periods: int | None = None,
+    warm_up: int | None = None,
     start: Start = None,
     confidence: float = 0.95,
 ) -> Estimate:
     """Estimate by simulation what ``policy`` is worth, or what it loses against ``other``.
 
     Args:
-        policy, other: whatever decides (see ``as_policy``); a solution stands for its optimum.
+        mdp: the model.
+        paths: how many are simulated.
+        confidence: of the interval, between 0 and 1.
+        policy, other: a policy in any form (see ``as_policy``); a solution means its optimum.
         rng: a generator or an integer seed.
-        periods: T; None for as many as leave ``1e-6 R / (1 - discount)`` after them, or for a
-            model's horizon.
-        start: any start (see ``tessella.mdp.start``); stationary under ``policy``.
+        periods: T; None for as many as leave ``1e-6 R / (1 - discount)`` after them, for a model's
+            horizon, or for 1,000 of an average. Paths of a total run until they end: T is then a
+            limit, by default 10,000.
+        warm_up: periods of an average before those that count; None for half as many. A start that
+            is remembered for longer leaves a bias, which the interval does not include.
+        start: any start (see ``tessella.mdp.start``); a stationary one is that of ``policy``.
+
+    Returns:
+        An estimate with a 95 % confidence interval; it is no certificate.
+
+    Raises:
+        PolicyError: a policy takes an infeasible or unknown action.
+        ModelError: the paths of a total do not end, or the process of an average may end.
+        ArgumentError: there are too few paths or periods, or a warm-up without an average.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> decide = lambda queue: 1 * (queue < 20)
+        >>> rough = ts.estimate(solution.mdp, decide, solution, rng=1, paths=500)
+        >>> rough.lower < rough.mean < rough.upper
+        True
     """
     from scipy.special import stdtrit
 
     require_type("estimate", mdp, MDP)
-    require_criterion("estimate", mdp.criterion, "is_discounted", "has_horizon")
+    flags = ("is_discounted", "has_horizon", "has_gain", "requires_absorption")
+    require_criterion("estimate", mdp.criterion, *flags)
     _check_sample_sizes(paths, periods, confidence)
-    draws = as_generator(rng)
+    generator = as_generator(rng)
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
-    horizon = _choose_horizon(mdp) if periods is None else periods
-    path_returns = _simulate_returns(mdp, policies, paths, horizon, start, draws)
+    length = _choose_length(mdp, periods, warm_up)
+    first_state = copy.deepcopy(generator)
+    path_returns = _simulate_returns(mdp, policies, paths, length, start, generator)
+
+    def replay(name: str) -> NDArray[np.float64]:
+        model = mdp.with_objective({name: 1.0})
+        same_draws = copy.deepcopy(first_state)
+        sums = _simulate_returns(model, policies[:1], paths, length, start, same_draws)[0]
+        return find_sum_scale(mdp) * sums
+
     sample = path_returns[-1] - path_returns[0] if other is not None else path_returns[0]
-    truncation = _bound_truncation(mdp, horizon) * len(policies)
+    truncation = _bound_truncation(mdp, length.periods) * len(policies)
     standard_error = float(sample.std(ddof=1)) / math.sqrt(paths)
     quantile = float(stdtrit(paths - 1, (1 + confidence) / 2))  # of Student's t, two-sided
     half_width = quantile * standard_error + truncation
@@ -232,10 +355,12 @@ def estimate(
         mean + half_width,
         confidence,
         paths,
-        horizon,
+        length.periods,
         tuple(p.name for p in policies),
         _compute_pairing(path_returns, sample) if other is not None else None,
-        mdp.minimise,
+        length.warm_up,
+        replay,
+        mdp,
     )
 
 
@@ -250,12 +375,32 @@ def _check_sample_sizes(paths: int, periods: int | None, confidence: float) -> N
 
 def _bound_truncation(mdp: MDP, periods: int) -> float:
     """What may come after so many periods, at most."""
+    if mdp.criterion.has_gain or mdp.criterion.requires_absorption:
+        return 0.0
     if mdp.criterion.periods is not None and periods >= mdp.criterion.periods:
         return 0.0
     return mdp.criterion.value_of_constant_reward(mdp.discount**periods * mdp.dynamics.reward_scale)
 
 
+def _choose_length(mdp: MDP, periods: int | None, warm_up: int | None) -> PathLength:
+    if mdp.criterion.has_gain:
+        row_sums = mdp.dynamics.row_sums
+        if not mdp.criterion.contraction_gap(row_sums) > 0:
+            raise ModelError(mdp.criterion.explain_unbounded(row_sums))
+        periods = periods or AVERAGE_PERIODS
+        length = PathLength(periods, int(WARM_UP_SHARE * periods) if warm_up is None else warm_up)
+        if not is_whole(length.warm_up):
+            requirement = "a warm-up is a whole number of periods, at least 0"
+            raise ArgumentError(requirement, value=f"got {warm_up!r}")
+        return length
+    if warm_up is not None:
+        raise ArgumentError(f"a warm-up is for averages, not for {mdp.criterion}")
+    return PathLength(periods or _choose_horizon(mdp))
+
+
 def _choose_horizon(mdp: MDP) -> int:
+    if mdp.criterion.requires_absorption:
+        return TOTAL_MAX_PERIODS
     if mdp.criterion.periods is not None:
         return mdp.criterion.periods
     if mdp.discount == 0:
@@ -273,11 +418,14 @@ def _simulate_returns(
     mdp: MDP,
     policies: list[Policy],
     paths: int,
-    periods: int,
+    length: PathLength,
     start: Start,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """(policies, paths) discounted returns; column i is one path under each policy."""
+    """(policies, paths) returns as the criterion has them; column i is a path under each policy."""
+    ends = None
+    if mdp.criterion.requires_absorption:
+        ends = find_absorbing_states(PreparedModel(plan_for_policies(mdp, None))).ravel()
     if isinstance(start, str):
         start = start_distribution(mdp, start, policies[0], plan_for_policies(mdp, None))
     columns = []
@@ -288,7 +436,7 @@ def _simulate_returns(
         seed = int(rng.integers(2**63))
         columns.append(
             [
-                _simulate_paths(mdp, p, states, periods, np.random.default_rng(seed))
+                _simulate_paths(mdp, p, states, length, ends, np.random.default_rng(seed))
                 for p in policies
             ]
         )
@@ -296,21 +444,41 @@ def _simulate_returns(
 
 
 def _simulate_paths(
-    mdp: MDP, policy: Policy, states: NDArray, periods: int, rng: np.random.Generator
+    mdp: MDP,
+    policy: Policy,
+    states: NDArray,
+    length: PathLength,
+    ends: NDArray[np.bool_] | None,
+    rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """(n,) returns from ``states``.
+    """(n,) returns from ``states``; with ``ends`` (S,), every path must reach one of these.
 
     A path that has ended keeps drawing, unpaid, so that every path draws as often as every other.
     """
     returns = np.zeros(len(states))
     is_alive = np.ones(len(states), dtype=bool)
     discount_factor = 1.0
-    for _ in range(periods):
-        transitions = mdp.dynamics.step(states, policy.at(states).astype(np.int64), rng)
-        returns += np.where(is_alive, discount_factor * transitions.rewards, 0.0)
-        states = transitions.next_states
-        is_alive = is_alive & ~transitions.ended
-        discount_factor = discount_factor * mdp.discount
+    for period in range(-length.warm_up, length.periods):
         if not is_alive.any():
             break
-    return returns
+        transitions = mdp.dynamics.step(states, policy.at(states).astype(np.int64), rng)
+        if period >= 0:
+            returns += np.where(is_alive, discount_factor * transitions.rewards, 0.0)
+        states = transitions.next_states
+        is_alive = is_alive & ~transitions.ended
+        if ends is not None:
+            is_alive = is_alive & ~ends[states]
+        discount_factor = discount_factor * mdp.discount
+    if ends is not None and is_alive.any():
+        _raise_for_endless_paths(policy, is_alive, length.periods)
+    return returns / length.periods if mdp.criterion.has_gain else returns
+
+
+def _raise_for_endless_paths(policy: Policy, is_alive: NDArray, periods: int) -> NoReturn:
+    name = f'"{policy.name}"' if policy.name else "the policy"
+    value = f"{is_alive.sum():,} of {len(is_alive):,} paths of {name} had not ended"
+    raise ModelError(
+        "the total reward needs paths that end",
+        location=f"after {periods:,} periods (periods= sets the limit)",
+        value=value,
+    )

@@ -302,6 +302,10 @@ def decompose(
     chosen = policy_table.astype(np.int64)
     all_states = np.arange(best.size)
 
+    faces = best * n_actions + best  # of listed states, which need not have neighbours
+    if not occupancy.mdp.grid.is_listed:
+        faces = find_nearest_faces(best, n_actions)
+
     def split_by(groups: NDArray, shape: tuple[int, ...]) -> IntervalArray:
         return _sum_by_group(groups.ravel(), shape, loss, occupancy)
 
@@ -311,7 +315,7 @@ def decompose(
         split_by(all_states, best.shape),
         split_by(best, (n_actions,)),
         split_by(best * n_actions + chosen, (n_actions, n_actions)),
-        split_by(find_nearest_faces(best, n_actions), (n_actions, n_actions)),
+        split_by(faces, (n_actions, n_actions)),
     )
 
 

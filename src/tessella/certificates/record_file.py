@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -15,7 +15,7 @@ from tessella.certificates.interval import Interval, IntervalArray
 from tessella.criteria import read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.errors import FileError
-from tessella.files import KINDS, NATURAL_NUMBER, NOT_NEGATIVE, is_finite, read_field
+from tessella.files import FIELD_CHECKS, NATURAL_NUMBER, NOT_NEGATIVE, is_finite, read_field
 from tessella.grid import StateGrid
 from tessella.mdp.actions import actions_from_json, normalise_actions
 from tessella.mdp.policy import Policy, check_actions, read_grid
@@ -54,11 +54,13 @@ class AbsentTable:
 
 def read_policy(content: Mapping[str, Any], is_table_stated: bool) -> Policy:
     """The policy of a certificate; without its actions where the file does not state them."""
-    grid: StateGrid = read_grid(content, "grid")
+    policy = read_field(content, "policy", "an object")
+    # An array over a product of several axes is nested, one over listed states is not.
+    is_listed = is_table_stated and np.ndim(policy["table"]) < len(content["grid"])
+    grid: StateGrid = read_grid(content, "grid", is_listed=is_listed)
     actions = normalise_actions(
         actions_from_json(read_field(content, "actions", "a list")), "action"
     )
-    policy = read_field(content, "policy", "an object")
     name = read_field(policy, "name", "text")
     size = read_field(policy, "size", NATURAL_NUMBER)
     if not is_table_stated:
@@ -90,15 +92,10 @@ class RecordReader:
             return kind(read_field(content, name, PLAIN_KINDS[kind]))
         if kind is Policy:
             return self.policy
-        if kind is Criterion:
-            return _read_criterion(content[name])
-        if kind is Interval:
-            return _read_interval(content[name], name)
+        if kind in READERS:
+            return READERS[kind](content, name)
         if kind is IntervalArray:
-            return self._read_interval_array(read_field(content, name, "an object"), name)
-        if kind == dict[str, float]:
-            weights = read_field(content, name, "an object")
-            return {key: float(read_field(weights, key, "a number")) for key in weights}
+            return self._read_interval_array(content, name)
         if get_origin(kind) is tuple:
             parts = read_field(content, name, "a list")
             return tuple(self.read(get_args(kind)[0], part) for part in parts)
@@ -109,7 +106,8 @@ class RecordReader:
             return check_actions(array, self.policy.grid, self.policy.actions)
         return array
 
-    def _read_interval_array(self, parts: dict[str, Any], name: str) -> IntervalArray:
+    def _read_interval_array(self, content: Mapping[str, Any], name: str) -> IntervalArray:
+        parts = read_field(content, name, "an object")
         intervals = IntervalArray(
             *(self._read_array(parts[p], name) for p in ("value", "lower", "upper"))
         )
@@ -124,20 +122,34 @@ class RecordReader:
         by_action = {"region": (n_actions,), "pair": (n_actions,) * 2, "face": (n_actions,) * 2}
         shape = by_action.get(name, self.policy.grid.shape)
         kind = "a number or null" if name == "margin" else "a number"
-        if array.shape != shape or not all(map(KINDS[kind], array.ravel())):
+        if array.shape != shape or not all(map(FIELD_CHECKS[kind], array.ravel())):
             raise FileError(f"every entry of {name!r} must be {kind}, in shape {shape}")
         return np.where(array == None, np.inf, array).astype(float)  # noqa: E711 (elementwise)
 
 
-def _read_criterion(key: Any) -> Criterion:
+def _read_weights(content: Mapping[str, Any], name: str) -> dict[str, float]:
+    weights = read_field(content, name, "an object")
+    return {key: float(read_field(weights, key, "a number")) for key in weights}
+
+
+def _read_criterion(content: Mapping[str, Any], name: str) -> Criterion:
     """The criterion of this ``fingerprint_key``; a number is a discount."""
+    key = content[name]
     if is_finite(key):
         return read_criterion(None, key)
     return read_criterion(json.dumps(key), 1.0)
 
 
-def _read_interval(value: Any, name: str) -> Interval:
+def _read_interval(content: Mapping[str, Any], name: str) -> Interval:
+    value = content[name]
     if not (isinstance(value, list) and len(value) == 3 and all(map(is_finite, value))):
         requirement = f"{name!r} must be [value, lower, upper]"
         raise FileError(requirement, value=f"got {value!r:.60}")
     return Interval(*value)
+
+
+READERS: dict[Any, Callable[[Mapping[str, Any], str], Any]] = {
+    Criterion: _read_criterion,
+    Interval: _read_interval,
+    dict[str, float]: _read_weights,
+}

@@ -9,7 +9,13 @@ import numpy as np
 
 from tessella.errors import with_article
 from tessella.mdp.stages.events import average_unit
-from tessella.rounding import EPS, round_down, round_up, write_enclosed
+from tessella.rounding import (
+    EPS,
+    format_percent_bound,
+    format_with_error_bound,
+    round_down,
+    round_up,
+)
 from tessella.support.text import format_money, format_percent
 
 if TYPE_CHECKING:
@@ -37,9 +43,8 @@ def write_paragraphs(c: Certificate) -> list[str]:
     A list has a line for each entry, which begins with spaces. What rests on a part that the
     certificate does not have is left out.
     """
-    result = [_describe_cost(c)]
-    if c.constrained is not None:
-        result.append(_describe_constraints(c, c.constrained))
+    result = [] if c.constrained is None else [_describe_constraints(c, c.constrained)]
+    result.append(_describe_cost(c))
     if c.figures is not None:
         result.append(_describe_differences(c))
     if c.decomposition is not None and c.mean_loss.lower > 0:
@@ -63,7 +68,7 @@ def write_summary(certificate: Certificate) -> str:
 def format_with_error(figure: Interval) -> str:
     """``8.18912345678 and at most 3e-11``: a figure, and how far that text is off."""
     off = max(figure.upper - figure, figure - figure.lower)
-    return " and at most ".join(write_enclosed(figure, off * (1 + EPS)))
+    return " and at most ".join(format_with_error_bound(figure, off * (1 + EPS)))
 
 
 def wrap(text: str) -> str:
@@ -141,17 +146,22 @@ def _describe_cost(c: Certificate) -> str:
 
 def _describe_constraints(c: Certificate, part: ConstrainedPart) -> str:
     sentences = []
-    for one in part.constraints:
-        ((key, level),) = one.bound.items()
+    for constraint in part.constraints:
+        ((key, level),) = constraint.bound.items()
         words = key.replace("_", " ")
-        reached = (round_down if key == "at_least" else round_up)(one.proven[key], 6)
-        asked = f"as the constraint {one.name} {words} {level:g} asks for"
-        sentences.append(f"{one.name} is {words} {reached}, {asked}.")
+        reached = (round_down if key == "at_least" else round_up)(constraint.proven[key], 6)
+        sentences.append(f"{constraint.name} is {words} {reached} (required: {words} {level:g}).")
     comparison = "costs less" if c.sense.is_cost else "earns more"
+    bound = abs(c.policy_mean.lower + part.loss)
+    share = (
+        f" ({format_percent_bound(part.loss / bound)} of the bound)" if bound > part.loss else ""
+    )
     return (
-        f"Constraints: {' '.join(sentences)} No policy that satisfies this {comparison} by over "
-        f"{round_up(part.loss, 4)}{_describe_unit(c)}, not even one that draws its actions. "
-        "All other figures compare with the best policy without constraints."
+        f"Constraints: {' '.join(sentences)} This policy {c.sense.value_verb} "
+        f"{_format_mean(c, c.policy_mean)}{_describe_unit(c)}; no policy that satisfies the "
+        f"constraints, not even one that draws its actions, {comparison} by over "
+        f"{round_up(part.loss, 4)}{_describe_unit(c)}{share}. "
+        "All further figures compare with the best policy without constraints."
     )
 
 

@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         with np.errstate(all="ignore"):  # what is not a number fails its comparison
-            check_order(*arguments)
+            check_argument_order(*arguments)
             certificate = read_or_reject(arguments[1], read_certificate, "a certificate")
             model = read_or_reject(arguments[0], read_saved_model, "a saved model")
             try:
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def check_order(model_path: str, certificate_path: str) -> None:
+def check_argument_order(model_path: str, certificate_path: str) -> None:
     """Raise NotChecked where only the second file is a netCDF file, as models are."""
     is_second_netcdf = read_or_reject(certificate_path, is_netcdf, "a certificate")
     if is_second_netcdf and not read_or_reject(model_path, is_netcdf, "a saved model"):

@@ -36,11 +36,13 @@ def check_equal(path: str, stated: object, derived: object) -> None:
         raise Rejected(f"{path} is {derived}, not {stated} as stated")
 
 
-def reject_states(model: Model, bad: np.ndarray, subject: str) -> None:
-    """Reject at the first of the ``bad`` states."""
-    if bad.any():
-        count = f"{bad.sum():,} of {bad.size:,} states"
-        raise Rejected(f"{subject}; first at {model.describe_state(int(bad.argmax()))} ({count})")
+def reject_states(model: Model, is_bad: np.ndarray, subject: str) -> None:
+    """Reject at the first of the states that are bad."""
+    if is_bad.any():
+        count = f"{is_bad.sum():,} of {is_bad.size:,} states"
+        raise Rejected(
+            f"{subject}; first at {model.describe_state(int(is_bad.argmax()))} ({count})"
+        )
 
 
 def check_interval(
@@ -79,10 +81,10 @@ def check_interval(
 
 
 def check_actions(path: str, table: np.ndarray, model: Model) -> None:
-    unknown = (table < 0) | (table >= model.n_actions)
-    reject_states(model, unknown, f"{path}: an action does not exist")
-    infeasible = model.select_actions(model.feasible, table) == 0
-    reject_states(model, infeasible, f"{path}: an action is not feasible")
+    is_unknown = (table < 0) | (table >= model.n_actions)
+    reject_states(model, is_unknown, f"{path}: an action does not exist")
+    is_infeasible = model.select_actions(model.feasible, table) == 0
+    reject_states(model, is_infeasible, f"{path}: an action is not feasible")
 
 
 def check_start(start: np.ndarray, model: Model) -> None:
@@ -480,19 +482,22 @@ def read_record(record: type[R], content: object, model: Model, prefix: str = ""
     """A record of what ``content`` holds, or Rejected where a field is not what it has to be."""
     stated = content if isinstance(content, dict) else {}
     typed_fields = get_typed_fields(record)
-    unknown = [name for name in stated if name not in typed_fields]
-    if unknown:  # they would pass unchecked
-        raise Rejected(f"{prefix + unknown[0]!r} is not a field of a certificate")
+    for name in stated:
+        if name not in typed_fields:  # it would pass unchecked
+            raise Rejected(f"{prefix + name!r} is not a field of a certificate")
     parts = {}
     for name, (hint, is_optional) in typed_fields.items():
-        path = prefix + name
-        value = stated.get(name)
+        # Of a record that is missing, the first missing field is named.
         if name not in stated and (is_optional or not is_dataclass(hint)):
-            raise Rejected(f"{path} is missing")
-        if value is None and is_optional:
-            parts[name] = None
-        elif is_dataclass(hint):  # whichever of its fields is missing is named
-            parts[name] = read_record(hint, value, model, f"{path}.")  # type: ignore[arg-type]
-        else:
-            parts[name] = get_args(hint)[1](path, value, model)
+            raise Rejected(f"{prefix}{name} is missing")
+        value = stated.get(name)
+        is_null = is_optional and value is None
+        parts[name] = None if is_null else read_typed(hint, prefix + name, value, model)
     return record(**parts)
+
+
+def read_typed(hint: Any, path: str, value: object, model: Model) -> Any:
+    """A value as its type reads it: a record by its fields, others by their reader."""
+    if is_dataclass(hint):
+        return read_record(hint, value, model, f"{path}.")  # type: ignore[arg-type]
+    return get_args(hint)[1](path, value, model)

@@ -30,31 +30,34 @@ def check_constrained(
     """
     check_equal("constrained.counts", stated.counts, model.counts_content)
     scale = Fraction(model.periods_per_time)
-    priced = {"reward": Fraction(1)}
+    lagrangian_weights = {"reward": Fraction(1)}
     remarks = []
-    for one in stated.constraints:
-        path = f"constrained.{one.name}"
-        key, level, proven = read_bounds(path, one)
-        excess = weigh_exactly(one, SIGNS[key], proven)
-        only_policy = np.eye(model.n_actions, dtype=int)[claim.policy.table]
-        paying = replace(pay(path, model, excess), feasible=only_policy)
-        nested = check_nested(f"{path}.certificate", one.certificate, paying)
+    policy_actions = np.eye(model.n_actions, dtype=int)[claim.policy.table]
+    for constraint in stated.constraints:
+        path = f"constrained.{constraint.name}"
+        key, level, proven = read_bounds(path, constraint)
+        excess = weigh_exactly(constraint, SIGNS[key], proven)
+        excess_model = replace(replace_reward(path, model, excess), feasible=policy_actions)
+        nested = check_nested(f"{path}.certificate", constraint.certificate, excess_model)
         if Fraction(nested.policy_mean[1]) * scale + excess.get(CONSTANT, 0) < 0:
             raise Rejected(f"{path} is not surely {key.replace('_', ' ')} {proven:.12g}")
-        for name, weight in weigh_exactly(one, SIGNS[key], level).items():
-            priced[name] = priced.get(name, Fraction(0)) + Fraction(one.price) * weight
-        below = {name: Fraction(weight) for name, weight in one.denominator.items()}
-        is_negative = (pay(path, model, below).reward < 0) & (model.feasible > 0)
-        if is_negative.any() or below.get(CONSTANT, 0) < 0:
+        for name, weight in weigh_exactly(constraint, SIGNS[key], level).items():
+            total = lagrangian_weights.get(name, Fraction(0))
+            lagrangian_weights[name] = total + Fraction(constraint.price) * weight
+        denominator = {name: Fraction(weight) for name, weight in constraint.denominator.items()}
+        is_negative = replace_reward(path, model, denominator).reward < 0
+        if (is_negative & (model.feasible > 0)).any() or denominator.get(CONSTANT, 0) < 0:
             raise Rejected(f"{path}.denominator may be negative")
         remarks.append(
-            f"{one.name} = ({write_sum(one.numerator)}) / ({write_sum(one.denominator)}) is "
-            f"{key.replace('_', ' ')} {proven:.12g}, where {level:.12g} is asked for"
+            f"{constraint.name} = ({write_sum(constraint.numerator)}) / "
+            f"({write_sum(constraint.denominator)}) is {key.replace('_', ' ')} {proven:.12g}, "
+            f"where {level:.12g} is asked for"
         )
     path = "constrained.lagrangian"
-    nested = check_nested(path, stated.lagrangian, pay(path, model, priced))
-    bound = Fraction(nested.optimal_mean[2]) + priced.get(CONSTANT, 0) / scale
-    loss = bound - Fraction(claim.policy_mean[1])
+    lagrangian_model = replace_reward(path, model, lagrangian_weights)
+    nested = check_nested(path, stated.lagrangian, lagrangian_model)
+    dual_bound = Fraction(nested.optimal_mean[2]) + lagrangian_weights.get(CONSTANT, 0) / scale
+    loss = dual_bound - Fraction(claim.policy_mean[1])
     if loss > Fraction(stated.loss):
         raise Rejected(f"constrained.loss may be {float(loss):.12g}, not {stated.loss:.12g}")
     _, most = write_bounds(0.0, stated.loss)
@@ -83,7 +86,7 @@ def weigh_exactly(stated: StatedConstraint, sign: int, level: float) -> dict[str
     return weights
 
 
-def pay(path: str, model: Model, weights: dict[str, Fraction]) -> Model:
+def replace_reward(path: str, model: Model, weights: dict[str, Fraction]) -> Model:
     """The model with a weighted sum of its reward and counts as its reward.
 
     Its error includes that of rounding the weights, which is half of EPS of each.

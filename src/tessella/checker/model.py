@@ -54,7 +54,8 @@ class Model:
     minimise: bool
     action_name: str
     actions: list
-    axes: dict[str, list]  # name of each axis to its values
+    axes: dict[str, list]  # name of each axis to its values; of listed states, of each of them
+    lists_states: bool  # whether only some combinations of values are states
     criterion: Literal["discounted", "horizon", "average", "total"]
     periods: int | None  # of a horizon
     discount: float
@@ -79,7 +80,10 @@ class Model:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        return tuple(len(values) for values in self.axes.values())
+        lengths = tuple(len(values) for values in self.axes.values())
+        if self.lists_states and len(set(lengths)) > 1:
+            raise ValueError("its states do not have one value of each axis")
+        return lengths[:1] if self.lists_states else lengths
 
     @property
     def n_states(self) -> int:
@@ -158,6 +162,7 @@ class Model:
 
     def describe_state(self, state: int) -> str:
         index = np.unravel_index(state, self.shape)
+        index *= len(self.axes) if self.lists_states else 1
         coordinates = zip(self.axes.items(), index, strict=True)
         return ", ".join(f"{name}={values[i]}" for (name, values), i in coordinates)
 
@@ -194,7 +199,7 @@ def read_saved_model(path: str) -> Model:
     return model
 
 
-def read_contents(path: str) -> list[dict]:
+def read_contents(path: str) -> tuple[dict, dict, dict, dict]:
     """Attributes and arrays of a model file, and those of its measures."""
     size = read_file_size(path, MODEL_MAX_BYTES)
     if size and not is_netcdf(path):
@@ -204,19 +209,23 @@ def read_contents(path: str) -> list[dict]:
         stated = getattr(file, "format", MODEL_FORMAT)
         if stated != MODEL_FORMAT:
             raise WrongFile(f"has the format {stated!r:.60}, and a saved model {MODEL_FORMAT!r}")
+        groups = dict(file.groups)
+        measures = groups.pop(MEASURES_GROUP, None)
         variables = dict(file.variables)
-        certified = [group for group in file.groups.values() if group.name != MEASURES_GROUP]
-        for group in certified:
+        for group in groups.values():
             variables |= {f"{group.name}/{name}": v for name, v in group.variables.items()}
         check_arrays_known(variables)
-        contents: list[dict] = []
-        measures = file.groups.get(MEASURES_GROUP)
-        groups = {file: variables} | ({} if measures is None else {measures: measures.variables})
-        for group, own in groups.items():
-            check_declared_sizes(own, size)
-            contents.append({name: group.getncattr(name) for name in group.ncattrs()})
-            contents.append({name: read_array(variable, size) for name, variable in own.items()})
-        return [*contents, {}, {}][:4]
+        attributes, arrays = read_group(file, variables, size)
+        if measures is None:
+            return attributes, arrays, {}, {}
+        return attributes, arrays, *read_group(measures, measures.variables, size)
+
+
+def read_group(group: Any, variables: dict, size: int) -> tuple[dict, dict]:
+    """The attributes of a group of a file of ``size`` bytes, and the arrays of ``variables``."""
+    check_declared_sizes(variables, size)
+    attributes = {name: group.getncattr(name) for name in group.ncattrs()}
+    return attributes, {name: read_array(variable, size) for name, variable in variables.items()}
 
 
 def read_counts(attributes: dict, arrays: dict, shape: tuple) -> dict:
@@ -252,6 +261,7 @@ def build_model(attributes: dict, arrays: dict, measures: dict, counted: dict) -
         action_name=attributes["action_name"],
         actions=json.loads(attributes["actions"]),
         axes=axes,
+        lists_states=attributes.get("states_listed") == 1,
         criterion=criterion,
         periods=periods,
         discount=discount,
@@ -278,11 +288,11 @@ def read_criterion(text: str, discount: float) -> tuple[Any, int | None]:
 
 def has_valid_types(model: Model) -> bool:
     """Whether each array has the type and the shape that it needs."""
-    whole = (model.indptr, model.indices, model.row_of, model.feasible)
+    integers = (model.indptr, model.indices, model.row_of, model.feasible)
     tables = (model.row_of, model.reward, model.feasible)
     lists = (model.indptr, model.indices, model.data)
     return (
-        all(array.dtype.kind == "i" for array in whole)
+        all(array.dtype.kind == "i" for array in integers)
         and all(array.dtype == np.float64 for array in (model.data, model.reward))
         and all(array.shape == (model.n_states, model.n_actions) for array in tables)
         and all(array.ndim == 1 for array in lists)
@@ -296,9 +306,9 @@ def has_valid_rows(model: Model) -> bool:
         return False
     if not starts[-1] == len(model.indices) == len(model.data):
         return False
-    inside = (model.indices >= 0) & (model.indices < model.n_states)
-    rows = (model.row_of >= 0) & (model.row_of < model.n_rows)
-    return bool(inside.all() and rows.all())
+    is_state = (model.indices >= 0) & (model.indices < model.n_states)
+    is_row = (model.row_of >= 0) & (model.row_of < model.n_rows)
+    return bool(is_state.all() and is_row.all())
 
 
 def check_undiscounted_rows(model: Model) -> None:
@@ -322,9 +332,9 @@ def check_horizon(model: Model) -> None:
     np.maximum.at(last, model.entry_row, model.indices // states_per_period)
     next_period = np.arange(model.n_states)[:, None] // states_per_period + 1
     row = model.row_of
-    ends = model.row_lengths[row] == 0
+    has_ended = model.row_lengths[row] == 0  # it may end sooner
     moves_on = (first[row] == next_period) & (last[row] == next_period)
-    if not (moves_on | ends | (model.feasible == 0)).all():  # it may end sooner
+    if not (moves_on | has_ended | (model.feasible == 0)).all():
         raise ValueError("a period of its horizon does not move time on by one")
 
 
@@ -365,10 +375,10 @@ def read_file_size(path: str, max_bytes: int) -> int:
 def check_arrays_known(variables: dict) -> None:
     """Refuse variables that a model file does not have, and text anywhere but on an axis."""
     for name, variable in variables.items():
-        axis = name.startswith("grid/")
-        if not (axis or name in MODEL_ARRAYS or name in OUTCOME_ARRAYS or name in END_ARRAYS):
+        is_axis = name.startswith("grid/")
+        if not (is_axis or name in MODEL_ARRAYS or name in OUTCOME_ARRAYS or name in END_ARRAYS):
             raise ValueError(f"it has an array {name!r}, which no model has")
-        if not (getattr(variable.dtype, "kind", "") in "if" or (axis and variable.dtype is str)):
+        if not (getattr(variable.dtype, "kind", "") in "if" or (is_axis and variable.dtype is str)):
             raise ValueError(f"its array {name!r} holds neither numbers nor the labels of an axis")
 
 

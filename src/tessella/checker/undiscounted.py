@@ -112,9 +112,9 @@ def check_value_bound(bound: str, value: np.ndarray, table: np.ndarray, model: M
     reject_states(
         model, is_absorbing & (value != 0), f"{path} must be 0 where the process has ended"
     )
-    proven = distance * (1 - 8 * EPS) > bound_backup_error(model, value)
+    is_proven = distance * (1 - 8 * EPS) > bound_backup_error(model, value)
     reject_states(
-        model, ~(is_absorbing | proven), f"{path} does not prove an end of the {name} value"
+        model, ~(is_absorbing | is_proven), f"{path} does not prove an end of the {name} value"
     )
 
 
@@ -129,10 +129,10 @@ def find_absorbing_states(model: Model) -> np.ndarray:
     is_positive = model.data > 0
     row = model.entry_row[is_positive]
     count = np.bincount(row, minlength=model.n_rows)
-    only = np.full(len(count), -1)
-    only[row] = model.indices[is_positive]
+    target = np.full(len(count), -1)  # the only one, where a row has no other
+    target[row] = model.indices[is_positive]
     row = model.row_of
-    stays = (count[row] == 1) & (only[row] == np.arange(model.n_states)[:, None])
+    stays = (count[row] == 1) & (target[row] == np.arange(model.n_states)[:, None])
     stays &= (np.abs(model.row_excess[row]) < AVERAGE_MAX_ROW_ERROR) & (model.reward == 0)
     return (stays | (model.feasible == 0)).all(axis=1)
 

@@ -85,8 +85,8 @@ def check_errors(claim: ValueClaim, model: Model) -> np.ndarray:
     ):
         allowed = error * model.discounting.contraction_gap
         allowed = allowed - model.bound_model_error(value) - model.bound_underflow(value)
-        bad = ~(np.abs(residual) * (1 + 8 * EPS) <= allowed)
-        reject_states(model, bad, f"{subject} within its error")
+        is_bad = ~(np.abs(residual) * (1 + 8 * EPS) <= allowed)
+        reject_states(model, is_bad, f"{subject} within its error")
     return residuals
 
 
@@ -108,23 +108,23 @@ def check_occupancy(claim: ValueClaim, model: Model) -> None:
     length = model.row_lengths[row]
     # The state from which each transition of the policy starts.
     state = np.repeat(np.arange(model.n_states), length)
-    within = np.arange(state.size) - np.repeat(np.cumsum(length) - length, length)
-    entry = model.indptr[row][state] + within
-    to = model.indices[entry]
-    p = model.data[entry]
-    every = np.arange(model.n_states)
+    position_in_row = np.arange(state.size) - np.repeat(np.cumsum(length) - length, length)
+    entry = model.indptr[row][state] + position_in_row
+    next_state = model.indices[entry]
+    probability = model.data[entry]
+    all_states = np.arange(model.n_states)
     # Of the start: 1 - discount in two exact factors, or the normalisation of a horizon.
     start_factors = (
         (1.0, discount) if model.periods is None else (model.discounting.normalisation, 0.0)
     )
-    balance, rest = sum_products(
-        np.concatenate([to, every, every, every]),
+    residual, residual_low = sum_products(
+        np.concatenate([next_state, all_states, all_states, all_states]),
         model.n_states,
         np.concatenate([d[state], start, -start, -d]),
-        np.repeat([discount, *start_factors, 1.0], [to.size, *[model.n_states] * 3]),
-        np.concatenate([p, np.ones(3 * model.n_states)]),
+        np.repeat([discount, *start_factors, 1.0], [next_state.size, *[model.n_states] * 3]),
+        np.concatenate([probability, np.ones(3 * model.n_states)]),
     )
-    total = float(np.abs(balance + rest).sum()) * (1 + model.rounding)
+    total = float(np.abs(residual + residual_low).sum()) * (1 + model.rounding)
     row_error = model.row_error * model.discounting.contraction_factor * float(d.sum())
     total += row_error * (1 + model.rounding) + 1e-300
     if not total <= claim.decomposition.occupancy_error * model.discounting.contraction_gap:
@@ -255,7 +255,9 @@ def check_decomposition(claim: ValueClaim, model: Model, local_losses: np.ndarra
     """Sums of d(s) l(s) / (1 - discount) over states, by state, region, pair and face."""
     best = claim.decisions.optimal
     pair = best * model.n_actions + claim.policy.table
-    face = find_nearest_faces(best.reshape(model.shape), model.n_actions).ravel()
+    face = best * model.n_actions + best  # of listed states, which need not have neighbours
+    if not model.lists_states:
+        face = find_nearest_faces(best.reshape(model.shape), model.n_actions).ravel()
     stated = claim.decomposition
     for name, intervals, group in (
         ("state", stated.state, np.arange(model.n_states)),

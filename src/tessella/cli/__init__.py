@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-# The first line of the help of each command, which is then not imported for the help of all.
+# The first line of the help of each command; the general help imports no command.
 COMMAND_SECTIONS = {
     "Models": {
         "list": "Problems by name, with their families.",
@@ -71,7 +71,7 @@ class CommandGroup(click.Group):
         except click.Abort:
             click.echo("stopped", err=True)
             sys.exit(130)
-        except BrokenPipeError:  # what it printed to has ended
+        except BrokenPipeError:  # the reader of the pipe has ended
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (nothing is left to flush)
             sys.exit(1)
         sys.exit(status if isinstance(status, int) else 0)
@@ -106,5 +106,6 @@ def main() -> None:
     """From a model of repeated decisions to a small rule that you can read and trust.
 
     MODEL is, in every command, the name of a problem (`tessella list`), a model file
-    (model.toml), a saved model or solution (.nc), or module.py:function.
+    (model.toml), a saved model or solution (.nc), a model checker's file (.drn, .umb), or
+    module.py:function.
     """

@@ -1,19 +1,22 @@
 """The arguments and options that commands share, and how a MODEL is opened and described.
 
 A MODEL is, in this order: a file that ends in ``.toml`` (a model file) or ``.nc`` (a saved model or
-solution); ``module.py:name`` or ``package.module:name`` (a problem, a model, or a function that
-returns one); the name of a problem. ``--set name=value`` gives a problem, a model file or a
-function other settings.
+solution); one that ends in ``.drn``, ``.drn.gz`` or ``.umb`` (of a model checker, with the options
+of ``MDP.from_drn`` as settings); ``module.py:name`` or ``package.module:name`` (a problem, a model,
+or a function that returns one); the name of a problem. ``--set name=value`` gives a problem, a
+model file or a function other settings.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +25,7 @@ from click.shell_completion import CompletionItem
 
 from tessella.cli.cache import solve_cached
 from tessella.cli.command import format_table
-from tessella.errors import ArgumentError, FileError, ModelError, TessellaError, is_number
+from tessella.errors import ArgumentError, FileError, ModelError, TessellaError, counted, is_number
 
 if TYPE_CHECKING:
     from tessella.grid import StateGrid
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 SAVED_SUFFIX = ".nc"
 MODEL_FILE_SUFFIX = ".toml"
+MODEL_CHECKER_SUFFIXES = (".drn", ".drn.gz", ".umb")
 PYTHON_SUFFIX = ".py"
 
 
@@ -53,7 +57,7 @@ class CommaList(click.ParamType):
 
 
 class LossParam(click.ParamType):
-    """``1%`` or ``0.01`` of the optimal value, or ``12.5 units`` in the model's own."""
+    """``1%`` or ``0.01`` of the optimal value, or ``12.5 units`` in the units of the model."""
 
     name = "loss"
 
@@ -71,14 +75,28 @@ class LossParam(click.ParamType):
 POLICY_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-def policy_option(function: Callable) -> Callable:
-    """Adds the option ``--policy``."""
-    about = "A saved rule or policy (.json) or a table (.csv); by default the optimal policy."
-    return click.option("--policy", type=POLICY_FILE, help=about)(function)
+policy_option = click.option(
+    "--policy",
+    type=POLICY_FILE,
+    help="A saved rule or policy (.json) or a table (.csv); by default the optimal policy.",
+)
+settings_option = click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A setting; may repeat."
+)
+start_option = click.option(
+    "--start", help="stationary, a state's number, or stock=3,regime=0; by default the model's own."
+)
+constraints_option = click.option(
+    "--subject-to",
+    multiple=True,
+    metavar="MEASURE>=LEVEL",
+    help="Bound a measure from below, or with <= from above; may repeat. "
+    "It replaces the bound in a model file.",
+)
 
 
 class ModelParam(click.ParamType):
-    """What names a model; completed by the problems' names and by files."""
+    """The name of a problem, a file or a function; completed by names of problems and files."""
 
     name = "model"
 
@@ -94,59 +112,65 @@ class ModelParam(click.ParamType):
 
 def model_argument(function: Callable) -> Callable:
     """Adds the argument MODEL and the option ``--set``."""
-    settings = click.option(
-        "--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting; may repeat."
-    )
-    return click.argument("model", type=ModelParam())(settings(function))
+    return click.argument("model", type=ModelParam())(settings_option(function))
 
 
-def load_model(word: str, given: tuple[str, ...] = ()) -> MDP:
+def load_model(word: str, assignments: tuple[str, ...] = ()) -> MDP:
     """The model that ``word`` names, with the settings that were typed."""
+    return get_model(open_model(word, assignments))
+
+
+def load_solution(word: str, assignments: tuple[str, ...]) -> Solution:
+    """The solution of the model that ``word`` names: from a file, the cache, or a solve."""
+    return get_solution(open_model(word, assignments))
+
+
+def get_model(opened: MDP | Solution) -> MDP:
     from tessella.mdp.model import MDP
 
-    opened = open_model(word, given)
     return opened if isinstance(opened, MDP) else opened.mdp
 
 
-def load_solution(word: str, given: tuple[str, ...]) -> Solution:
-    """The solution of the model that ``word`` names: from a file, the cache, or a solve."""
+def get_solution(opened: MDP | Solution) -> Solution:
     from tessella.mdp.model import MDP
 
-    opened = open_model(word, given)
     return solve_cached(opened, any_tol=True).solution if isinstance(opened, MDP) else opened
 
 
-def open_model(word: str, given: tuple[str, ...] = ()) -> MDP | Solution:
+def open_model(word: str, assignments: tuple[str, ...] = ()) -> MDP | Solution:
     """What ``word`` names: a model, or a solution with its model."""
     from tessella.problems.registry import problem
 
-    sys.path.append(os.getcwd())  # a problem of one's own may lie in the current folder
+    sys.path.append(os.getcwd())  # a custom problem may lie in the current folder
     path = Path(word)
     if path.suffix == MODEL_FILE_SUFFIX:
         from tessella.modelfiles.read_model import read_model
 
-        return read_model(path, dict(_parse_settings(given)))
+        return read_model(path, dict(_parse_settings(assignments)))
     if path.suffix == SAVED_SUFFIX:
-        return _open_saved(path, given)
+        return _open_saved(path, assignments)
+    if word.endswith(MODEL_CHECKER_SUFFIXES):
+        return _open_model_checker_file(path, assignments)
     if ":" in word:
-        return _open_from_code(word, given)
-    return build_problem(problem(word), given)
+        return _open_from_code(word, assignments)
+    return build_problem(problem(word), assignments)
 
 
 def names_other_model(word: str) -> bool:
     """Whether ``word`` names a file or code, not a problem of the registry."""
-    return Path(word).suffix in (MODEL_FILE_SUFFIX, SAVED_SUFFIX) or ":" in word
+    suffixes = (MODEL_FILE_SUFFIX, SAVED_SUFFIX, *MODEL_CHECKER_SUFFIXES)
+    return word.endswith(suffixes) or ":" in word
 
 
-def build_problem(named_problem: Problem, given: tuple[str, ...]) -> MDP:
+def build_problem(named_problem: Problem, assignments: tuple[str, ...]) -> MDP:
     """A problem's model, with the settings that were typed."""
-    return named_problem.build(**parse_settings(named_problem, given))
+    return named_problem.build(**parse_settings(named_problem, assignments))
 
 
-def parse_settings(named_problem: Problem, given: tuple[str, ...]) -> dict[str, Any]:
+def parse_settings(named_problem: Problem, assignments: tuple[str, ...]) -> dict[str, Any]:
     """Every setting of a problem, checked: as typed, else its default."""
     settings = {}
-    for word in given:
+    for word in assignments:
         key, equals, text = word.partition("=")
         parameter = named_problem.parameter(key.strip())
         if not equals:
@@ -157,12 +181,25 @@ def parse_settings(named_problem: Problem, given: tuple[str, ...]) -> dict[str, 
     return named_problem.settings(**settings)
 
 
-def _open_saved(path: Path, given: tuple[str, ...]) -> MDP | Solution:
+def _open_saved(path: Path, assignments: tuple[str, ...]) -> MDP | Solution:
     from tessella.mdp.model import MDP
     from tessella.solvers.solution import Solution
 
-    _require_no_settings(given, f"{path.name} holds numbers")
+    _require_no_settings(assignments, f"{path.name} holds numbers")
     return MDP.load(path) if is_saved_model(path) else Solution.load(path)
+
+
+def _open_model_checker_file(path: Path, assignments: tuple[str, ...]) -> MDP:
+    from tessella.criteria import parse_criterion
+    from tessella.mdp.model import MDP
+
+    typed = dict(_parse_settings(assignments))
+    unknown = typed.keys() - (set(inspect.signature(MDP.from_drn).parameters) - {"path"})
+    if unknown:
+        raise ArgumentError(f"{path.name} has no setting {min(unknown)!r}")
+    parsers: dict[str, Callable[[str], Any]] = {"criterion": parse_criterion}
+    options = {name: parsers.get(name, parse_literal)(text) for name, text in typed.items()}
+    return MDP.from_drn(path, **options)
 
 
 def is_saved_model(path: Path) -> bool:
@@ -174,23 +211,23 @@ def is_saved_model(path: Path) -> bool:
     return read_format(path) == FORMAT
 
 
-def _open_from_code(word: str, given: tuple[str, ...]) -> MDP:
+def _open_from_code(word: str, assignments: tuple[str, ...]) -> MDP:
     from tessella.mdp.model import MDP
     from tessella.problems.problem import Problem
     from tessella.problems.registry import import_object
 
-    in_file = word.rpartition(":")[0].endswith(PYTHON_SUFFIX)
-    imported = _load_from_file(word) if in_file else import_object(word, "problem")
+    is_file = word.rpartition(":")[0].endswith(PYTHON_SUFFIX)
+    imported = _load_from_file(word) if is_file else import_object(word, "problem")
     if isinstance(imported, Problem):
-        return build_problem(imported, given)
+        return build_problem(imported, assignments)
     if isinstance(imported, MDP):
-        _require_no_settings(given, f"{word} is a model")
+        _require_no_settings(assignments, f"{word} is a model")
         return imported
     if not callable(imported):
         requirement = "a model is a Problem, an MDP, or a function that returns one"
         raise ArgumentError(requirement, location=repr(word), value=f"is {type(imported).__name__}")
     try:
-        mdp = imported(**{name: parse_literal(text) for name, text in _parse_settings(given)})
+        mdp = imported(**{name: parse_literal(text) for name, text in _parse_settings(assignments)})
     except TessellaError:
         raise
     except Exception as error:
@@ -224,28 +261,27 @@ def _load_from_file(word: str) -> Any:
     return getattr(module, name)
 
 
-def _require_no_settings(given: tuple[str, ...], reason: str) -> None:
-    if given:
+def _require_no_settings(assignments: tuple[str, ...], reason: str) -> None:
+    if assignments:
         raise ArgumentError(f"--set is for problems, model files and functions; {reason}")
 
 
-def _parse_settings(given: tuple[str, ...]) -> list[tuple[str, str]]:
-    pairs = [word.partition("=") for word in given]
-    for (key, equals, _), word in zip(pairs, given, strict=True):
+def _parse_settings(assignments: tuple[str, ...]) -> list[tuple[str, str]]:
+    pairs = [word.partition("=") for word in assignments]
+    for (key, equals, _), word in zip(pairs, assignments, strict=True):
         if not (key.strip() and equals):
             raise ArgumentError("--set is written name=value", value=f"got {word!r}")
     return [(key.strip(), text.strip()) for key, _, text in pairs]
 
 
 def parse_literal(text: str) -> Any:
-    """What was typed: a number, true or false, a list with commas, else the text itself."""
+    """A number, true or false, a list with commas, or the text itself."""
     try:
         return json.loads(text)
     except ValueError:
-        parts = text.split(",")
-        return (
-            [parse_literal(part.strip()) for part in parts if part.strip()] if parts[1:] else text
-        )
+        if "," not in text:
+            return text
+        return [parse_literal(part.strip()) for part in text.split(",") if part.strip()]
 
 
 def parse_coordinates(grid: StateGrid, words: tuple[str, ...], subject: str) -> dict[str, Any]:
@@ -260,22 +296,18 @@ def parse_coordinates(grid: StateGrid, words: tuple[str, ...], subject: str) -> 
     return result
 
 
-def start_option(function: Callable) -> Callable:
-    """Adds the option ``--start``."""
-    about = "stationary, a state's number, or stock=3,regime=0; by default the model's own."
-    return click.option("--start", help=about)(function)
-
-
 def parse_start(mdp: MDP, text: str | None) -> Any:
     """A start as it is typed: ``stationary``, a state's number, or ``stock=3,regime=0``."""
     if text is None or text == "stationary":
         return text
     number = parse_literal(text)
-    return number if isinstance(number, int) else parse_coordinates(mdp.grid, (text,), "--start")
+    if isinstance(number, int):
+        return number
+    return parse_coordinates(mdp.grid, (text,), "--start, unless stationary or a number,")
 
 
 def describe_model(mdp: MDP) -> dict[str, Any]:
-    """A model for programs."""
+    """The fields of a model in JSON answers."""
     axes = zip(mdp.grid.axes, mdp.grid.values, strict=True)
     return {
         "name": mdp.name,
@@ -300,13 +332,13 @@ def evaluate_measures(mdp: MDP, policy: Any, start: Any = None) -> tuple[str, di
 
 
 def describe_measures(measures: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Measures as text to add to an answer, and for programs."""
-    from tessella.rounding import write_enclosed
+    """Measures as text to add to an answer, and as fields of a JSON answer."""
+    from tessella.rounding import format_with_error_bound
 
     rows = []
     data: dict[str, Any] = {}
     for name, found in measures.items():
-        enclosed = found and write_enclosed(found.value, found.error_bound)
+        enclosed = found and format_with_error_bound(found.value, found.error_bound)
         rows.append((name, ", off by at most ".join(enclosed or ["its denominator is 0"])))
         data[name] = found and {"value": found.value, "lower": found.low, "upper": found.high}
     return format_measures(rows), data
@@ -318,21 +350,54 @@ def format_measures(rows: Sequence[tuple[str, str]]) -> str:
     return "\n  ".join(lines) if rows else ""
 
 
-CONSTRAINT = re.compile(r"\s*(\w+)\s*([<>]=)\s*(\S+)\s*")
+CONSTRAINT = re.compile(r"\s*(\w+)\s*([<>]=)\s*([^\s%]+)\s*(%?)\s*")
 
 
-def parse_constraints(words: tuple[str, ...]) -> dict[str, Any]:
-    """Constraints by measure, typed as ``fill_rate>=0.98``."""
-    from tessella.mdp.measures import AtLeast, AtMost
+def collect_constraints(mdp: MDP, words: tuple[str, ...]) -> dict[str, Any]:
+    """Constraints by measure: those of the model's file, and as typed, ``fill_rate>=98%``."""
+    from tessella.mdp.measures import AtLeast, AtMost, read_constraints
 
-    constraints = {}
+    typed: dict[str, Any] = {}
+    repeated = []
     for word in words:
         match = CONSTRAINT.fullmatch(word)
         if match is None or not is_number(parse_literal(match[3])):
-            requirement = "--subject-to is written fill_rate>=0.98 or lost<=2"
+            requirement = "--subject-to is written fill_rate>=0.98, fill_rate>=98% or lost<=2"
             raise ArgumentError(requirement, value=f"got {word!r}")
-        constraints[match[1]] = {">=": AtLeast, "<=": AtMost}[match[2]](parse_literal(match[3]))
-    return constraints
+        level = parse_literal(match[3]) / (100 if match[4] else 1)
+        repeated += [match[1]] if match[1] in typed else []
+        typed[match[1]] = {">=": AtLeast, "<=": AtMost}[match[2]](level)
+    constraints = {**mdp.constraints, **typed}
+    found = read_constraints(mdp.measures, constraints) if constraints else {}
+    for name in repeated:
+        requirement = "--subject-to bounds a measure once: for a band, bound it under two names"
+        hint = (
+            f"same = {mdp.measures[name].text or name!r} in [measures] of a model file adds a name"
+        )
+        raise ArgumentError(requirement, location=name, value=f"got two bounds; {hint}")
+    return found
+
+
+@contextmanager
+def citing_levels(word: str, mdp: MDP, constraints: dict[str, Any]) -> Iterator[None]:
+    """Add to an error about levels that no policy reaches their lines in the model file."""
+    from tessella.modelfiles.toml_document import ReadLimits, read_document
+
+    try:
+        yield
+    except ArgumentError as error:
+        cited = {
+            (name, constraint.key)
+            for name, constraint in constraints.items()
+            if constraint is mdp.constraints.get(name)
+            and error.requirement.startswith((f"{name} is at ", "no policy satisfies"))
+        }
+        if not (cited and word.endswith(MODEL_FILE_SUFFIX)):
+            raise
+        lines = read_document(Path(word), ReadLimits()).lines
+        places = [f"{word}:{lines[('constraints', *key)]}" for key in sorted(cited)]
+        value = f"{error.value} ({', '.join(places)})"
+        raise ArgumentError(error.requirement, location=error.location, value=value) from error
 
 
 def describe_criterion(mdp: MDP) -> str:
@@ -342,10 +407,10 @@ def describe_criterion(mdp: MDP) -> str:
 
 def format_title(mdp: MDP) -> str:
     """``INV-Mix: 825 states (stock 33 x regime 25), 5 order actions, discount 0.95``."""
-    axes = " x ".join(f"{n} {s}" for n, s in zip(mdp.grid.axes, mdp.grid.shape, strict=True))
+    axes = " x ".join(f"{n} {s}" for n, s in zip(mdp.grid.axes, mdp.grid.lengths, strict=True))
     action_name = "" if mdp.action_name == "action" else f"{mdp.action_name} "
-    actions_text = f"{mdp.n_actions} {action_name}action{'' if mdp.n_actions == 1 else 's'}"
-    states_text = f"{mdp.n_states:,} states ({axes})"
+    actions_text = counted(mdp.n_actions, f"{action_name}action")
+    states_text = f"{counted(mdp.n_states, 'state')} ({axes})"
     parts = [states_text, actions_text, describe_criterion(mdp)]
     title = f"{mdp.name or 'model'}: {', '.join(parts)}"
     return title + (", in costs" if mdp.sense.is_cost else "")

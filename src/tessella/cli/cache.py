@@ -1,4 +1,4 @@
-"""What commands keep for each other in the user's cache folder: compiled code, and solutions.
+"""The user's cache folder, in which commands keep compiled code and solutions for each other.
 
 The folder is ``TESSELLA_CACHE``, else the system's. Compiled code lies in a folder for each
 machine, since code for one processor may not run on another: the second solve of a shape compiles
@@ -38,7 +38,7 @@ JAX_CACHE_VARIABLES = {
 
 
 def cache_folder() -> Path:
-    """Where commands keep things for each other: ``TESSELLA_CACHE``, else the system's place."""
+    """``TESSELLA_CACHE``, or else the cache folder of the system."""
     from_environment = os.environ.get("TESSELLA_CACHE")
     if from_environment:
         return Path(from_environment)
@@ -49,7 +49,7 @@ def cache_folder() -> Path:
 
 
 def evict(folder: Path, max_bytes: int) -> None:
-    """Drop the files of a folder that were not touched for longest, but for the latest."""
+    """Delete the least recently used files of a folder, but never the latest."""
     files = []
     for path in folder.iterdir():
         with suppress(OSError):
@@ -67,7 +67,7 @@ def evict(folder: Path, max_bytes: int) -> None:
 
 def enable_jax_cache() -> None:
     """Name the folder in the environment; JAX reads it when it is first imported."""
-    # An entry that another command is just writing is compiled anew.
+    # An entry that another command is writing at that time is compiled again.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
     if CACHE_FOLDER_VARIABLE in os.environ:
         return

@@ -1,8 +1,8 @@
-"""What all commands share: text or JSON, an example, exit codes, one line for what went wrong.
+"""What all commands share: text or JSON, an example, exit codes, and errors in one line.
 
 A command returns an `Answer`; what it prints is text, or with ``--json`` one JSON document. It ends
-with 0 when it succeeded, 1 when it failed or refused, 2 when its usage was wrong, and 130 when it
-was interrupted.
+with 0 when it succeeded, 1 when it failed, 2 when its usage was wrong, and 130 when it was
+interrupted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Answer:
     # The same for a program: numbers, text, lists and objects.
     data: Mapping[str, Any] = field(default_factory=dict)
     status: int = 0  # the exit status; 1 where a check fails
-    then: Callable[[], None] | None = None  # what runs after printing, until it is interrupted
+    follow_up: Callable[[], None] | None = None  # runs after printing, until it is interrupted
 
 
 class Command(click.Command):
@@ -54,11 +54,10 @@ class Command(click.Command):
         enable_jax_cache()
         try:
             answer = super().invoke(ctx)
-            if answer is not None and answer.then is not None:
-                _print(answer, str(ctx.command.name), as_json)
-                answer.then()
-                answer = None
-        except (click.exceptions.Exit, click.ClickException, click.Abort, SystemExit):
+            _print_answer(answer, str(ctx.command.name), as_json)
+            if answer.follow_up is not None:
+                answer.follow_up()
+        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt:
             click.echo("stopped", err=True)
@@ -67,12 +66,10 @@ class Command(click.Command):
             if debug:
                 raise
             raise click.ClickException(_describe_error(error)) from None
-        if answer is not None:
-            _print(answer, str(ctx.command.name), as_json)
-            ctx.exit(answer.status)
+        ctx.exit(answer.status)
 
 
-def _print(answer: Answer, name: str, as_json: bool) -> None:
+def _print_answer(answer: Answer, name: str, as_json: bool) -> None:
     if not as_json:
         click.echo(answer.text)
         return
@@ -96,7 +93,7 @@ def _describe_error(error: Exception) -> str:
 def as_command(name: str, *, example: str) -> Callable[[Callable], Command]:
     """A function as the command called ``name``; its docstring is the help.
 
-    Of many options the types are not repeated in the signature: click has checked them.
+    Where there are many options, their types are not repeated in the signature: click checks them.
     """
 
     def make_command(function: Callable) -> Command:

@@ -11,7 +11,14 @@ from urllib.parse import quote
 
 import click
 
-from tessella.cli.arguments import ModelParam, names_other_model, open_model, parse_settings
+from tessella.cli.arguments import (
+    ModelParam,
+    load_model,
+    names_other_model,
+    open_model,
+    parse_settings,
+    settings_option,
+)
 from tessella.cli.command import Answer, as_command
 from tessella.errors import require_extra
 
@@ -19,15 +26,15 @@ if TYPE_CHECKING:
     from tessella.mdp.model import MDP
     from tessella.solvers.solution import Solution
 
-DEFAULT_MODEL = "INV-Mix"  # what is shown where no model is named
-BROWSER_DELAY_SECONDS = 0.5  # seconds until the server answers
+DEFAULT_MODEL = "INV-Mix"
+BROWSER_DELAY_SECONDS = 0.5  # until the server answers
 
 
 @as_command(
     "explore", example="tessella explore\ntessella explore perishable\ntessella explore shop.toml"
 )
 @click.argument("model", type=ModelParam(), required=False)
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting.")
+@settings_option
 @click.option("--port", type=click.IntRange(1, 65535), help="By default 8765, or any that is free.")
 @click.option("--browser/--no-browser", default=True, help="Whether to open the page.")
 @click.option(
@@ -35,7 +42,7 @@ BROWSER_DELAY_SECONDS = 0.5  # seconds until the server answers
     type=click.IntRange(1),
     default=500_000,
     show_default=True,
-    help="A larger model is refused.",
+    help="A larger model is rejected.",
 )
 @click.option(
     "--seconds",
@@ -44,7 +51,7 @@ BROWSER_DELAY_SECONDS = 0.5  # seconds until the server answers
     show_default=True,
     help="Work that takes longer is stopped.",
 )
-def explore_command(model, given, port, browser, most_states, seconds) -> Answer:
+def explore_command(model, assignments, port, browser, most_states, seconds) -> Answer:
     """Open a page on which a model is changed, solved, looked at and compressed.
 
     The page is served to this machine alone, until the command is interrupted.
@@ -53,7 +60,7 @@ def explore_command(model, given, port, browser, most_states, seconds) -> Answer
 
     with require_extra("the explorer", "explore"):
         from tessella.explore.server import open_socket, serve
-    own, view = _open_view(model, given, most_states)
+    opener, view = _open_view(model, assignments, most_states)
     listening = open_socket(port)
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/{view}"
     limits = RequestLimits(states=most_states, seconds=seconds)
@@ -63,34 +70,37 @@ def explore_command(model, given, port, browser, most_states, seconds) -> Answer
             timer = Timer(BROWSER_DELAY_SECONDS, webbrowser.open, [address])
             timer.daemon = True
             timer.start()
-        serve(own, limits, listening)
+        serve(opener, limits, listening)
 
     data = {"address": address, "model": model, "most_states": most_states, "seconds": seconds}
-    return Answer(f"The explorer runs until Ctrl-C, at\n{address}", data, then=run_server)
+    return Answer(f"The explorer runs until Ctrl-C, at\n{address}", data, follow_up=run_server)
 
 
-def _open_view(model: str | None, given: tuple[str, ...], max_states: int) -> tuple[Any, str]:
-    """What opens a model of one's own, and where the page begins; the model is checked first."""
-    from tessella.grid import limit_states
+def _open_view(model: str | None, assignments: tuple[str, ...], max_states: int) -> tuple[Any, str]:
+    """A function that opens a custom model, and the start of the page; checks the model first."""
+    from tessella.grid import limit_states, require_product
     from tessella.problems.registry import problem
 
     word = model or DEFAULT_MODEL
     if names_other_model(word):
         with limit_states(max_states):
-            open_model(word, given)
-        return partial(open_own, word, given), "#model=own"
-    parse_settings(problem(word), given)
+            grid = load_model(word, assignments).grid
+        require_product(grid, "the explorer")
+        return partial(open_user_model, word, assignments), "#model=own"
+    parse_settings(problem(word), assignments)
     fragments = [f"#model={quote(word)}"]
-    for setting in given:
+    for setting in assignments:
         name, _, text = setting.partition("=")
         fragments.append(f"set.{quote(name.strip())}={quote(text)}")
     return None, "&".join(fragments)
 
 
-def open_own(word: str, given: tuple[str, ...], settings: Mapping[str, Any]) -> MDP | Solution:
+def open_user_model(
+    word: str, assignments: tuple[str, ...], settings: Mapping[str, Any]
+) -> MDP | Solution:
     """The model that ``word`` names; settings from the page come after those that were typed."""
     texts = {
         name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
         for name, value in settings.items()
     }
-    return open_model(word, given + tuple(f"{name}={text}" for name, text in texts.items()))
+    return open_model(word, assignments + tuple(f"{name}={text}" for name, text in texts.items()))

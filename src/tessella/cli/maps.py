@@ -1,15 +1,18 @@
 """The commands map, measure and tradeoff: maps and curves as text or pictures, and geometry.
 
 In a terminal the map is made of coloured blocks, in a pipe of letters. The first axis runs to the
-right, the second upwards, or downwards where the grid states it, as in pictures. An axis that is
-too long is shown at evenly spaced places, first and last included.
+right, the second upwards, or downwards if the grid has a downward axis, as in pictures. Where
+NO_COLOR is set there are letters in a terminal too. An axis that is too long is shown at evenly
+spaced places, first and last included.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +33,7 @@ from tessella.cli.arguments import (
 from tessella.cli.command import Answer, as_command
 from tessella.errors import ArgumentError
 from tessella.files import atomic_write
-from tessella.grid import StateGrid, spaced_indices
+from tessella.grid import StateGrid, require_product, spaced_indices
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
@@ -41,6 +44,8 @@ MAP_SHADES = 8  # levels of values or margins in a terminal
 LEVEL_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 MAP_MAX_ROWS = 40  # rows of text
 RgbColour = tuple[int, int, int]
+# The level of each state; the name and the colour of each level.
+ColouredLevels = tuple[NDArray[np.integer], list[str], list[RgbColour]]
 
 
 @as_command(
@@ -60,9 +65,9 @@ RgbColour = tuple[int, int, int]
 @click.option(
     "--at", "fixed", multiple=True, metavar="AXIS=VALUE", help="Value of another axis; may repeat."
 )
-@click.option("--component", help="Of actions that have several, the one to show.")
+@click.option("--component", help="Which component of an action to show, of several.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
-def map_command(model, given, policy, colour, fixed, component, out) -> Answer:
+def map_command(model, assignments, policy, colour, fixed, component, out) -> Answer:
     """Show which action each state gets.
 
     The first two axes are shown; the others are at their first value, or at that of --at.
@@ -71,12 +76,13 @@ def map_command(model, given, policy, colour, fixed, component, out) -> Answer:
 
     if out is not None:
         _require_picture_format(out)
-    solution, tessellation, about = _tessellate(model, given, policy, component)
+    solution, tessellation, fields = _tessellate(model, assignments, policy, component)
     grid = solution.mdp.grid
+    require_product(grid, "map")
     fixed_values = _fix_other_axes(grid, parse_coordinates(grid, fixed, "--at"))
     part = section(tessellation, **fixed_values) if fixed_values else tessellation
     is_of_actions = colour == "action"
-    data = about | {
+    data = fields | {
         "at": fixed_values,
         "axes": dict(zip(part.grid.axes, part.grid.values, strict=True)),
         "shows": colour,
@@ -97,10 +103,10 @@ def map_command(model, given, policy, colour, fixed, component, out) -> Answer:
 @policy_option
 @click.option("--rim", type=int, default=0, help="Outer layers of the grid to leave out.")
 @click.option(
-    "--sum", "sums", multiple=True, metavar="A+B", help="Axes whose sum may be what matters."
+    "--sum", "sums", multiple=True, metavar="A+B", help="A sum of axes on which actions may depend."
 )
-@click.option("--component", help="Of actions that have several, the one to look at.")
-def measure_command(model, given, policy, rim, sums, component) -> Answer:
+@click.option("--component", help="Which component of an action to measure, of several.")
+def measure_command(model, assignments, policy, rim, sums, component) -> Answer:
     """Measure the policy's geometry, and test it for structure.
 
     Boundary length, fragments and corners are those of the paper; structures are thresholds,
@@ -108,11 +114,11 @@ def measure_command(model, given, policy, rim, sums, component) -> Answer:
     """
     from tessella.tessellation import examine, measure
 
-    _, tessellation, about = _tessellate(model, given, policy, component)
+    _, tessellation, fields = _tessellate(model, assignments, policy, component)
     geometry = measure(tessellation, rim=rim)
     axis_sums = [tuple(part.strip() for part in word.split("+")) for word in sums]
     structure = examine(tessellation, sums=axis_sums)
-    data = about | {"geometry": geometry.figures, "structures": structure.records()}
+    data = fields | {"geometry": geometry.figures, "structures": structure.records()}
     return Answer(f"{geometry}\n\nStructure\n{structure}", data)
 
 
@@ -123,31 +129,36 @@ def measure_command(model, given, policy, rim, sums, component) -> Answer:
 )
 @model_argument
 @click.argument("measure")
-@click.option("--points", type=click.IntRange(2), default=20, show_default=True, help="Levels.")
-@click.option("--level", "levels", type=float, multiple=True, help="This level; may repeat.")
-@click.option("--better", type=click.Choice(["more", "less"]), default="more", show_default=True)
+@click.option(
+    "--points", type=click.IntRange(2), default=20, show_default=True, help="Number of levels."
+)
+@click.option(
+    "--level", "levels", type=float, multiple=True, help="A level instead of --points; may repeat."
+)
+@click.option(
+    "--better",
+    type=click.Choice(["more", "less"]),
+    default="more",
+    show_default=True,
+    help="Whether more or less of the measure is better.",
+)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
-def tradeoff_command(model, given, measure, points, levels, better, out) -> Answer:
+def tradeoff_command(model, assignments, measure, points, levels, better, out) -> Answer:
     """Find what levels of a measure cost, with proven bounds.
 
-    Without --level they go from that of the optimum to the best of all policies.
+    Without --level, the levels go from that of the optimum to the best of all policies.
     """
-    from matplotlib.figure import Figure
-
     from tessella.plot import tradeoff_plot
     from tessella.solvers.tradeoff import tradeoff
 
     if out is not None:
         _require_picture_format(out)
-    mdp = load_model(model, given)
+    mdp = load_model(model, assignments)
     objective = "cost" if mdp.sense.is_cost else "reward"
     curve = tradeoff(mdp, objective, measure, points=levels or points, better=better)
     lines = [format_title(mdp), str(curve)]
     if out is not None:
-        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
-        tradeoff_plot(figure.subplots(), curve).set_title(mdp.name)
-        with atomic_write(out) as temporary:
-            figure.savefig(temporary, dpi=200)
+        _write_picture(partial(tradeoff_plot, tradeoff=curve), mdp.name, out)
         lines.append(f"wrote {out}")
     rows = [{k: v for k, v in vars(p).items() if isinstance(v, float)} for p in curve.points]
     data = {"model": describe_model(mdp), "objective": objective, "measure": measure}
@@ -155,16 +166,16 @@ def tradeoff_command(model, given, measure, points, levels, better, out) -> Answ
 
 
 def _tessellate(
-    model: str, given: tuple[str, ...], policy: Path | None, component: str | None
+    model: str, assignments: tuple[str, ...], policy: Path | None, component: str | None
 ) -> tuple[Solution, Tessellation, dict[str, Any]]:
-    """The solution of a model, the policy to look at, and what both are for a program."""
+    """The solution of a model, the tessellation of a policy, and both as JSON fields."""
     from tessella.tessellation import tessellate
 
-    solution = load_solution(model, given)
+    solution = load_solution(model, assignments)
     chosen = None if policy is None else solution.mdp.policy(policy)
     name = "optimal" if chosen is None else chosen.name
-    about = {"model": describe_model(solution.mdp), "policy": name}
-    return solution, tessellate(solution, chosen, component=component), about
+    fields = {"model": describe_model(solution.mdp), "policy": name}
+    return solution, tessellate(solution, chosen, component=component), fields
 
 
 def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
@@ -197,7 +208,7 @@ def _format_map(
     colour: str,
     fixed_values: dict[str, Any],
 ) -> str:
-    coloured = sys.stdout.isatty()
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     width = shutil.get_terminal_size((100, 40)).columns if coloured else 120
     levels, names, colours = (
         _action_levels(part, tessellation)
@@ -214,9 +225,6 @@ def _format_map(
     )
 
 
-ColouredLevels = tuple[NDArray[np.integer], list[str], list[tuple[int, int, int]]]
-
-
 def _action_levels(part: Tessellation, tessellation: Tessellation) -> ColouredLevels:
     """Levels are the actions in use anywhere, by rank: the same in every part."""
     from tessella.plot.frame import action_colours
@@ -229,7 +237,7 @@ def _action_levels(part: Tessellation, tessellation: Tessellation) -> ColouredLe
     level = np.zeros(len(part.actions), dtype=int)
     level[used] = np.arange(len(used))
     palette = (255 * action_colours(part)(np.array(used))[:, :3]).round().astype(int)
-    colours = [(int(r), int(g), int(b)) for r, g, b in palette]
+    colours = [(r, g, b) for r, g, b in palette.tolist()]
     return level[part.table], [str(part.actions[action]) for action in used], colours
 
 
@@ -242,10 +250,8 @@ def _value_levels(values: NDArray) -> ColouredLevels:
     cuts = np.linspace(low, high, MAP_SHADES + 1)
     levels = np.clip(np.searchsorted(cuts, values, side="right") - 1, 0, MAP_SHADES - 1)
     names = [f"{a:.4g} to {b:.4g}" for a, b in pairwise(cuts)]
-    palette = (255 * matplotlib.colormaps["cividis"](np.linspace(0, 1, MAP_SHADES))[:, :3]).astype(
-        int
-    )
-    return levels, names, [(int(r), int(g), int(b)) for r, g, b in palette]
+    shades = matplotlib.colormaps["cividis"](np.linspace(0, 1, MAP_SHADES))[:, :3]
+    return levels, names, [(r, g, b) for r, g, b in (255 * shades).astype(int).tolist()]
 
 
 def format_blocks(
@@ -256,12 +262,11 @@ def format_blocks(
     coloured: bool,
     width: int,
 ) -> str:
-    """``levels`` (n,) or (n, m) numbers from 0 on, each shown in its colour or by its letter."""
+    """A map of ``levels`` (n,) or (n, m), each shown in its colour or by its letter."""
     axes = grid.picture_order(grid.axes)
     axis_order = [grid.axis(name) for name in axes]
-    labels = [[str(value) for value in grid.values[k].tolist()] for k in axis_order]
-    table = levels.transpose(axis_order).reshape(len(labels[0]), -1)
-    row_labels = labels[1] if grid.ndim == 2 else [""]
+    column_labels, row_labels = _place_labels(grid, axis_order)
+    table = levels.transpose(axis_order).reshape(len(column_labels), -1)
     margin = max(map(len, row_labels))
     cell_width = 2 if coloured else 1
     columns = spaced_indices(table.shape[0], (width - margin - 2) // cell_width)
@@ -270,13 +275,23 @@ def format_blocks(
     for j in rows if axes[-1] == grid.downward_axis else rows[::-1]:
         cells = "".join(_format_cell(level, colours, coloured) for level in table[columns, j])
         lines.append(f"{row_labels[j].rjust(margin)} {cells}".rstrip())
-    first = labels[0][columns[0]]
-    last = labels[0][columns[-1]]
+    first = column_labels[columns[0]]
+    last = column_labels[columns[-1]]
     label_width = max(cell_width * len(columns) - len(first) - len(last), 1)
     lines.append(" " * (margin + 1) + first + f" {axes[0]} ".center(label_width) + last)
-    shown = zip((len(columns), len(rows)), table.shape, strict=True)
-    parts = [f"{n} of {size}" for n, size in shown if n < size]
-    return "\n".join(lines + ([f"shown: {' and '.join(parts)} places"] if parts else []))
+    return "\n".join([*lines, *_describe_omissions((len(columns), len(rows)), table.shape)])
+
+
+def _place_labels(grid: StateGrid, axis_order: list[int]) -> tuple[list[str], list[str]]:
+    """The labels of columns and of rows; a map of one axis has one row without a label."""
+    values = [map(str, grid.values[k].tolist()) for k in axis_order]
+    return list(values[0]), list(values[1]) if grid.ndim == 2 else [""]
+
+
+def _describe_omissions(shown: Sequence[int], sizes: Sequence[int]) -> list[str]:
+    """A line about the places that a map leaves out, if there are any."""
+    parts = [f"{n} of {size}" for n, size in zip(shown, sizes, strict=True) if n < size]
+    return [f"shown: {' and '.join(parts)} places"] if parts else []
 
 
 def _format_cell(level: int, colours: Sequence[RgbColour], coloured: bool) -> str:
@@ -292,7 +307,7 @@ def format_legend(names: Sequence[str], colours: Sequence[RgbColour], *, coloure
 
 
 def _require_picture_format(out: Path) -> None:
-    """Before any work: a picture in a form that can be drawn."""
+    """Before any work: a file type that can be drawn."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     kinds = [f".{kind}" for kind in FigureCanvasBase.filetypes]
@@ -304,19 +319,25 @@ def _require_picture_format(out: Path) -> None:
 def _save_picture(
     part: Tessellation, solution: Solution, colour: str, fixed_values: dict[str, Any], out: Path
 ) -> None:
-    from matplotlib.figure import Figure
-
     from tessella.plot import margin_map, policy_map, value_map
 
     if fixed_values and colour == "value":
         raise ArgumentError("a picture of values shows all of one or two axes, without --at")
+    drawings = {
+        "action": lambda axes: policy_map(axes, part),
+        "value": lambda axes: value_map(axes, solution),
+        "margin": lambda axes: margin_map(axes, part),
+    }
+    title = ", ".join(filter(None, [solution.mdp.name, part.name if fixed_values else ""]))
+    _write_picture(drawings[colour], title, out)
+
+
+def _write_picture(draw: Callable[[Any], Any], title: str, out: Path) -> None:
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()
-    if colour == "value":
-        value_map(axes, solution)
-    else:
-        (policy_map if colour == "action" else margin_map)(axes, part)
-    name = ", ".join(filter(None, [solution.mdp.name, part.name if fixed_values else ""]))
-    axes.set_title(name)
+    draw(axes)
+    axes.set_title(title)
     with atomic_write(out) as temporary:
         figure.savefig(temporary, dpi=200)

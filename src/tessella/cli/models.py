@@ -22,9 +22,10 @@ from tessella.cli.arguments import (
     is_saved_model,
     load_model,
     model_argument,
+    settings_option,
 )
 from tessella.cli.command import Answer, as_command, format_table
-from tessella.errors import ArgumentError, FileError, TessellaError
+from tessella.errors import ArgumentError, FileError, TessellaError, counted
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -40,21 +41,20 @@ def list_command(family: str | None) -> Answer:
     """Problems by name, with their families."""
     from tessella.problems.registry import all_problems
 
-    every = all_problems()
-    shown = [known for known in every if family in (None, known.family)]
+    problems = all_problems()
+    shown = [known for known in problems if family in (None, known.family)]
     if not shown:
-        families = ", ".join(sorted({known.family for known in every}))
+        families = ", ".join(sorted({known.family for known in problems}))
         raise ArgumentError(f"no family is called {family!r}; there are {families}")
     rows = [(known.name, known.family, known.title) for known in shown]
     keys = ("name", "family", "title")
-    return Answer(
-        format_table(rows), {"problems": [dict(zip(keys, row, strict=True)) for row in rows]}
-    )
+    data = {"problems": [dict(zip(keys, row, strict=True)) for row in rows]}
+    return Answer(format_table(rows), data)
 
 
 @as_command("show", example="tessella show lost_sales --set lead_time=3\ntessella show model.toml")
 @model_argument
-def show_command(model: str, given: tuple[str, ...]) -> Answer:
+def show_command(model: str, assignments: tuple[str, ...]) -> Answer:
     """Describe a model in words.
 
     Axes, actions, the events of a period, the criterion, and what it needs in memory.
@@ -63,7 +63,7 @@ def show_command(model: str, given: tuple[str, ...]) -> Answer:
     """
     from tessella.mdp.describe import describe_events
 
-    mdp = load_model(model, given)
+    mdp = load_model(model, assignments)
     named_problem = _find_problem(model)
     event_texts = describe_events(mdp)
     exogenous = [] if mdp.exogenous is None else list(mdp.exogenous.names)
@@ -96,18 +96,19 @@ def _describe_problem(named_problem: Problem, mdp: MDP) -> dict[str, Any]:
 
 
 def _list_measures(mdp: MDP) -> dict[str, str]:
-    """Each measure with its formula, and what is asked of it."""
-    asked = {name: f", {constraint}" for name, constraint in mdp.constraints.items()}
-    return {name: one.text + asked.get(name, "") for name, one in mdp.measures.items()}
+    """Each measure with its formula, and its constraint if it has one."""
+    required = {name: f", {constraint}" for name, constraint in mdp.constraints.items()}
+    return {name: one.text + required.get(name, "") for name, one in mdp.measures.items()}
 
 
 def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -> str:
     from tessella.mdp.describe import describe_exogenous
+    from tessella.support.text import format_bytes
 
     rows = [
         (
             name,
-            f"{len(v):,} values",
+            counted(len(v), "value"),
             _format_values(v.tolist()),
             named_problem.coordinate(name) if named_problem else "",
         )
@@ -120,12 +121,10 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += ["", period, *(f"  {k}. {subject}" for k, subject in enumerate(event_texts, 1))]
     lines += [f"  {sentence}" for sentence in describe_exogenous(mdp)]
     lines[-1] += format_measures([*_list_measures(mdp).items()])
-    from tessella.support.text import format_bytes
-
     lines += ["", f"Wanted: {mdp.sense.goal}, {describe_criterion(mdp)}."]
     model_size = format_bytes(_memory_bytes(mdp)["model"])
-    size = f"{mdp.n_states:,} states, {mdp.n_actions} actions; the model takes {model_size}"
-    lines += [f"Size: {size}.", _estimate_cost(mdp).sentence]
+    size = f"{counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"
+    lines += [f"Size: {size}; the model takes {model_size}.", _estimate_cost(mdp).sentence]
     return "\n".join(lines)
 
 
@@ -156,9 +155,9 @@ def _estimate_cost(mdp: MDP) -> CostEstimate:
     "new", example="tessella new lost_sales > model.toml\ntessella new perishable -o shop.toml"
 )
 @click.argument("problem", type=ModelParam())
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Another setting.")
+@settings_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="A file instead of the screen.")
-def new_command(problem: str, given: tuple[str, ...], out: Path | None) -> Answer:
+def new_command(problem: str, assignments: tuple[str, ...], out: Path | None) -> Answer:
     """Write a model file of a problem, with every setting explained.
 
     The file solves as it is; change what differs in your business.
@@ -168,8 +167,8 @@ def new_command(problem: str, given: tuple[str, ...], out: Path | None) -> Answe
 
     known = find_problem(problem)
     if out is not None and out.exists():
-        raise FileError(f"{out} is there already", value="it is not written over")
-    text = write_model(build_problem(known, given) if given else known, out)
+        raise FileError(f"{out} exists already", value="it is not overwritten")
+    text = write_model(build_problem(known, assignments) if assignments else known, out)
     output = text.rstrip() if out is None else f"{out}: {known.title}"
     return Answer(output, {"problem": known.name, "text": text, "file": out})
 
@@ -183,7 +182,7 @@ def new_command(problem: str, given: tuple[str, ...], out: Path | None) -> Answe
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Check this certificate against the model, independently of the code that wrote it.",
 )
-def check_command(model: str, given: tuple[str, ...], certificate: Path | None) -> Answer:
+def check_command(model: str, assignments: tuple[str, ...], certificate: Path | None) -> Answer:
     """Check a model, and whether a certificate of it holds.
 
     All mistakes in a model file are listed at once.
@@ -191,9 +190,9 @@ def check_command(model: str, given: tuple[str, ...], certificate: Path | None) 
     With --certificate, the stand-alone checker decides whether each figure in it is true of the
     model; the exit status is 1 if one is not, or if the certificate cannot be checked.
     """
-    mdp = load_model(model, given)
+    mdp = load_model(model, assignments)
     data = {"model": describe_model(mdp), "certificate": None}
-    text = f"sound: {format_title(mdp)}"
+    text = f"valid: {format_title(mdp)}"
     if certificate is None:
         return Answer(text, data)
     status, report = _run_checker(model, mdp, certificate)

@@ -14,14 +14,22 @@ from tessella.cli.arguments import (
     POLICY_FILE,
     LossParam,
     ModelParam,
+    citing_levels,
+    collect_constraints,
+    constraints_option,
+    describe_measures,
     describe_model,
-    evaluate_measures,
+    get_model,
+    get_solution,
     load_model,
     load_solution,
     model_argument,
+    open_model,
     parse_start,
+    settings_option,
     start_option,
 )
+from tessella.cli.cache import solve_with_status
 from tessella.cli.command import Answer, as_command
 from tessella.errors import ArgumentError
 from tessella.files import read_json, require_writable
@@ -29,33 +37,35 @@ from tessella.support.json_values import to_json_value
 from tessella.support.progress import open_progress
 
 if TYPE_CHECKING:
-    from tessella.certificates.certificate import Certificate
+    from tessella.certificates.certificate import Certificate, ConstrainedPart
+    from tessella.mdp.measures import Constraint
+    from tessella.mdp.model import MDP
     from tessella.mdp.policy import Policy
-    from tessella.rules.compress import SearchOptions
+    from tessella.rules.compress import Preference, SearchOptions
     from tessella.rules.rule import Rule
     from tessella.solvers.solution import Solution
 
 OUTPUT_PATH = click.Path(path_type=Path)
 OPTIMAL_WORD = "optimal"
-LEAST_SECONDS = 1e-3  # of a search, however much time was used before it
+SEARCH_MIN_SECONDS = 1e-3  # of the frontier, however much time the rule took
 
 
 def read_policy(path: Path) -> Policy:
     """A rule or a policy from the file where ``save`` put it."""
-    from tessella.mdp.policy import Policy
-    from tessella.rules.rule import RULE_FORMAT, Rule
+    from tessella.mdp.policy import PROGRAM_FORMAT, Policy
+    from tessella.rules.rule import Rule
 
     content = read_json(path, "a saved rule or policy")
-    is_rule = isinstance(content, dict) and content.get("format") == RULE_FORMAT
+    is_rule = isinstance(content, dict) and content.get("format") == PROGRAM_FORMAT
     return Rule.load(path) if is_rule else Policy.load(path)
 
 
 def require_writable_targets(paths: Iterable[Path]) -> None:
     """Before any work: files of a known ending, in folders that are there, that can be written."""
-    from tessella.rules.export.export import find_target
+    from tessella.rules.export.export import find_format
 
     for path in paths:
-        find_target(path).require_packages()
+        find_format(path).require_packages()
         require_writable(path)
 
 
@@ -82,7 +92,20 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
         "costly_error": getattr(certificate, "costly_error", None),
         **to_json_value(losses, {Interval: Interval.record}),
         "worst_state": None if state is None else certificate.grid.describe(state),
+        "constrained": _describe_constrained(certificate.constrained),
     }
+
+
+def _describe_constrained(part: ConstrainedPart | None) -> dict[str, Any] | None:
+    """The constraints that a certificate proves, and the loss against the best policy with them."""
+    if part is None:
+        return None
+    constraints = [
+        {"measure": one.name, **one.bound, "proven": one.proven[key], "price": one.price}
+        for one in part.constraints
+        for key in one.bound
+    ]
+    return {"loss": part.loss, "constraints": constraints}
 
 
 class LearnerParam(click.Choice):
@@ -111,14 +134,14 @@ class LearnerParam(click.Choice):
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), help="Write the policy: .json or .csv."
 )
-def fit_command(model, given, learner, samples, noise, seed, out) -> Answer:
+def fit_command(model, assignments, learner, samples, noise, seed, out) -> Answer:
     """Learn a policy from labelled states, and certify its loss."""
     from tessella import learn
     from tessella.certificates.certify import certify
 
     if out is not None:
         require_writable_targets((out,))
-    solution = load_solution(model, given)
+    solution = load_solution(model, assignments)
     sample = learn.draw(solution, samples, noise=noise, rng=seed)
     policy = learn.fit(learn.make_learner(learner, seed), sample)
     certificate = certify(solution, policy)
@@ -137,36 +160,75 @@ def fit_command(model, given, learner, samples, noise, seed, out) -> Answer:
     return Answer("\n".join([certificate.summary(), *messages]), data)
 
 
-@as_command("certify", example="tessella certify INV-Mix rule.csv --save certificate.json")
+@as_command(
+    "certify",
+    example="tessella certify INV-Mix rule.csv --save certificate.json\n"
+    'tessella certify inventory rule.json --subject-to "fill_rate >= 98%"',
+)
 @model_argument
 @click.argument("policy", type=POLICY_FILE)
 @start_option
+@constraints_option
 @click.option("--save", type=click.Path(path_type=Path), help="Write the certificate as JSON.")
-def certify_command(
-    model: str, given: tuple[str, ...], policy: Path, start: str | None, save: Path | None
-) -> Answer:
+def certify_command(model, assignments, policy, start, subject_to, save) -> Answer:
     """Compute what a policy loses on a model, exactly.
+
+    With constraints (--subject-to, or those of a model file) a policy that satisfies them is
+    compared with the best of all policies that do. They apply to the model's own start.
 
     POLICY is a saved rule or policy (.json), or a CSV file with a row for each state: a column for
     each axis, and one for the action.
     """
     from tessella.certificates.certify import certify
+    from tessella.solvers.policy_evaluation import evaluate
 
-    solution = load_solution(model, given)
-    first = parse_start(solution.mdp, start)
-    certificate = certify(solution, solution.mdp.policy(policy), first)
-    text, measures = evaluate_measures(solution.mdp, certificate.policy, first)
+    opened = open_model(model, assignments)
+    mdp = get_model(opened)
+    if subject_to and start is not None:
+        raise ArgumentError("constraints are about the model's own start", value="got --start")
+    constraints = collect_constraints(mdp, subject_to) if start is None else {}
+    chosen = mdp.policy(policy)
+    with citing_levels(model, mdp, constraints):
+        certificate = _certify_constrained(mdp, chosen, constraints) if constraints else None
+    start_state = parse_start(mdp, start)
+    if certificate is None:
+        certificate = certify(get_solution(opened), chosen, start_state)
+    measured = evaluate(mdp, chosen, start_state).measures if mdp.measures else {}
+    missed = _find_missed(constraints, measured)
     if save is not None:
         certificate.save(save)
-    data = {"model": describe_model(solution.mdp), "policy": certificate.policy.name}
-    data |= {"certificate": certificate_json(certificate), "measures": measures, "file": save}
-    return Answer(certificate.summary() + text, data)
+    text, measures = describe_measures(measured)
+    data = {"model": describe_model(mdp), "policy": certificate.policy.name}
+    data |= {"certificate": certificate_json(certificate), "missed": list(missed)}
+    data |= {"measures": measures, "file": save}
+    return Answer("\n\n".join([*missed.values(), certificate.summary()]) + text, data)
+
+
+def _certify_constrained(
+    mdp: MDP, policy: Policy, constraints: dict[str, Constraint]
+) -> Certificate | None:
+    """A certificate with these constraints; None where the policy misses one."""
+    from tessella.certificates.constrained import certify_constrained
+
+    solution: Any = solve_with_status(mdp, subject_to=constraints)
+    return certify_constrained(solution, policy)
+
+
+def _find_missed(constraints: dict[str, Constraint], measured: dict[str, Any]) -> dict[str, str]:
+    """A sentence about each constraint that these values do not satisfy, by measure."""
+    sentences = {}
+    for name, constraint in constraints.items():
+        value = measured[name]
+        if value is None or not constraint.is_met_by(value):
+            sentences[name] = f"Not satisfied: {name} {constraint}; it is {value}."
+    return sentences
 
 
 @as_command(
     "compress",
     example="tessella compress perishable --loss 0.5% -o rule.sql -o rule.json\n"
-    "tessella compress INV-Mix --loss 1% --worst --time-limit 20",
+    "tessella compress INV-Mix --loss 1% --worst --time-limit 20\n"
+    'tessella compress inventory --loss 2% --subject-to "fill_rate >= 98%" -o rule.xlsx',
 )
 @model_argument
 @click.option(
@@ -174,78 +236,116 @@ def certify_command(
     type=LossParam(),
     default="1%",
     show_default=True,
-    help="What may be lost: 1%, 0.01, or '12.5 units'.",
+    help="The largest loss: 1%, 0.01, or '12.5 units'.",
 )
-@click.option("--worst", is_flag=True, help="From the worst state, not on average over the start.")
-@start_option
 @click.option(
-    "--time-limit", type=float, help="Seconds in all, after which the best so far is taken."
+    "--worst",
+    is_flag=True,
+    help="Bound the loss from the worst state, not on average over the start.",
+)
+@start_option
+@constraints_option
+@click.option(
+    "--class",
+    "kinds",
+    multiple=True,
+    help="Search only this class of rules, such as 'order up to'; may repeat.",
+)
+@click.option(
+    "--time-limit", type=float, help="Seconds in all, after which the best rule so far is taken."
 )
 @click.option(
     "-o",
     "--out",
     type=OUTPUT_PATH,
     multiple=True,
-    help="Write it: .json .c .py .sql .xlsx ...; may repeat.",
+    help="Write the rule: .json .c .py .sql .xlsx ...; may repeat.",
 )
 @click.option("--certificate", type=OUTPUT_PATH, help="Write its certificate as JSON.")
 @click.option("--frontier", is_flag=True, help="Also search all sizes; list size against loss.")
+@click.option(
+    "--prefer",
+    type=click.Choice(["readable", "smallest"]),
+    default="readable",
+    show_default=True,
+    help="A readable rule may have one parameter more than the smallest.",
+)
 def compress_command(
-    model, given, loss, worst, start, time_limit, out, certificate, frontier
+    model,
+    assignments,
+    loss,
+    worst,
+    start,
+    subject_to,
+    kinds,
+    time_limit,
+    out,
+    certificate,
+    frontier,
+    prefer,
 ) -> Answer:
     """Find the smallest rule whose certified loss is within a target.
 
-    A .json file holds the rule for other commands (certify, export, diff, map, simulate).
+    With constraints (--subject-to, or those of a model file) the rule satisfies them, and its loss
+    is that against the best of all policies that do. A .json file holds the rule for other commands
+    (certify, export, diff, map, simulate).
     """
-    from tessella.rules.compress import compress
+    from tessella.rules.compress import check_classes, compress
 
     require_writable_targets(out)
-    solution = load_solution(model, given)
+    opened = open_model(model, assignments)
+    mdp = get_model(opened)
+    constraints = collect_constraints(mdp, subject_to)
+    if constraints and frontier:
+        raise ArgumentError("--frontier lists rules without constraints", value=f"got {subject_to}")
+    solution: Any = mdp if constraints else get_solution(opened)
     amount, relative = loss
-    with open_progress() as progress:
+    with open_progress() as progress, citing_levels(model, mdp, constraints):
         options: SearchOptions = {
-            "start": parse_start(solution.mdp, start),
+            "start": parse_start(mdp, start),
             "worst": worst,
             "relative": relative,
             "time_limit": time_limit,
             "progress": progress.status,
+            "classes": check_classes("--class", kinds) if kinds else None,
         }
         if frontier:
-            rule = _compress_with_frontier(solution, amount, options)
+            rule = _compress_with_frontier(solution, amount, prefer, options)
         else:
-            rule = compress(solution, amount, **options)
-    messages = [write_policy(rule, path) for path in out]
-    if certificate is not None and rule.certificate is not None:
+            rule = compress(
+                solution, amount, prefer=prefer, subject_to=constraints or None, **options
+            )
+    messages = {str(path): write_policy(rule, path) for path in out}
+    if certificate is not None:
+        assert rule.certificate is not None  # ``compress`` makes one
         rule.certificate.save(certificate)
-        messages.append(f"{certificate}: the certificate, for `tessella check MODEL --certificate`")
-    files = [*map(str, out), *([str(certificate)] if certificate is not None else [])]
-    lines = [rule.explain()]
-    if frontier:
-        lines += ["", "Size against loss:", str(rule.frontier)]
-    return Answer(
-        "\n".join(lines + ([""] if messages else []) + messages),
-        _describe_rule(rule, solution, files),
-    )
+        message = f"{certificate}: the certificate, for `tessella check MODEL --certificate`"
+        messages[str(certificate)] = message
+    frontier_text = f"Size against loss:\n{rule.frontier}" if frontier else ""
+    parts = [rule.explain(), frontier_text, "\n".join(messages.values())]
+    return Answer("\n\n".join(filter(None, parts)), _describe_rule(rule, mdp, list(messages)))
 
 
-def _compress_with_frontier(solution: Solution, loss: float, options: SearchOptions) -> Rule:
+def _compress_with_frontier(
+    solution: Solution, loss: float, prefer: Preference, options: SearchOptions
+) -> Rule:
     """The rule, found in half of the time limit, with the frontier found in the rest of it."""
     from tessella.rules.compress import compress, frontier
 
     limit = options.get("time_limit")
     if limit is not None:
         options["time_limit"] = limit / 2
-    rule = compress(solution, loss, **options)
+    rule = compress(solution, loss, prefer=prefer, **options)
     if limit is not None:
-        options["time_limit"] = max(limit - rule.seconds, LEAST_SECONDS)
+        options["time_limit"] = max(limit - rule.seconds, SEARCH_MIN_SECONDS)
     found = frontier(solution, **options)
     return replace(rule, frontier=found.merge(rule.frontier))
 
 
-def _describe_rule(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any]:
+def _describe_rule(rule: Rule, mdp: MDP, files: list[str]) -> dict[str, Any]:
     points = rule.frontier.points
     return {
-        "model": describe_model(solution.mdp),
+        "model": describe_model(mdp),
         "promise": rule.loss_target,
         "class": rule.kind,
         "size": rule.size,
@@ -270,13 +370,13 @@ def _describe_rule(rule: Rule, solution: Any, files: list[str]) -> dict[str, Any
 @click.argument("rule")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--model", type=ModelParam(), help="The model that a CSV table is a policy of.")
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of the model.")
+@settings_option
 @click.option(
     "--off-grid",
     type=click.Choice(["clamp", "refuse"]),
     help="What programs do with a state beyond the axes; clamp by default.",
 )
-def export_command(rule, files, model, given, off_grid) -> Answer:
+def export_command(rule, files, model, assignments, off_grid) -> Answer:
     """Write a rule in the languages that the files' endings name.
 
     RULE is a saved rule or policy (.json), a table (.csv, with --model), or a MODEL, whose optimal
@@ -286,24 +386,24 @@ def export_command(rule, files, model, given, off_grid) -> Answer:
     from tessella.rules.export.export import export
 
     require_writable_targets(files)
-    policy = _read_rule(rule, model, given)
+    policy = _read_rule(rule, model, assignments)
     written = [export(policy, path, off_grid=off_grid) for path in files]  # type: ignore[arg-type]
     data = [
-        {"file": str(w.path), "target": w.target, "states": w.states, "remark": w.remark}
+        {"file": str(w.path), "target": w.format_name, "states": w.states, "remark": w.remark}
         for w in written
     ]
     return Answer("\n".join(map(str, written)), {"rule": policy.name, "files": data})
 
 
-def _read_rule(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
+def _read_rule(rule: str, model: str | None, assignments: tuple[str, ...]) -> Policy:
     path = Path(rule)
     if path.suffix == ".json" and model is None:
         return read_policy(path)
     if path.suffix in (".json", ".csv"):
         if model is None:
             raise ArgumentError("a table needs its model", value="add --model MODEL")
-        return load_model(model, given).policy(path)
-    return load_solution(rule, given).policy
+        return load_model(model, assignments).policy(path)
+    return load_solution(rule, assignments).policy
 
 
 @as_command(
@@ -314,15 +414,17 @@ def _read_rule(rule: str, model: str | None, given: tuple[str, ...]) -> Policy:
 @click.argument("a")
 @click.argument("b")
 @start_option
-def diff_command(model: str, given: tuple[str, ...], a: str, b: str, start: str | None) -> Answer:
+def diff_command(
+    model: str, assignments: tuple[str, ...], a: str, b: str, start: str | None
+) -> Answer:
     """Show what changes from one policy to another, in states and money.
 
     A and B are saved rules or policies (.json), tables (.csv), or the word optimal.
     """
     from tessella.rules.diff import diff
 
-    mdp = load_model(model, given)
-    optimal_policy = load_solution(model, given).policy if OPTIMAL_WORD in (a, b) else None
+    mdp = load_model(model, assignments)
+    optimal_policy = load_solution(model, assignments).policy if OPTIMAL_WORD in (a, b) else None
     difference = diff(
         mdp,
         *(optimal_policy if word == OPTIMAL_WORD else mdp.policy(Path(word)) for word in (a, b)),

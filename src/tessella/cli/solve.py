@@ -10,21 +10,25 @@ import click
 import numpy as np
 
 from tessella.cli.arguments import (
+    citing_levels,
+    collect_constraints,
+    constraints_option,
     describe_measures,
     describe_model,
     evaluate_measures,
     format_measures,
     format_title,
+    get_model,
+    get_solution,
     load_model,
     load_solution,
     model_argument,
     open_model,
-    parse_constraints,
     parse_start,
     policy_option,
     start_option,
 )
-from tessella.cli.cache import solve_cached, solve_with_status
+from tessella.cli.cache import CachedSolution, solve_cached, solve_with_status
 from tessella.cli.command import Answer, as_command, format_table
 from tessella.errors import ArgumentError, counted
 from tessella.files import atomic_write
@@ -54,17 +58,12 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
     show_default=True,
     help="Stop when values are accurate, or when the policy is proven.",
 )
-@click.option(
-    "--subject-to",
-    multiple=True,
-    metavar="MEASURE>=LEVEL",
-    help="Bound a measure, or with <=; may repeat. It replaces what a file asks of it.",
-)
+@constraints_option
 @click.option("--save", type=click.Path(path_type=Path), help="Write the solution as NetCDF.")
 @click.option("--policy", type=click.Path(path_type=Path), help="Write its policy as CSV.")
 def solve_command(
     model: str,
-    given: tuple[str, ...],
+    assignments: tuple[str, ...],
     tol: float | None,
     until: str,
     subject_to: tuple[str, ...],
@@ -75,33 +74,36 @@ def solve_command(
 
     The solution is remembered for the next command, unless it is one until the policy is proven.
     """
-    from tessella.mdp.model import MDP
-
-    for path, ending in ((save, ".nc"), (policy, ".csv")):
+    for option, path, ending in (("--save", save, ".nc"), ("--policy", policy, ".csv")):
         if path is not None and path.suffix != ending:
-            raise ArgumentError(f"this file ends in {ending}", value=f"got {path.name!r}")
-    opened = open_model(model, given)
-    mdp = opened if isinstance(opened, MDP) else opened.mdp
-    constraints = {**mdp.constraints, **parse_constraints(subject_to)}
+            requirement = f"the file of {option} must end in {ending}"
+            raise ArgumentError(requirement, value=f"got {path.name!r}")
+    opened = open_model(model, assignments)
+    mdp = get_model(opened)
+    constraints = collect_constraints(mdp, subject_to)
     if constraints:
         if save is not None:
             raise ArgumentError("with constraints, --policy writes the result", value="got --save")
-        return _solve_constrained(mdp, policy, tol=tol, until=until, subject_to=constraints)
-    if until == "policy":
-        solution = solve_with_status(mdp, tol=tol, until=until)
-        is_cached = False
-    elif isinstance(opened, MDP):
-        solution, is_cached = solve_cached(opened, tol)
-    elif opened.has_values and (tol is None or opened.error_bound <= tol):
-        solution = opened
-        is_cached = True
-    else:
-        solution, is_cached = solve_cached(opened.mdp, tol)
+        with citing_levels(model, mdp, constraints):
+            return _solve_constrained(mdp, policy, tol=tol, until=until, subject_to=constraints)
+    solution, is_cached = _find_solution(opened, tol, until)
     messages = _write_files(solution, save, policy)
     text, measures = evaluate_measures(mdp, solution.policy)
     data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
     lines = [_describe_solution(solution, is_cached) + text, *messages.values()]
     return Answer("\n".join(lines), data | {"measures": measures})
+
+
+def _find_solution(opened: MDP | Solution, tol: float | None, until: str) -> CachedSolution:
+    """The solution of a file if it is good enough, one from the cache, or a new one."""
+    mdp = get_model(opened)
+    if until == "policy":
+        return CachedSolution(solve_with_status(mdp, tol=tol, until=until), is_cached=False)
+    if opened is not mdp:
+        solution = get_solution(opened)
+        if solution.has_values and (tol is None or solution.error_bound <= tol):
+            return CachedSolution(solution, is_cached=True)
+    return solve_cached(mdp, tol)
 
 
 def _solve_constrained(mdp: MDP, policy: Path | None, **options: Any) -> Answer:
@@ -128,14 +130,14 @@ def _solve_constrained(mdp: MDP, policy: Path | None, **options: Any) -> Answer:
 
 
 def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
-    """What was written, and the text about it."""
+    """A message about each file that is written, by path."""
     from tessella.mdp.netcdf import count_saved_probabilities
 
     messages = {}
     if save is not None:
         with_model = count_saved_probabilities(solution.mdp) <= SAVED_MODEL_MAX_ENTRIES
         solution.save(save, with_model=with_model)
-        remark = "" if with_model else "; its model is too large for the file, name it instead"
+        remark = "" if with_model else " without the model, which is too large; name that instead"
         messages[str(save)] = f"wrote {save}{remark}"
     if policy is not None:
         solution.policy.to_csv(policy)
@@ -184,11 +186,13 @@ def _describe_solution(solution: Solution, is_cached: bool) -> str:
     seconds = float(solution.history.seconds[-1]) if solution.sweeps else 0.0
     method_text = f"{solution.method}, {counted(solution.sweeps, 'sweep')}, {seconds:.2g} s"
     cached_text = ", remembered" if is_cached else ""
-    n_ties = int((~solution.decided).sum())
+    n_decided = int(solution.decided.sum())
+    decided_text = f"{n_decided:,} of {counted(mdp.n_states, 'state')}"
+    ties_text = counted(mdp.n_states - n_decided, "tie")
     rows = [
         ("solved", f"{method_text}{cached_text}; {solution.status_text}"),
         *_describe_value(solution),
-        ("decided", f"{mdp.n_states - n_ties:,} of {mdp.n_states:,} states; {n_ties:,} are ties"),
+        ("decided", f"{decided_text}; {ties_text}"),
     ]
     lines = [format_title(mdp), format_table(rows), "", f"{mdp.action_name} by states:"]
     return "\n".join(lines + _list_actions(solution))
@@ -203,14 +207,15 @@ def _describe_value(solution: Solution) -> list[tuple[str, str]]:
     if solution.gain is not None:
         rows = [(subject, format_average(mdp, solution))]
         if mdp.clock is not None:
-            gain = solution.mdp.sense.display(solution.gain)
+            gain = mdp.sense.display(solution.gain)
             rows.append(("", f"{gain:,.8g} per period ({mdp.clock})"))
         return rows
-    value = solution.mdp.sense.display(solution.value)
+    value = mdp.sense.display(solution.value)
+    value = np.where(np.abs(value) <= solution.error_bound, 0.0, value)
     range_text = f"mean {value.mean():,.6g}, from {value.min():,.6g} to {value.max():,.6g}"
     bound_text = f"no {subject} is off by more than {round_up(solution.error_bound, 2)}"
-    remedy = "" if solution.has_values else "; only the policy was solved for"
-    bound = ("bound", bound_text + remedy)
+    remark = "" if solution.has_values else "; only the policy was solved for"
+    bound = ("bound", bound_text + remark)
     start_value = _start_value(solution)
     if start_value is None:
         return [(subject, range_text), bound]
@@ -219,10 +224,10 @@ def _describe_value(solution: Solution) -> list[tuple[str, str]]:
 
 
 def _list_actions(solution: Solution) -> list[str]:
-    """Lines: the actions that most states get, with the number of states."""
+    """Lines: the actions by the number of their states, most first."""
     n_states = solution.mdp.n_states
     counts = sorted(_count_states_by_action(solution), key=lambda row: -row[1])
-    rows = [(name, f"{n:,} states", f"{n / n_states:.1%}") for name, n in counts if n]
+    rows = [(name, counted(n, "state"), f"{n / n_states:.1%}") for name, n in counts if n]
     table = format_table(rows[:LISTED_MAX_ACTIONS], alignment="rrr")
     lines = [f"  {line}" for line in table.splitlines()]
     n_unlisted = len(rows) - LISTED_MAX_ACTIONS
@@ -236,22 +241,26 @@ def _list_actions(solution: Solution) -> list[str]:
 )
 @model_argument
 @policy_option
-@click.option("--periods", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--paths", type=click.IntRange(1), default=100, show_default=True)
+@click.option(
+    "--periods", type=click.IntRange(1), default=100, show_default=True, help="Length of each path."
+)
+@click.option(
+    "--paths", type=click.IntRange(1), default=100, show_default=True, help="Number of paths."
+)
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same paths."
 )
 @start_option
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="All paths as CSV.")
-def simulate_command(model, given, policy, periods, paths, seed, start, out) -> Answer:
+def simulate_command(model, assignments, policy, periods, paths, seed, start, out) -> Answer:
     """Play a policy forward on independent paths, and print what it earned."""
     from tessella.mdp.simulate import simulate
 
     if policy is None:
-        chosen: Any = load_solution(model, given)
+        chosen: Any = load_solution(model, assignments)
         mdp = chosen.mdp
     else:
-        mdp = load_model(model, given)
+        mdp = load_model(model, assignments)
         chosen = mdp.policy(policy)
     simulated = simulate(mdp, chosen, periods, seed, paths=paths, start=parse_start(mdp, start))
     returns = mdp.sense.display(simulated.returns)
@@ -286,21 +295,22 @@ def _format_first_path(simulated: Paths) -> str:
     actions = [str(mdp.actions[a]) for a in simulated.actions[0, :n_shown]]
     rewards = [f"{r:.4g}" for r in mdp.sense.display(simulated.rewards[0, :n_shown])]
     rows = list(zip(map(str, range(n_shown)), *columns, actions, rewards, strict=True))
-    heads = ["period", *mdp.grid.axes, mdp.action_name, mdp.sense.reward]
-    return format_table(rows, heads, alignment="r" * len(heads))
+    headings = ["period", *mdp.grid.axes, mdp.action_name, mdp.sense.reward]
+    return format_table(rows, headings, alignment="r" * len(headings))
 
 
 def _write_csv(simulated: Paths, out: Path) -> None:
     import pandas as pd
 
-    mdp, (paths, periods) = simulated.mdp, simulated.actions.shape
+    mdp = simulated.mdp
+    paths, periods = simulated.actions.shape
     is_live = simulated.actions.ravel() >= 0
     states = simulated.states[:, :-1].ravel()[is_live]
     names = np.array([str(action) for action in mdp.actions])
     reserved = {*mdp.grid.axes, mdp.action_name}
 
     def free_name(name: str) -> str:
-        """A column of ours, by a name that the model has not given."""
+        """The name of a column, with underscores added until the model does not use it."""
         return free_name(f"{name}_") if name in reserved else name
 
     frame = pd.DataFrame(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
@@ -13,7 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from tessella.cli.arguments import CommaList, ModelParam, describe_model, load_model
+from tessella.cli.arguments import (
+    CommaList,
+    ModelParam,
+    describe_model,
+    load_model,
+    settings_option,
+)
 from tessella.cli.command import Answer, as_command, format_table
 from tessella.errors import FileError, StudyError, counted
 
@@ -31,20 +38,28 @@ DEFAULT_MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
     "study",
     example="tessella study --models QUE-Lin,shop.toml --methods linear,margin,fitted_q --seeds 3",
 )
-@click.option("--models", type=CommaList(), required=True, help="MODELs with commas.")
+@click.option("--models", type=CommaList(), required=True, help="MODELs, separated by commas.")
 @click.option(
-    "--methods", type=CommaList(), required=True, help="Names with commas, or module:name."
+    "--methods", type=CommaList(), required=True, help="Names or module:name, separated by commas."
 )
-@click.option("--sizes", type=CommaList(int), default="100,400,1600", show_default=True)
+@click.option(
+    "--sizes",
+    type=CommaList(int),
+    default="100,400,1600",
+    show_default=True,
+    help="Labels, or updates, that a method gets.",
+)
 @click.option("--seeds", type=int, default=5, show_default=True, help="Repetitions of every run.")
 @click.option("--measures", type=CommaList(), default="", help="What else to store: module:name.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder where runs are kept.")
-@click.option("--workers", type=click.IntRange(0, 256), default=0, help="Worker processes.")
+@click.option(
+    "--workers", type=click.IntRange(0, LOCAL_MAX_WORKERS), default=0, help="Worker processes."
+)
 @click.option("--retry", is_flag=True, help="Run again what failed before.")
 def study_command(models, methods, sizes, seeds, measures, out, workers, retry) -> Answer:
     """Compare methods on models, over sample sizes and seeds.
 
-    With --out a study may be stopped at any time; the same command goes on where it was.
+    With --out a study may be stopped at any time; the same command continues it.
     """
     from tessella.runner.run_study import run_study
     from tessella.runner.study import Study
@@ -54,29 +69,29 @@ def study_command(models, methods, sizes, seeds, measures, out, workers, retry) 
     study = Study(problems, methods, sizes, seeds, measures)
     with open_progress() as progress:
         results = run_study(study, out, workers=workers, retry=retry, progress=progress)
-    columns = [name for name in (*SHOWN_METRICS, *study.measures) if name in results.frame.columns]
+    shown = (*SHOWN_METRICS, *results.measures)
+    columns = [name for name in shown if name in results.frame.columns]
     keys = ["problem", "method", "n", *columns]
     means = results.table(*columns).reset_index()[keys].to_dict("records")
     failed = [{"run": str(r.spec), "reason": r.reason} for r in results.failed]
-    lines = [_format_means(means, columns)]
+    rows = [list(map(_format_cell, row.values())) for row in means]
+    headings = ["model", "method", "n", *columns]
+    lines = [format_table(rows, headings, alignment="  r" + "r" * len(columns))]
     lines += [f"failed: {run['run']}: {run['reason']}" for run in failed]
     data = {"runs": len(results.records), "failed": failed, "means": means, "folder": out}
     return Answer("\n".join(lines), data, 1 if failed else 0)
 
 
-def _format_means(means: list[dict[str, Any]], columns: list[str]) -> str:
-    rows = [
-        [f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()]
-        for row in means
-    ]
-    headings = ["model", "method", "n", *columns]
-    return format_table(rows, headings, alignment="  r" + "r" * len(columns))
+def _format_cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "-" if math.isnan(value) else f"{value:.4g}"
 
 
 def _as_problem(word: str) -> str | Problem:
     """A problem by name; of any other model, one known by its word and the model's fingerprint.
 
-    The fingerprint is a setting, so that runs of a model that has changed since are not taken.
+    The fingerprint is a setting, so that stored runs of an earlier form of the model are not used.
     """
     from tessella.problems.problem import Choice, Problem
 
@@ -102,11 +117,13 @@ def _as_problem(word: str) -> str | Problem:
 @click.option(
     "--methods",
     type=CommaList(),
-    help="Names with commas, such as linear,fitted_q; all by default.",
+    help="Names, separated by commas, such as linear,fitted_q; all by default.",
 )
-@click.option("--problems", type=CommaList(), help="Labels with commas; all by default.")
+@click.option("--problems", type=CommaList(), help="Labels, separated by commas; all by default.")
 @click.option(
-    "--sizes", type=CommaList(int), help="Sample sizes with commas; the paper's by default."
+    "--sizes",
+    type=CommaList(int),
+    help="Sample sizes, separated by commas; the paper's by default.",
 )
 @click.option(
     "--out",
@@ -128,8 +145,8 @@ def paper_command(
 ) -> Answer:
     """Reproduce the paper: its runs, table, figures, and one report.
 
-    May be stopped at any time; the same command goes on where it was. A finished study starts no
-    work, and a changed setting runs only what it touches.
+    May be stopped at any time; the same command continues it. A finished study starts no work, and
+    a changed setting runs only what depends on it.
     """
     from tessella.runner.run_study import ClusterOptions
 
@@ -137,13 +154,15 @@ def paper_command(
         raise click.UsageError("--workers is for this machine; a scheduler has its own")
     if scheduler is not None and not scheduler.strip():
         raise click.UsageError("--scheduler needs an address")
-    # A method of one's own may lie in the current folder.
+    # A custom method may lie in the current folder.
     sys.path.append(os.getcwd())
     # A request to end is handled as an interrupt.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = {"problems": problems, "methods": methods, "sizes": sizes, "seeds": seeds}
     given = {name: value for name, value in chosen.items() if value is not None}
-    finished = _run(given, out, ClusterOptions(workers, scheduler), retry=retry, report=report)
+    finished = _run_paper(
+        given, out, ClusterOptions(workers, scheduler), retry=retry, report=report
+    )
     if finished.failed:
         _report_failures(len(finished.failed), retry)
     where = finished.folder / "report.html" if report else finished.folder
@@ -151,16 +170,16 @@ def paper_command(
 
 
 def _report_failures(n_failed: int, was_retry: bool) -> None:
-    """End the command, with the line that runs what failed again."""
+    """End the command, with the command that runs the failed ones again."""
     retry_command = _format_command() if was_retry else f"{_format_command()} --retry"
     pronoun = "it" if n_failed == 1 else "them"
     _exit_with(f"{counted(n_failed, 'run')} failed; to run {pronoun} again: {retry_command}", 1)
 
 
-def _run(
+def _run_paper(
     settings: dict[str, Any], out: Path, cluster: ClusterOptions, *, retry: bool, report: bool
 ) -> FinishedStudy:
-    """The study with these settings; where it stops, how it goes on is printed."""
+    """Run the study; if it stops, print the command that continues it."""
     from tessella.paper.published import paper_study
     from tessella.paper.reproduce import reproduce
     from tessella.runner.methods.method import UnknownNameError
@@ -174,11 +193,11 @@ def _run(
     except UnknownNameError:
         raise
     except (StudyError, FileError) as error:
-        _exit_with(f"Error: {error}; to go on: {_format_command()}", 1)
+        _exit_with(f"Error: {error}; to continue: {_format_command()}", 1)
     except StudyInterrupted as stop:
-        _exit_with(f"stopped; {stop}; to go on: {_format_command()}", 130)
+        _exit_with(f"stopped; {stop}; to continue: {_format_command()}", 130)
     except KeyboardInterrupt:
-        _exit_with(f"stopped; to go on: {_format_command()}", 130)
+        _exit_with(f"stopped; to continue: {_format_command()}", 130)
 
 
 def _format_command() -> str:
@@ -196,34 +215,32 @@ def _exit_with(message: str, status: int) -> NoReturn:
 
 @as_command("bench", example="tessella bench\ntessella bench model.toml lost_sales --repeat 5")
 @click.argument("models", nargs=-1, type=ModelParam())
-@click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="Settings of all.")
+@settings_option
 @click.option("--repeat", type=click.IntRange(1, 1000), default=3, show_default=True)
 @click.option("--tol", type=float, default=1e-6, show_default=True, help="Largest error.")
 def bench_command(
-    models: tuple[str, ...], given: tuple[str, ...], repeat: int, tol: float
+    models: tuple[str, ...], assignments: tuple[str, ...], repeat: int, tol: float
 ) -> Answer:
     """Time building and solving here.
 
-    The first solve compiles; of later ones the quickest counts.
-
-    Nothing is remembered or read from memory here.
+    The first solve compiles; of later ones the quickest counts. Solutions are not cached.
     """
     from tessella.rounding import round_up
 
-    timings = [_time_model(word, given, repeat, tol) for word in models or DEFAULT_MODELS]
+    timings = [_time_model(word, assignments, repeat, tol) for word in models or DEFAULT_MODELS]
     rows = [
         (
-            row["model"]["name"] or "model",
-            f"{row['model']['states']:,}",
-            *(f"{row[key]:.3g}" for key in ("build", "first", "again")),
-            str(row["sweeps"]),
-            round_up(row["bound"], 2),
+            timing["model"]["name"] or "model",
+            f"{timing['model']['states']:,}",
+            *(f"{timing[key]:.3g}" for key in ("build", "first", "again")),
+            str(timing["sweeps"]),
+            round_up(timing["bound"], 2),
         )
-        for row in timings
+        for timing in timings
     ]
-    heads = ("model", "states", "build s", "first s", "again s", "sweeps", "bound")
+    headings = ("model", "states", "build s", "first s", "again s", "sweeps", "bound")
     peak = _peak_memory_bytes()
-    text = format_table(rows, heads, alignment=" rrrrrr") + f"\npeak memory {peak / 1e6:,.0f} MB"
+    text = format_table(rows, headings, alignment=" rrrrrr") + f"\npeak memory {peak / 1e6:,.0f} MB"
     return Answer(text, {"runs": timings, "peak_bytes": peak})
 
 
@@ -235,11 +252,11 @@ def _peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def _time_model(word: str, given: tuple[str, ...], repeat: int, tol: float) -> dict[str, Any]:
+def _time_model(word: str, assignments: tuple[str, ...], repeat: int, tol: float) -> dict[str, Any]:
     from tessella.solvers.solve import solve
 
     began = time.perf_counter()
-    mdp = load_model(word, given)
+    mdp = load_model(word, assignments)
     seconds = [time.perf_counter() - began]
     solution = None
     for _ in range(1 + repeat):

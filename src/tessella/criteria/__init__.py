@@ -5,6 +5,7 @@ A criterion is given as an object, as a number (a discount), or in a file as JSO
 
 from __future__ import annotations
 
+import ast
 import json
 
 from tessella.criteria.average import Average
@@ -12,7 +13,7 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import FileError, ModelError
+from tessella.errors import ArgumentError, FileError, ModelError, TessellaError
 
 __all__ = [
     "Average",
@@ -20,8 +21,9 @@ __all__ = [
     "FiniteHorizon",
     "Total",
     "as_criterion",
+    "choose_criterion",
+    "parse_criterion",
     "read_criterion",
-    "require_criterion_or_discount",
 ]
 
 
@@ -30,9 +32,7 @@ def as_criterion(source: float | Criterion) -> Criterion:
     return source if isinstance(source, Criterion) else Discounted(source)
 
 
-def require_criterion_or_discount(
-    discount: float | Criterion | None, criterion: Criterion | None
-) -> Criterion:
+def choose_criterion(discount: float | Criterion | None, criterion: Criterion | None) -> Criterion:
     """The criterion given to a builder by one of the two arguments."""
     if discount is not None and criterion is not None:
         value = f"got discount={discount!r} and criterion={criterion!r}"
@@ -47,6 +47,31 @@ def require_criterion_or_discount(
         requirement = "criterion must be a criterion such as Average() or FiniteHorizon(12)"
         raise ModelError(requirement, value=f"got {criterion!r}")
     return as_criterion(source)
+
+
+def parse_criterion(text: str) -> Criterion:
+    """A criterion as it is typed: ``Total()`` or ``total``, ``FiniteHorizon(12, discount=0.9)``."""
+    kinds = {kind.__name__.lower(): kind for kind in (Average, Discounted, FiniteHorizon, Total)}
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        kind = kinds[call.func.id.lower()]  # type: ignore[attr-defined]
+        arguments = [ast.literal_eval(argument) for argument in call.args]
+        return kind(*arguments, **{str(k.arg): ast.literal_eval(k.value) for k in call.keywords})
+    except TessellaError:
+        raise
+    except (
+        SyntaxError,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+    ) as error:
+        requirement = "a criterion is written Average(), Total(), Discounted(0.9)"
+        requirement += " or FiniteHorizon(12, discount=0.9)"
+        raise ArgumentError(requirement, value=f"got {text!r:.60}") from error
 
 
 def read_criterion(criterion_json: str | None, discount: float) -> Criterion:

@@ -11,7 +11,7 @@ known up to a constant, which the linear system of a policy settles by the mean 
     h + g - P_pi h = r_pi,   g = mean h;
 
 it has one solution where the policy has one recurrent class, periodic or not. Reported values are 0
-in the first state. Plain sweeps are damped by half: on a periodic chain they would cycle for ever.
+in the first state. Plain sweeps are damped by half: on a periodic chain they would never converge.
 """
 
 from __future__ import annotations
@@ -31,12 +31,18 @@ from tessella.criteria.criterion import (
 )
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
-ENDING_MIN_DEFICIT = 1e-6  # row sums further from 1 than this are no rounding: the process ends
+ENDING_MIN_DEFICIT = 1e-6  # a larger distance of a row sum from 1 means that the process ends
 
 
 @dataclass(frozen=True)
 class Average(Criterion):
-    """The long-run reward per period."""
+    """The long-run reward per period.
+
+    Example:
+        >>> mdp = ts.benchmark("QUE-Lin").with_criterion(ts.Average())
+        >>> round(ts.solve(mdp).gain, 3)
+        5.242
+    """
 
     has_gain = True
     discount: ClassVar[float] = 1.0  # type: ignore[misc]
@@ -61,7 +67,7 @@ class Average(Criterion):
         return AverageKernel(np.float64(row_sums.deviation))
 
     def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.full(start.shape, 1 / start.size)  # the start is forgotten
+        return np.full(start.shape, 1 / start.size)  # the average does not depend on the start
 
     def fingerprint_key(self) -> str:
         return "average"

@@ -23,8 +23,9 @@ CRITERION_NAMES = {
     "is_discounted": "Discounted",
     "has_horizon": "FiniteHorizon",
     "has_gain": "Average",
+    "requires_absorption": "Total",
 }
-UNKNOWN_VALUE_BOUND = 1e200  # size of a value where none is known to be smaller beforehand
+UNKNOWN_VALUE_BOUND = 1e200  # bound on values where no smaller one is known in advance
 
 
 class Enclosure(NamedTuple):
@@ -36,11 +37,11 @@ class Enclosure(NamedTuple):
 
 
 class CriterionKernel:
-    """The compiled side of a criterion: numbers, so that changing them compiles nothing new.
+    """The compiled side of a criterion: its numbers, which can change without recompilation.
 
     Arguments are arrays of the backend; ``backup_error`` bounds the rounding of a computed backup.
-    A kernel is a named tuple with these methods. The defaults are those of a plain sum of rewards:
-    values are not shifted, and ``bound_error`` bounds an error by a residual.
+    A kernel is a named tuple with these methods. The defaults fit a sum of rewards: values are not
+    shifted, and ``bound_error`` derives every bound from a residual.
     """
 
     __slots__ = ()
@@ -88,7 +89,7 @@ class CriterionKernel:
         raise NotImplementedError
 
     def common_part(self, residual: Any) -> Any:
-        """The part of a residual that all states share, if every period earns it; else 0."""
+        """The constant part of a residual, if every period earns it; else 0."""
         return 0.0 * residual.max()
 
     def span(self, residual: Any) -> Any:
@@ -167,8 +168,8 @@ class Criterion(ABC):
         """What enters the fingerprint of a model."""
 
 
-def as_discount(source: Any, requirement: str) -> float:
-    """A number as a float."""
+def read_discount(source: Any, requirement: str) -> float:
+    """``source`` as a float, or an error with this ``requirement``."""
     try:
         return float(source)
     except OverflowError:
@@ -178,7 +179,7 @@ def as_discount(source: Any, requirement: str) -> float:
 
 
 def require_criterion(verb: str, criterion: Criterion, *flags: str) -> None:
-    """Refuse a criterion that ``verb`` cannot serve: one with none of these ``flags``."""
+    """Raise an error for a criterion with none of ``flags``, which ``verb`` does not support."""
     if not any(getattr(criterion, flag) for flag in flags):
         names = " or ".join(CRITERION_NAMES[flag] for flag in flags)
         requirement = f"{verb} serves models with the criterion {names}, not {criterion}"

@@ -18,7 +18,7 @@ from tessella.criteria.criterion import (
     CriterionKernel,
     Enclosure,
     NumberOrArray,
-    as_discount,
+    read_discount,
 )
 from tessella.errors import ModelError, format_value
 from tessella.numerics import array_namespace
@@ -30,7 +30,15 @@ SHIFT_MAX_DEVIATION_SHARE = 1 / 4
 
 @dataclass(frozen=True)
 class Discounted(Criterion):
-    """The expected sum of rewards, those of period t multiplied by ``discount**t``."""
+    """The expected sum of rewards, those of period t multiplied by ``discount**t``.
+
+    Args:
+        discount: at least 0 and less than 1.
+
+    Example:
+        >>> ts.benchmark("QUE-Lin").with_criterion(ts.Discounted(0.9)).discount
+        0.9
+    """
 
     is_discounted = True
 
@@ -38,7 +46,7 @@ class Discounted(Criterion):
 
     def __post_init__(self) -> None:
         requirement = "discount must lie in [0, 1)"
-        number = as_discount(self.discount, requirement)
+        number = read_discount(self.discount, requirement)
         if number == 1.0:
             requirement += (
                 "; rewards that are not discounted need Total(), Average() or FiniteHorizon()"

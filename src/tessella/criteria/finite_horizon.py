@@ -1,8 +1,8 @@
 """A finite horizon: V_t = E[ sum_{k >= t} discount^(k - t) r_k + discount^(periods - t) final ].
 
 The model has ``time`` as an axis of its own, 0 .. periods - 1, and every period moves it on by one;
-after the last the process ends and pays the final value. So a value at any time is a state's value
-like any other, and an error of a backup is carried on for no more than all periods: with c the
+after the last the process ends and pays the final value. The value at a time is the value of a
+state like any other, and the error of a backup is carried over at most all periods: with c the
 discount times the largest row sum, a residual of size r proves
 
     |v - V*| <= r H,      H = 1 + c + ... + c^(periods - 1).
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria.criterion import Criterion, CriterionKernel, NumberOrArray, as_discount
+from tessella.criteria.criterion import Criterion, CriterionKernel, NumberOrArray, read_discount
 from tessella.errors import ModelError, format_value, is_whole
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
@@ -27,13 +27,18 @@ HORIZON_MAX_PERIODS = 100_000  # periods
 
 @dataclass(frozen=True)
 class FiniteHorizon(Criterion):
-    """The expected sum of rewards over so many periods, and of what is paid at the end.
+    """The expected sum of rewards over a number of periods, and of what is paid at the end.
 
     Args:
         periods: how many decisions are made, at times 0, 1, ..., periods - 1.
         discount: in (0, 1]; 1 for a plain sum.
         final: what the end pays: a number, a function of axes, or an array of the grid's shape. In
             a model given in costs it is what the end costs.
+
+    Example:
+        >>> season = ts.benchmark("QUE-Lin").with_criterion(ts.FiniteHorizon(12))
+        >>> ts.solve(season).policy.table.shape      # time comes first
+        (12, 31, 21)
     """
 
     rewrites_model = True  # with time as an axis
@@ -50,7 +55,7 @@ class FiniteHorizon(Criterion):
             )
             raise ModelError(requirement, value=f"got {format_value(self.periods)}")
         requirement = "the discount of a finite horizon must lie in (0, 1]"
-        number = as_discount(self.discount, requirement)
+        number = read_discount(self.discount, requirement)
         if not 0.0 < number <= 1.0:
             raise ModelError(requirement, value=f"got {format_value(number)}")
         object.__setattr__(self, "periods", int(self.periods))

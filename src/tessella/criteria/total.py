@@ -1,8 +1,8 @@
 """Total reward: V = E[ r_0 + r_1 + ... ] until the process ends, nothing discounted.
 
-It ends where a state is never left and pays nothing, or where the model says that it ends. How far
-a residual pins a value down depends on how long it may take: where w bounds the expected periods to
-the end, from any state and for every policy that could be best, a residual of size r proves
+The process ends in a state that is never left and pays nothing, or where the model says so. Error
+bounds depend on the time to the end: where w bounds the expected periods to the end, from any state
+and for every policy that could be optimal, a residual of size r proves
 
     |v - V*| <= r max w.
 
@@ -27,7 +27,13 @@ from tessella.rounding import OUTWARD_FACTOR, RowSumBounds
 
 @dataclass(frozen=True)
 class Total(Criterion):
-    """The expected sum of rewards until the end (a stochastic shortest path)."""
+    """The expected sum of rewards until the end (a stochastic shortest path).
+
+    Example:
+        >>> trip = ts.MDP.from_arrays([[[0.2, 0.8], [0.0, 1.0]]], [[-1.0], [0.0]], ts.Total())
+        >>> ts.solve(trip).value
+        array([-1.25,  0.  ])
+    """
 
     requires_absorption = True
     discount: ClassVar[float] = 1.0  # type: ignore[misc]

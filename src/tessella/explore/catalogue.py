@@ -1,11 +1,11 @@
-"""The models on offer, and a slider for each of their parameters.
+"""The models that the page lists, and a slider for each of their parameters.
 
-The range of a parameter ends far beyond use; a slider runs over the part of it around the default:
+The range of a parameter ends far beyond use; a slider covers the part of it around the default:
 
     from max(low, min(0, 4 x default)) to min(high, 4 x default),
 
 or from end to end where that is not much more, in steps of a power of ten. The number next to it
-may be any of the range.
+may be any in the range.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from tessella.problems.problem import (
     Parameter,
     Problem,
 )
-from tessella.problems.registry import BENCHMARKS, ZOO_PROBLEMS, all_problems, find_registered
+from tessella.problems.registry import BENCHMARKS, PUBLISHED_PROBLEMS, all_problems, find_registered
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
 
-OWN_MODEL = "own"  # the model that the explorer was started with
+USER_MODEL = "own"  # the model that the explorer was started with
 SLIDER_END_DEFAULTS = 4.0  # a slider's far end, in defaults
-FULL_RANGE_MAX_DEFAULTS = 20.0  # a range up to so many defaults wide is a slider from end to end
+FULL_RANGE_MAX_DEFAULTS = 20.0  # a range up to that many defaults wide is covered from end to end
 SLIDER_MIN_STEPS = 100  # steps of a slider
 
-Opener = Callable[[Mapping[str, Any]], "MDP | Solution"]
+ModelOpener = Callable[[Mapping[str, Any]], "MDP | Solution"]
 
 
 class ModelCatalogue:
     """Problems by name, and the model that the explorer was started with.
 
     Args:
-        open_own: opens that model with other settings; None where there is none.
-        max_states: a larger model is refused before it is built.
+        open_user_model: opens that model with other settings; None where there is none.
+        max_states: a larger model is rejected before it is built.
     """
 
-    def __init__(self, open_own: Opener | None, max_states: int) -> None:
-        self.open_own = open_own
+    def __init__(self, open_user_model: ModelOpener | None, max_states: int) -> None:
+        self.open_user_model = open_user_model
         self.max_states = max_states
 
     def open(self, name: str, settings: Mapping[str, Any]) -> MDP | Solution:
         """The model called ``name`` with these settings; a name never imports anything."""
         with limit_states(self.max_states):
-            if name == OWN_MODEL and self.open_own is not None:
-                opened = self.open_own(settings)
+            if name == USER_MODEL and self.open_user_model is not None:
+                opened = self.open_user_model(settings)
             else:
                 offered = find_registered(name)
                 if offered is None:
@@ -73,16 +73,20 @@ class ModelCatalogue:
 
     @cached_property
     def offers(self) -> list[dict[str, Any]]:
-        """What the page lists: the own model first."""
-        own_offers = [] if self.open_own is None else [self._describe_own_model(self.open_own)]
-        return [*own_offers, *(_describe_problem(known) for known in all_problems())]
+        """What the page lists: the model of the user first."""
+        user_offers = (
+            []
+            if self.open_user_model is None
+            else [self._describe_user_model(self.open_user_model)]
+        )
+        return [*user_offers, *(_describe_problem(known) for known in all_problems())]
 
-    def _describe_own_model(self, open_own: Opener) -> dict[str, Any]:
+    def _describe_user_model(self, open_user_model: ModelOpener) -> dict[str, Any]:
         with limit_states(self.max_states):
-            opened = open_own({})
+            opened = open_user_model({})
         mdp = _model_of(opened)
         return {
-            "name": OWN_MODEL,
+            "name": USER_MODEL,
             "label": mdp.name or "your model",
             "title": "The model that the explorer was started with",
             "group": "Yours",
@@ -96,7 +100,7 @@ def _model_of(opened: MDP | Solution) -> MDP:
 
 
 def _describe_problem(offered: Problem) -> dict[str, Any]:
-    group = "Zoo" if offered in ZOO_PROBLEMS else "Families"
+    group = "Published problems" if offered in PUBLISHED_PROBLEMS else "Families"
     if offered.name in BENCHMARKS:
         group = "The paper's eleven"
     return {

@@ -1,8 +1,8 @@
-"""The jobs of the worker by name: the map, comparisons, the panels next to them, and files.
+"""The jobs of the worker by name: the map, comparisons, other panels, and files.
 
-In a map, arrays are lists of columns, column i holding what is above place i of the first axis (or
-below it, where the second axis points down: ``down``); a model of one axis has columns of one. What
-is not finite is null. Bounds are texts that are rounded outward.
+In a map, arrays are lists of columns; column i has the values along the second axis at place i of
+the first, from the bottom up (``down``: from the top down), and one value in a model of one axis.
+What is not finite is null. Bounds are texts that are rounded outward.
 
 In a comparison, both policies are valued under the present settings, from the model's own start:
 
@@ -14,7 +14,7 @@ in texts that are rounded outward. Averages of a model made from rates are per u
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from tessella.errors import ArgumentError
 from tessella.explore.request import Reply, RequestFields, error_reply, file_reply, json_reply
 from tessella.explore.session import Session, SolvedModel, prove_loss
 from tessella.grid import StateGrid
+from tessella.mdp.measures import MeasureFormula, MeasureValue
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import simulate
@@ -33,9 +34,10 @@ from tessella.mdp.stages.events import average_unit
 from tessella.mdp.start import start_distribution
 from tessella.mdp.state_action_space import TIME
 from tessella.modelfiles.named_problem import write_model
-from tessella.rounding import EPS, round_down, round_up, round_up_percent
+from tessella.rounding import EPS, format_percent_bound, round_down, round_up
 from tessella.rules.diff import diff
 from tessella.rules.rule import Rule
+from tessella.solvers.policy_evaluation import evaluate
 from tessella.solvers.solution import Solution
 from tessella.tessellation import examine, measure, tessellate
 
@@ -72,10 +74,10 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
         "shown": section.shown,
         "down": section.shown[-1] == mdp.grid.downward_axis,
         "at": section.at,
-        "table": section.of(solution.policy.table),
-        "second": section.of(model.second_best),
-        "decided": section.of(solution.decided.astype(int)),
-        "fields": {name: section.of(values) for name, values in fields.items()},
+        "table": section.columns(solution.policy.table),
+        "second": section.columns(model.second_best),
+        "decided": section.columns(solution.decided.astype(int)),
+        "fields": {name: section.columns(values) for name, values in fields.items()},
         "ranges": {name: _value_range(values) for name, values in fields.items()},
         "colours": session.get_colours(model),
         "used": np.unique(solution.policy.table).tolist(),
@@ -85,8 +87,8 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
         "unit": average_unit(mdp.clock)[1],
     }
     if overlay is not None:
-        drawn["overlay"] = section.of(policy.table)
-        drawn["worse"] = section.of(model.find_worse_states(policy).astype(int))
+        drawn["overlay"] = section.columns(policy.table)
+        drawn["worse"] = section.columns(model.find_worse_states(policy).astype(int))
         drawn["used"] = np.union1d(solution.policy.table, policy.table).tolist()
     return drawn
 
@@ -124,8 +126,8 @@ class GridSection:
                 )
         return cls(grid, shown, at)
 
-    def of(self, array: NDArray) -> NDArray:
-        """The part of a (grid) array that is shown, as columns."""
+    def columns(self, array: NDArray) -> NDArray:
+        """The part of a (grid) array that is shown, a row for each column of the map."""
         part = array[self._index]
         if len(self.shown) == 2 and self._axis_order[0] > self._axis_order[1]:
             part = part.T
@@ -143,7 +145,39 @@ def _describe_model(mdp: MDP) -> dict[str, Any]:
         "criterion": str(mdp.criterion).replace("reward", mdp.sense.reward),
         "stated_in": mdp.sense.rewards,
         "noise": mdp.observation_noise,
+        "measures": [
+            {"name": name, "better": "more" if _should_rise(mdp.measures[name]) else "less"}
+            for name in _order_measures(mdp)
+        ],
     }
+
+
+def _order_measures(mdp: MDP) -> list[str]:
+    """Names of measures: those that are expressions of counts first, then the counts."""
+    return sorted(mdp.measures, key=lambda name: name in mdp.dynamics.counts)
+
+
+def _should_rise(measure: MeasureFormula) -> bool:
+    """Whether more is better at first: where a count is subtracted, as in 1 - lost / demand."""
+    return any(weight < 0 for weight in measure.numerator.values())
+
+
+def _describe_measures(
+    mdp: MDP, *policies: Mapping[str, MeasureValue | None]
+) -> list[dict[str, Any]]:
+    """The measures of policies; null for a ratio whose denominator is 0."""
+    described = []
+    for name in _order_measures(mdp) if policies[0] else ():
+        found = [measures[name] for measures in policies]
+        described.append(
+            {
+                "name": name,
+                "is_share": mdp.is_share(name),
+                "values": [one and one.value for one in found],
+                "off": [one and round_up(one.error_bound, 2) for one in found],
+            }
+        )
+    return described
 
 
 def _value_range(values: NDArray) -> list[float]:
@@ -214,11 +248,11 @@ def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
     value_bound = (
         _optimal_value(solution) - _average_factor(solution) * solution.error_bound - loss_bound
     )
-    # The rounding of this sum, and of the start's.
+    # Rounding of this sum, and of the one over the start.
     value_bound -= 8 * EPS * (abs(_optimal_value(solution)) + loss_bound)
     sense = solution.mdp.sense
     shown = sense.display(value_bound)
-    share = round_up_percent(relative_loss) if relative_loss else ""
+    share = format_percent_bound(relative_loss) if relative_loss else ""
     return {
         "loss": loss_bound,
         "relative_loss": relative_loss,
@@ -230,7 +264,7 @@ def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
 
 
 def _optimal_value(solution: Solution) -> float:
-    """Of the best policy: from the start, or per period in the long run."""
+    """The value of the best policy from the start, or per unit of time in the long run."""
     if solution.gain is not None:
         return _average_factor(solution) * float(solution.gain)
     start = start_distribution(solution.mdp, None, solution.policy)
@@ -246,10 +280,10 @@ def _describe_difference(
     counts = {"changed": int(changed.sum()), "states": changed.size}
     if mdp.criterion.requires_absorption:  # which ``diff`` does not serve
         gain = comparison["before"]["loss"] - comparison["after"]["loss"] if changed.any() else 0.0
-        return counts | {"gain": mdp.sense.display(gain), "changes": []}
+        return counts | {"gain": mdp.sense.display(gain), "changes": [], "measures": []}
     difference = diff(mdp, old.table, new)
     factor = _average_factor(solution)
-    # What the errors of both may make of no difference at all.
+    # A difference up to this may be an error of the two values.
     noise_level = 4 * factor * solution.error_bound
 
     def signed_gain(gain: float) -> float:
@@ -259,6 +293,9 @@ def _describe_difference(
         "gain": signed_gain(difference.gain),
         "time_before": difference.time_a,
         "time_after": difference.time_b,
+        "measures": _describe_measures(
+            mdp, *({k: both[i] for k, both in difference.measures.items()} for i in (0, 1))
+        ),
         "changes": [
             {
                 "from": str(mdp.actions[x]),
@@ -272,9 +309,13 @@ def _describe_difference(
 
 
 def describe_structure(session: Session, request: RequestFields) -> dict[str, Any]:
-    """Geometry of the optimal policy, and the structures that it has."""
-    tessellation = tessellate(session.get_model(request).solution)
+    """Measures and geometry of the optimal policy, and the structures that it has."""
+    solution = session.get_model(request).solution
+    mdp = solution.mdp
+    measures = evaluate(mdp, solution.policy).measures if mdp.measures else {}
+    tessellation = tessellate(solution)
     panel: dict[str, Any] = {
+        "measures": _describe_measures(mdp, measures),
         "geometry": measure(tessellation).figures,
         "structures": [],
         "remark": "",
@@ -303,7 +344,7 @@ def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
         "promise": rule.loss_target,
         "says": rule.explain(),
         "seconds": rule.seconds,
-        **{name: rule.facts[name] for name in RULE_FACTS},
+        **{name: rule.facts.get(name) for name in RULE_FACTS},
         "loses": _format_loss(rule.facts["mean_loss"], rule.facts["relative_loss"]),
         "summary": require_certificate(rule).summary(),
         "frontier": [
@@ -339,6 +380,31 @@ def describe_learned(session: Session, request: RequestFields) -> dict[str, Any]
     }
 
 
+def describe_tradeoff(session: Session, request: RequestFields) -> dict[str, Any]:
+    """What levels of a measure cost at least, and the policy that was found at each of them."""
+    mdp = session.get_model(request).solution.mdp
+    curve = session.get_tradeoff(session.get_model(request), request)
+    return {
+        "measure": curve.measure,
+        "better": curve.better,
+        "is_share": mdp.is_share(curve.measure),
+        "stated_in": mdp.sense.rewards,
+        "unit": average_unit(mdp.clock)[1] if mdp.criterion.has_gain else "from the start",
+        "points": [
+            {
+                "level": point.level,
+                "bound": point.low if mdp.sense.is_cost else point.high,
+                "within": round_up(point.high - point.low, 2),
+                "price": curve.describe_price(point),
+                "objective": point.objective,
+                "value": point.value,
+                "measures": _describe_measures(mdp, point.measures),
+            }
+            for point in curve.points
+        ],
+    }
+
+
 def _count_ties(model: SolvedModel, policy: Policy) -> int:
     """In how many states a policy takes another action that is as good as the best one."""
     differs = policy.table != model.solution.policy.table
@@ -346,10 +412,10 @@ def _count_ties(model: SolvedModel, policy: Policy) -> int:
 
 
 def _format_loss(mean_loss: float, relative_loss: float | None) -> str:
-    """``at most 0.64%``; of what has no share, in the model's own units."""
+    """``0.64%``; ``at most 3.2`` in the units of the model where there is no relative loss."""
     if relative_loss is None:
         return f"at most {round_up(mean_loss, 4)}"
-    return round_up_percent(relative_loss)
+    return format_percent_bound(relative_loss)
 
 
 def simulate_path(session: Session, request: RequestFields) -> dict[str, Any]:
@@ -400,13 +466,14 @@ PANELS: dict[str, Callable[[Session, RequestFields], dict[str, Any]]] = {
     "structure": describe_structure,
     "rule": describe_rule,
     "learned": describe_learned,
+    "tradeoff": describe_tradeoff,
     "change": compare_policies,
     "path": simulate_path,
 }
 
 
 def answer_request(session: Session, job: str, body: Any) -> Reply:
-    """The answer to a request; an error is a sentence, and its trace stays on this side."""
+    """The answer to a request, or an error as a sentence."""
     try:
         request = RequestFields(body)
         if job == "file":

@@ -39,7 +39,7 @@ class RequestFields:
         if not isinstance(fields, Mapping):
             raise ArgumentError(f"{location} is a JSON object", value=f"got {format_brief(fields)}")
         self.fields = fields
-        self.owner = location
+        self.location = location
 
     def text(self, name: str, default: str | None = None) -> str:
         return self._read(name, default, "text", lambda value: isinstance(value, str))
@@ -89,7 +89,7 @@ class RequestFields:
     def _read(self, name: str, default: Any, expected: str, is_valid: Callable[[Any], bool]) -> Any:
         value = self.fields.get(name, default)
         if not is_valid(value):
-            requirement = f"{name!r} of {self.owner} is {expected}"
+            requirement = f"{name!r} of {self.location} is {expected}"
             raise ArgumentError(requirement, value=f"got {format_brief(value)}")
         return value
 
@@ -118,7 +118,7 @@ def file_reply(name: str, content: bytes) -> Reply:
 
 
 def error_reply(error: Exception) -> Reply:
-    """An error in a sentence; its trace stays on this side."""
+    """An error as a sentence; the traceback is printed here and not sent."""
     if isinstance(error, TessellaError | NotConverged):
         return json_reply({"error": str(error)}, STATUS_BAD_REQUEST)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):

@@ -3,11 +3,11 @@
 GET  /                the page            GET  /page/NAME    its style and scripts
 GET  /api/problems    what can be chosen  POST /api/JOB      work, request and reply in JSON
 
-Only this machine's own page may ask. The server listens on 127.0.0.1 alone. A page of another site
-could still send requests there, by name (a name that resolves to 127.0.0.1) or by address; so the
-Host must be ours and the Origin, where a browser names one, ours too. What a browser calls
-cross-site gets none of the answers. A body that is not read to its end when the answer goes out is
-not read at all: the connection ends.
+Only the page of this server may send requests. The server listens on 127.0.0.1 alone. A page of
+another site could still send requests there, by name (a name that resolves to 127.0.0.1) or by
+address; so the Host must be ours, and so must the Origin, where a browser names one. What a browser
+calls cross-site is rejected. If the answer is sent before the body is read to its end, the
+connection is closed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tessella.errors import ArgumentError
 from tessella.explore.request import INTERNAL_ERROR_TEXT, STATUS_INTERNAL_ERROR
-from tessella.explore.worker import ExplorerWorker, RequestAbandoned, RequestLimits, RequestRefused
+from tessella.explore.worker import ExplorerWorker, RequestAbandoned, RequestLimits, RequestRejected
 
 if TYPE_CHECKING:
-    from tessella.explore.catalogue import Opener
+    from tessella.explore.catalogue import ModelOpener
 
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost")
@@ -51,18 +51,22 @@ SECURITY_HEADERS = {
     "cache-control": "no-store",
 }
 PAGE_FOLDER = Path(__file__).parent / "page"
-JOB_NAMES = ("map", "structure", "rule", "learned", "change", "path", "file")
+JOB_NAMES = ("map", "structure", "rule", "learned", "tradeoff", "change", "path", "file")
 REQUEST_MAX_BYTES = 64 << 10  # bytes of a request
-DISCARDED_MAX_BYTES = 1 << 20  # bytes of a larger one that are read, so that its sender hears why
+DISCARDED_MAX_BYTES = (
+    1 << 20
+)  # bytes of a larger one that are read, so that its sender gets the error
 REQUEST_MAX_LEVELS = 16  # levels of lists and objects in a request
 DEFAULT_PORT = 8765
 ACCEPT_BACKLOG_CONNECTIONS = 256  # connections that wait to be accepted
 STATUS_CLIENT_LEFT = 499  # the page has gone
 
 
-def make_application(open_own: Opener | None, limits: RequestLimits, port: int) -> Starlette:
-    """The server of one explorer; ``open_own`` opens the model it was started with."""
-    worker = ExplorerWorker(open_own, limits)
+def make_application(
+    open_user_model: ModelOpener | None, limits: RequestLimits, port: int
+) -> Starlette:
+    """The server of one explorer; ``open_user_model`` opens the model it was started with."""
+    worker = ExplorerWorker(open_user_model, limits)
     hosts = [f"{name}:{port}" for name in LOCAL_HOSTS]
 
     @asynccontextmanager
@@ -80,9 +84,8 @@ def make_application(open_own: Opener | None, limits: RequestLimits, port: int) 
     async def job(request: Request) -> Response:
         name = request.path_params["job"]
         if name not in JOB_NAMES:
-            raise HTTPException(
-                404, f"there is no job of this name; there are {', '.join(JOB_NAMES)}"
-            )
+            known = ", ".join(JOB_NAMES)
+            raise HTTPException(404, f"there is no job of this name; there are {known}")
         return await _run_job(request, worker, name, await _read_body(request))
 
     app = Starlette(
@@ -94,7 +97,7 @@ def make_application(open_own: Opener | None, limits: RequestLimits, port: int) 
         ],
         middleware=[Middleware(RequestGuard, hosts=hosts)],
         exception_handlers={
-            HTTPException: _refusal_response,
+            HTTPException: _rejection_response,
             RequestAbandoned: _client_left_response,
             ClientDisconnect: _client_left_response,
             Exception: _fault_response,
@@ -106,7 +109,7 @@ def make_application(open_own: Opener | None, limits: RequestLimits, port: int) 
 
 
 async def _read_body(request: Request) -> Any:
-    """What was sent, read within bounds."""
+    """The JSON value that was sent, within limits of size and depth."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "the content type of a request must be application/json")
     parts = []
@@ -124,14 +127,13 @@ async def _read_body(request: Request) -> Any:
     except (ValueError, RecursionError):
         raise HTTPException(400, "the body of a request must be valid JSON") from None
     if not _is_shallow(body, REQUEST_MAX_LEVELS):
-        raise HTTPException(
-            400, f"a request has at most {REQUEST_MAX_LEVELS} levels of lists and objects"
-        )
+        limit = f"at most {REQUEST_MAX_LEVELS} levels of lists and objects"
+        raise HTTPException(400, f"a request has {limit}")
     return body
 
 
 def _is_shallow(value: Any, levels: int) -> bool:
-    """Whether lists and objects lie at most so many levels within one another."""
+    """Whether lists and objects are nested at most ``levels`` deep."""
     if not isinstance(value, dict | list):
         return True
     inner = value.values() if isinstance(value, dict) else value
@@ -141,19 +143,19 @@ def _is_shallow(value: Any, levels: int) -> bool:
 async def _run_job(request: Request, worker: ExplorerWorker, job: str, body: Any) -> Response:
     try:
         reply = await worker.ask(job, body, request.is_disconnected)
-    except RequestRefused as refused:
-        raise HTTPException(refused.status, str(refused)) from None
+    except RequestRejected as rejected:
+        raise HTTPException(rejected.status, str(rejected)) from None
     headers = {"content-disposition": f'attachment; filename="{reply.name}"'} if reply.name else {}
     return Response(reply.content, reply.status, headers, reply.media_type)
 
 
-async def _refusal_response(request: Request, error: Exception) -> Response:
+async def _rejection_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code)
 
 
 async def _client_left_response(request: Request, error: Exception) -> Response:
-    """For nobody: the page has gone, or what it sent was cut short or no HTTP."""
+    """A response that nobody reads: the page has gone, or its request was cut short."""
     return Response(status_code=STATUS_CLIENT_LEFT)
 
 
@@ -177,9 +179,11 @@ def open_socket(port: int | None) -> socket.socket:
     raise ArgumentError("the explorer needs a free port", value=f"got {ports[0]}, which is not")
 
 
-def serve(open_own: Opener | None, limits: RequestLimits, listening: socket.socket) -> None:
+def serve(
+    open_user_model: ModelOpener | None, limits: RequestLimits, listening: socket.socket
+) -> None:
     """Answer until interrupted."""
-    app = make_application(open_own, limits, listening.getsockname()[1])
+    app = make_application(open_user_model, limits, listening.getsockname()[1])
     settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
     uvicorn.Server(settings).run([listening])
 
@@ -215,14 +219,14 @@ class RequestGuard:
                 message = {**message, "headers": [*message.get("headers", []), *extra]}
             await send(message)
 
-        why = self._refusal_reason(scope["path"], headers)
-        answer = self.app if not why else JSONResponse({"error": why}, 403)
-        if why:  # a connection that closes on an unread body may lose the answer
+        reason = self._rejection_reason(scope["path"], headers)
+        answer = JSONResponse({"error": reason}, 403) if reason else self.app
+        if reason:  # a connection that closes on an unread body may lose the answer
             await receive_and_track()
         await answer(scope, receive_and_track, send_with_headers)
 
-    def _refusal_reason(self, path: str, headers: Headers) -> str:
-        """Why a request is refused; empty where it is not."""
+    def _rejection_reason(self, path: str, headers: Headers) -> str:
+        """Why a request is rejected; empty where it is not."""
         if headers.get("host", "").lower() not in self.hosts:
             return "this server answers to its own address only"
         origin = headers.get("origin")

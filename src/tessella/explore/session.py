@@ -1,7 +1,7 @@
 """Solutions and policies that were computed for the page, kept up to a limit.
 
-Every request states all that it is about, so what was dropped is computed again: an answer never
-depends on the requests before it.
+Every request is complete, so what was dropped is computed again: an answer never depends on the
+requests before it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_hex
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from tessella.certificates.loss import loss
 from tessella.errors import ArgumentError
 from tessella.explore.catalogue import ModelCatalogue
 from tessella.explore.request import RequestFields
+from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
 from tessella.plot.frame import action_colours
@@ -30,12 +32,14 @@ from tessella.rules.rule import Rule
 from tessella.solvers.policy_evaluation import occupancy
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
+from tessella.solvers.tradeoff import DIRECTIONS, Tradeoff, tradeoff
 from tessella.tessellation import tessellate
 
 SOLUTIONS_MAX_NUMBERS = 30_000_000  # numbers in all solutions that are kept
 CACHED_MAX_POLICIES = 32  # policies
 LEARNING_MAX_SAMPLES = 20_000  # labels, or simulator calls
-POLICY_KINDS = ("optimal", "rule", "learned")
+POLICY_KINDS = ("optimal", "rule", "learned", "level")
+TRADEOFF_MAX_LEVELS = 14  # round levels of a measure, without its ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,18 +79,37 @@ class SolvedModel:
         """(grid) whether a policy's action is worse than the best one, and no tie."""
         return ~self.solution.ties(policy.table)
 
-    @property
-    def n_numbers(self) -> int:
-        mdp = self.solution.mdp
-        return mdp.n_states * (mdp.n_actions + 6)
+
+def _count_numbers(mdp: MDP) -> int:
+    """About how many numbers a solution of a model holds."""
+    return mdp.n_states * (mdp.n_actions + 6)
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyWithProof:
-    """A policy from a solution, and the bound on its loss."""
+    """A policy from a solution; of a learned one also the bound on its loss."""
 
     policy: Policy
-    proof: ProvenLoss | None
+    proof: ProvenLoss | None = None
+
+
+class BoundedCache:
+    """Values by key; beyond a total size, those that were not used for longest are dropped."""
+
+    def __init__(self, max_size: int, measure_size: Callable[[Any], int] = lambda value: 1) -> None:
+        self.max_size = max_size
+        self.measure_size = measure_size
+        self._values: OrderedDict[str, Any] = OrderedDict()
+
+    def get(self, key: str, compute: Callable[[], Any]) -> Any:
+        """The value of ``key``, computed if it is not there; it is never dropped by this call."""
+        if key not in self._values:
+            self._values[key] = compute()
+        self._values.move_to_end(key)
+        total = sum(map(self.measure_size, self._values.values()))
+        while total > self.max_size and len(self._values) > 1:
+            total -= self.measure_size(self._values.popitem(last=False)[1])
+        return self._values[key]
 
 
 class Session:
@@ -94,44 +117,58 @@ class Session:
 
     def __init__(self, catalogue: ModelCatalogue) -> None:
         self.catalogue = catalogue
-        self._models: OrderedDict[str, SolvedModel] = OrderedDict()
-        self._policies: OrderedDict[str, PolicyWithProof] = OrderedDict()
-        self._colours: OrderedDict[str, list[str]] = OrderedDict()
+        self._models = BoundedCache(
+            SOLUTIONS_MAX_NUMBERS, lambda model: _count_numbers(model.solution.mdp)
+        )
+        self._policies = BoundedCache(CACHED_MAX_POLICIES)
+        self._tradeoffs = BoundedCache(
+            SOLUTIONS_MAX_NUMBERS, lambda curve: len(curve.points) * _count_numbers(curve.mdp)
+        )
+        self._colours = BoundedCache(CACHED_MAX_POLICIES)
 
     def get_model(self, request: RequestFields) -> SolvedModel:
         """The solution of the model that a request names."""
         name = request.text("model")
         settings = request.mapping("settings")
         key = json.dumps([name, settings], sort_keys=True)
-        if key not in self._models:
+
+        def open_and_solve() -> SolvedModel:
             opened = self.catalogue.open(name, settings)
-            solution = opened if isinstance(opened, Solution) else solve(opened)
-            self._models[key] = SolvedModel(key, solution)
-            self._evict(self._models, lambda kept: kept.n_numbers, SOLUTIONS_MAX_NUMBERS)
-        self._models.move_to_end(key)
-        return self._models[key]
+            return SolvedModel(key, opened if isinstance(opened, Solution) else solve(opened))
+
+        return self._models.get(key, open_and_solve)
 
     def get_policy(self, model: SolvedModel, request: RequestFields | None) -> PolicyWithProof:
         """The policy that a request names; the optimal one where it names none."""
         kind = "optimal" if request is None else request.choice("kind", POLICY_KINDS)
         if request is None or kind == "optimal":
-            return PolicyWithProof(model.solution.policy, None)
+            return PolicyWithProof(model.solution.policy)
+        compute = {
+            "rule": lambda: _compress(model.solution, request, 0.01, worst=request.flag("worst")),
+            "learned": lambda: _learn(model.solution, request),
+            "level": lambda: _follow_level(self.get_tradeoff(model, request), request),
+        }
         key = json.dumps([model.key, dict(request.fields)], sort_keys=True)
-        if key not in self._policies:
-            compute = _compress if kind == "rule" else _learn
-            self._policies[key] = compute(model.solution, request)
-            self._evict(self._policies, lambda _: 1, CACHED_MAX_POLICIES)
-        self._policies.move_to_end(key)
-        return self._policies[key]
+        return self._policies.get(key, compute[kind])
+
+    def get_tradeoff(self, model: SolvedModel, request: RequestFields) -> Tradeoff:
+        """What levels of the measure that a request names cost."""
+        mdp = model.solution.mdp
+        if not mdp.measures:
+            raise ArgumentError("this model counts nothing, so there is no level to choose")
+        measure = request.choice("measure", tuple(mdp.measures))
+        better = request.choice("better", tuple(DIRECTIONS))
+        key = json.dumps([model.key, measure, better])
+        return self._tradeoffs.get(key, lambda: _compute_tradeoff(mdp, measure, better))
 
     def get_colours(self, model: SolvedModel) -> list[str]:
         """A colour for each action; models of the same actions share theirs."""
-        actions = str(model.solution.mdp.actions)
-        if actions not in self._colours:
+
+        def list_colours() -> list[str]:
             palette = action_colours(tessellate(model.solution))
-            self._colours[actions] = [to_hex(palette(k)) for k in range(palette.N)]
-            self._evict(self._colours, lambda _: 1, CACHED_MAX_POLICIES)
-        return self._colours[actions]
+            return [to_hex(palette(k)) for k in range(palette.N)]
+
+        return self._colours.get(str(model.solution.mdp.actions), list_colours)
 
     def get_rule(self, model: SolvedModel, request: RequestFields | None) -> Rule:
         policy = self.get_policy(model, request).policy
@@ -139,21 +176,36 @@ class Session:
             raise ArgumentError("this needs a policy of the kind 'rule'")
         return policy
 
-    @staticmethod
-    def _evict(cache: OrderedDict[str, Any], size: Callable[[Any], int], limit: int) -> None:
-        total = sum(map(size, cache.values()))
-        while total > limit and len(cache) > 1:
-            total -= size(cache.popitem(last=False)[1])
+
+def _compress(
+    solution: Any, request: RequestFields, default_loss: float, **options: Any
+) -> PolicyWithProof:
+    """The smallest rule within the loss and the time that a request states."""
+    loss = request.number("loss", default_loss, 0.0, 1.0)
+    time_limit = request.number("seconds", 10.0, 0.1, 60.0)
+    return PolicyWithProof(compress(solution, loss, time_limit=time_limit, **options))
 
 
-def _compress(solution: Solution, request: RequestFields) -> PolicyWithProof:
-    rule = compress(
-        solution,
-        request.number("loss", 0.01, 0.0, 1.0),
-        worst=request.flag("worst"),
-        time_limit=request.number("seconds", 10.0, 0.1, 60.0),
-    )
-    return PolicyWithProof(rule, None)
+def _compute_tradeoff(mdp: MDP, measure: str, better: Any) -> Tradeoff:
+    """At the level of the optimum, at the best level, and at round levels between them."""
+    objective = "cost" if mdp.sense.is_cost else "reward"
+    ends = tradeoff(mdp, objective, measure, points=2, better=better).points
+    first, last = (point.level for point in ends)
+    locator = MaxNLocator(TRADEOFF_MAX_LEVELS, steps=[1, 2, 5, 10])
+    ticks = np.asarray(locator.tick_values(first, last))
+    is_apart = np.minimum(abs(ticks - first), abs(ticks - last)) > abs(ticks[1] - ticks[0]) / 10
+    is_between = (ticks - first) * (ticks - last) < 0
+    levels = ticks[is_apart & is_between].round(12).tolist()
+    ordered = [first, *sorted(levels, reverse=first > last), last]
+    return tradeoff(mdp, objective, measure, points=ordered, better=better)
+
+
+def _follow_level(curve: Tradeoff, request: RequestFields) -> PolicyWithProof:
+    """The policy at a level of a trade-off, or the smallest rule for that level."""
+    point = curve.points[request.integer("at", 0, 0, len(curve.points) - 1)]
+    if not request.flag("rule"):
+        return PolicyWithProof(point.policy.with_name(point.solution.terms))
+    return _compress(point.solution, request, 0.02)
 
 
 def _learn(solution: Solution, request: RequestFields) -> PolicyWithProof:
@@ -175,6 +227,5 @@ def _learn(solution: Solution, request: RequestFields) -> PolicyWithProof:
 
 def prove_loss(solution: Solution, policy: Policy) -> ProvenLoss:
     """An upper bound on the loss of a policy, from the model's own start."""
-    return prove_loss_bounds(
-        solution, policy, start_distribution(solution.mdp, None, solution.policy)
-    )
+    start = start_distribution(solution.mdp, None, solution.policy)
+    return prove_loss_bounds(solution, policy, start)

@@ -1,9 +1,9 @@
-"""One process that computes, and the queue before it.
+"""The process that computes, and the queue of its requests.
 
-Work is done in a process of its own: it has a limit of memory, it is ended when it takes too long,
-and the server goes on answering meanwhile. One job is done at a time. A request that its page no
-longer waits for is dropped from the queue; when it is under way already it may finish, since the
-next one profits from what it compiled, unless others wait and it has had its share of time.
+The process is separate from the server: its memory is limited, it is stopped when it takes too
+long, and the server answers meanwhile. It does one job at a time. A request that its page no longer
+waits for is dropped from the queue; if it is running already it may finish, since the next one uses
+what it compiled, unless others wait and it has run for some time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from tessella.explore.request import Reply, error_reply, json_reply
 
 if TYPE_CHECKING:
-    from tessella.explore.catalogue import ModelCatalogue, Opener
+    from tessella.explore.catalogue import ModelCatalogue, ModelOpener
 
 POLL_INTERVAL_SECONDS = 0.25  # seconds between checks whether a request is still wanted
 STATUS_QUEUE_FULL = 503
@@ -34,12 +34,12 @@ QUEUE_FULL_TEXT = "others are waiting already; ask again in a moment"
 TIMED_OUT_TEXT = (
     "this took longer than {seconds:g} seconds and was stopped; a smaller model is quicker"
 )
-WORKER_DIED_TEXT = "the work ended before its time; the model may need more memory than it may take"
+WORKER_DIED_TEXT = "the computation ended early; the model may need more memory than is allowed"
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """What a request may take."""
+    """Limits of time, memory and size, and of the queue."""
 
     states: int = 500_000  # of a model
     seconds: float = 120.0  # of work, once it has begun
@@ -48,7 +48,7 @@ class RequestLimits:
     patience: float = 20.0  # seconds that abandoned work goes on while others wait
 
 
-class RequestRefused(Exception):  # noqa: N818 (a state, not a kind of error)
+class RequestRejected(Exception):  # noqa: N818 (a state, not a kind of error)
     """A request that gets no answer from the worker: a status and a sentence."""
 
     def __init__(self, status: int, reason: str) -> None:
@@ -61,10 +61,10 @@ class RequestAbandoned(Exception):  # noqa: N818
 
 
 class ExplorerWorker:
-    """The process and its queue; it starts when it is first needed, and again after an end."""
+    """The process and its queue; it starts when it is first needed, and again after it ended."""
 
-    def __init__(self, open_own: Opener | None, limits: RequestLimits) -> None:
-        self.open_own = open_own
+    def __init__(self, open_user_model: ModelOpener | None, limits: RequestLimits) -> None:
+        self.open_user_model = open_user_model
         self.limits = limits
         self.waiting = 0
         self.n_stopped = 0  # how often work was cut short
@@ -78,11 +78,11 @@ class ExplorerWorker:
         if self._pipe is None or self._process is None or not self._process.is_alive():
             self.end()
             context = get_context("spawn")
-            self._pipe, theirs = context.Pipe()
-            arguments = (theirs, self.open_own, self.limits)
+            self._pipe, worker_end = context.Pipe()
+            arguments = (worker_end, self.open_user_model, self.limits)
             self._process = context.Process(target=run_worker, args=arguments, daemon=True)
             self._process.start()
-            theirs.close()
+            worker_end.close()
         return self._pipe
 
     def end(self) -> None:
@@ -97,7 +97,7 @@ class ExplorerWorker:
     async def ask(self, job: str, body: Any, is_abandoned: Callable[[], Awaitable[bool]]) -> Reply:
         """The worker's reply; ``is_abandoned`` tests whether nobody waits for it any more."""
         if self.waiting >= self.limits.waiting:
-            raise RequestRefused(STATUS_QUEUE_FULL, QUEUE_FULL_TEXT)
+            raise RequestRejected(STATUS_QUEUE_FULL, QUEUE_FULL_TEXT)
         self.waiting += 1
         try:
             await self._lock.acquire()
@@ -121,12 +121,14 @@ class ExplorerWorker:
             while True:
                 if await asyncio.to_thread(pipe.poll, POLL_INTERVAL_SECONDS):
                     answered_id, reply = pipe.recv()
-                    if answered_id == request_id:  # one before was left by its request
+                    if (
+                        answered_id == request_id
+                    ):  # else the request of an earlier reply was abandoned
                         return reply
                 await self._stop_if_late(time.monotonic() - started, is_abandoned)
         except (EOFError, OSError) as error:
             self.end()
-            raise RequestRefused(STATUS_WORKER_DIED, WORKER_DIED_TEXT) from error
+            raise RequestRejected(STATUS_WORKER_DIED, WORKER_DIED_TEXT) from error
 
     async def _stop_if_late(
         self, elapsed: float, is_abandoned: Callable[[], Awaitable[bool]]
@@ -135,7 +137,7 @@ class ExplorerWorker:
         if elapsed > self.limits.seconds:
             self._stop_work()
             reason = TIMED_OUT_TEXT.format(seconds=self.limits.seconds)
-            raise RequestRefused(STATUS_TIMED_OUT, reason)
+            raise RequestRejected(STATUS_TIMED_OUT, reason)
         if self.waiting and elapsed > self.limits.patience and await is_abandoned():
             self._stop_work()
             raise RequestAbandoned
@@ -145,20 +147,22 @@ class ExplorerWorker:
         self.end()
 
 
-def run_worker(pipe: Connection, open_own: Opener | None, limits: RequestLimits) -> None:
+def run_worker(
+    pipe: Connection, open_user_model: ModelOpener | None, limits: RequestLimits
+) -> None:
     """The process: answer jobs until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it too, and closes the pipe
     _limit_memory(limits.memory)
     from tessella.explore.catalogue import ModelCatalogue
 
-    catalogue = ModelCatalogue(open_own, limits.states)
+    catalogue = ModelCatalogue(open_user_model, limits.states)
     answer = None
     with suppress(EOFError, OSError):
         while True:
             request_id, job, body = pipe.recv()
             if job == "problems":
                 pipe.send((request_id, _catalogue_reply(catalogue)))
-            if answer is None:  # it takes some seconds, while the page draws its settings
+            if answer is None:  # these imports take seconds, while the page draws its settings
                 from tessella.explore.panels import answer_request
                 from tessella.explore.session import Session
 
@@ -177,7 +181,7 @@ def _catalogue_reply(catalogue: ModelCatalogue) -> Reply:
 def _limit_memory(max_bytes: int | None) -> None:
     if max_bytes is None:
         return
-    with suppress(ImportError, ValueError, OSError):  # not on every system
+    with suppress(ImportError, ValueError, OSError):  # some systems cannot
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))

@@ -69,7 +69,7 @@ class FeatureMap:
 class Features:
     """How coordinates become features; ``fit`` takes the numbers from a sample."""
 
-    scaling: Literal["standard", "range", "none"] = "standard"  # "standard", "range" or "none"
+    scaling: Literal["standard", "range", "none"] = "standard"
     degree: int = 1  # highest degree of the monomials
 
     def fit(self, points: NDArray) -> FeatureMap:
@@ -86,7 +86,7 @@ class Features:
 
 
 def find_power_of_two(points: NDArray) -> NDArray:
-    """(d,) the least power of two that no coordinate exceeds, as far as floating point has it."""
+    """(d,) the least power of two that no coordinate exceeds, within the range of doubles."""
     _, exponent = np.frexp(np.abs(points).max(axis=0))
     return np.ldexp(1.0, np.clip(exponent, -1022, 1023))
 
@@ -106,8 +106,7 @@ def _compute_scaling(scaling: str, points: NDArray) -> tuple[NDArray, NDArray]:
     raise ArgumentError("scaling must be standard, range or none", value=f"got {scaling!r}")
 
 
-# Scores closer than this are a tie: sums of the same terms in another order differ by rounding.
-TIE_TOLERANCE = 1e-12  # scores this close to the best tie with it
+TIE_TOLERANCE = 1e-12  # of scores: sums of the same terms in another order differ by rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,11 +121,11 @@ class Task:
 
 
 class Classifier(Protocol):
-    """What was fitted; picklable, and free of any training machinery."""
+    """A fitted classifier; it can be pickled, and needs nothing of its training."""
 
     @property
     def size(self) -> int:
-        """How much it stores, as it counts that itself: weights, or observations."""
+        """How much it stores: weights, or observations."""
         ...
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -223,20 +222,36 @@ class ExternalClassifier:
         return measure_storage(self.classifier)
 
     def proba(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        known = self.classifier.classes_
+        columns = self.classifier.classes_
         result = np.zeros((len(points), self.n_classes))
         if hasattr(self.classifier, "predict_proba"):
-            result[:, known] = self.classifier.predict_proba(points)
+            result[:, columns] = self.classifier.predict_proba(points)
         else:
             result[np.arange(len(points)), self.classifier.predict(points)] = 1.0
         return result
 
 
 def fit(learner: Any, sample: Sample) -> Policy:
-    """The policy that ``learner`` makes of ``sample``; the learner itself is left as it was.
+    """The policy that ``learner`` learns from ``sample``; the learner itself does not change.
 
     ``learner`` is a boundary learner, or any scikit-learn classifier, a pipeline for example. The
     network learners take their randomness from ``random_state``.
+
+    Args:
+        learner: see above.
+        sample: what ``draw`` returned.
+
+    Returns:
+        The learned policy, which takes feasible actions only.
+
+    Raises:
+        ArgumentError: the learner is no classifier.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> policy = ts.fit(ts.LinearBoundary(), ts.draw(solution, 400, rng=0))
+        >>> ts.compare(solution, policy).disagreement < 0.05
+        True
     """
     _require_samples("fit", [sample])
     return fit_batch(learner, [sample])[0]
@@ -250,6 +265,23 @@ def fit_batch(
     ``seeds`` takes the place of every ``random_state`` in the learner, those of a pipeline's steps
     included, one for each sample. Samples of equal length, axes and number of actions share
     compiled code.
+
+    Args:
+        learner: as for ``fit``.
+        samples: what ``draw`` returned, one for each policy.
+        seeds: one for each sample.
+
+    Returns:
+        The policies, in the order of the samples.
+
+    Raises:
+        ArgumentError: the learner cannot be fitted, or seeds and samples differ in number.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> samples = [ts.draw(solution, 100, rng=seed) for seed in range(3)]
+        >>> len(ts.fit_batch(ts.LocalBoundary(), samples))
+        3
     """
     _require_samples("fit_batch", samples)
     if seeds is not None and not isinstance(seeds, Sized):
@@ -314,8 +346,8 @@ def _require_classifier(learner: Any) -> None:
 
 def _to_sklearn_seed(seed: Any) -> Any:
     """``seed`` as scikit-learn takes it: 32 bits, where NumPy takes more."""
-    known = seed is None or isinstance(seed, np.random.RandomState)
-    if known or (isinstance(seed, int | np.integer) and 0 <= seed < 2**32):
+    is_accepted = seed is None or isinstance(seed, np.random.RandomState)
+    if is_accepted or (isinstance(seed, int | np.integer) and 0 <= seed < 2**32):
         return seed
     try:
         return int(np.random.default_rng(seed).integers(2**32))

@@ -4,11 +4,11 @@
     minimise  sum_i w_i l(g(x_i), y_i) / sum_i w_i,    rate_t = rate (1 + cos(pi t / T)) / 2
 
 One output and the logistic loss for two classes, K outputs and cross-entropy otherwise. Shuffled
-epochs are laid end to end and cut into batches. All draws come from the network's own seed and its
-arithmetic never meets another network's, so what it becomes does not depend on its company.
+epochs are joined and cut into batches. All draws come from the network's own seed and no arithmetic
+mixes networks, so a result does not depend on the networks that train along.
 
-Compiled code knows sizes only up to a power of two and takes the rest as numbers, so that few
-shapes are compiled. Arithmetic is in float32, twice as fast and as accurate a policy.
+Arrays are padded to a power of two, and their lengths are passed as numbers, so that few shapes are
+compiled. Arithmetic is in float32: twice as fast, with policies as accurate.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ class TrainingPlan:
         return batch
 
     def steps_for(self, n: int) -> int:
-        """Steps for a sample of n."""
         return max(self.min_steps, -(-self.epochs * n // self.batch_size_for(n)))
 
 
@@ -77,7 +76,7 @@ class TrainingJob:
 
     @property
     def shape_key(self) -> tuple[int, int, int]:
-        """Networks of one kind share compiled code and numbers of steps."""
+        """Networks with equal keys share compiled code and numbers of steps."""
         return (len(self.features), self.features.shape[1], self.n_outputs)
 
 
@@ -134,7 +133,7 @@ def _init_layers(job: TrainingJob, hidden: tuple[int, ...]) -> Layers:
 
 
 def _shuffle_epochs(n: int, steps: int, batch: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """(steps, batch) observations, in shuffled epochs laid end to end."""
+    """(steps, batch) observations: shuffled epochs, one after another."""
     epochs = -(-steps * batch // n)
     stream = np.concatenate([rng.permutation(n) for _ in range(epochs)])
     return stream[: steps * batch].reshape(steps, batch).astype(np.int32)

@@ -63,6 +63,12 @@ class NeuralBoundary(BoundaryLearner):
         learning_rate, epochs, min_steps, batch_size: how it trains, see ``TrainingPlan``.
         features: feature map; None is ``Features("standard")``.
         random_state: seed of the start and of the shuffles.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> policy = ts.fit(ts.NeuralBoundary(), ts.draw(solution, 400, rng=0))
+        >>> ts.compare(solution, policy).disagreement < 0.06
+        True
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -114,6 +120,12 @@ class MarginBoundary(NeuralBoundary):
         eta: in the model's units of reward; large values bring the plain learner back.
 
     The rest is as in ``NeuralBoundary``.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> policy = ts.fit(ts.MarginBoundary(), ts.draw(solution, 400, rng=0))
+        >>> ts.compare(solution, policy).disagreement < 0.06
+        True
     """
 
     eta: float = 1.0

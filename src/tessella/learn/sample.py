@@ -41,7 +41,17 @@ class SamplingScheme(Protocol):
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every state alike; with replacement, as in the paper, or each state at most once."""
+    """Every state with the same probability.
+
+    Args:
+        replace: True to draw with replacement, as in the paper; False for each state at most once.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> sample = ts.draw(solution, 100, scheme=ts.Uniform(replace=False))
+        >>> len(np.unique(sample.states))
+        100
+    """
 
     replace: bool = True
 
@@ -49,9 +59,8 @@ class Uniform:
         if self.replace:
             return DrawnStates(rng.integers(0, labels.size, n), n)
         if n > labels.size:
-            raise ArgumentError(
-                f"without replacement n is at most {labels.size} states", value=f"got {n}"
-            )
+            requirement = f"without replacement n is at most {labels.size} states"
+            raise ArgumentError(requirement, value=f"got {n}")
         return DrawnStates(rng.permutation(labels.size)[:n], n)
 
 
@@ -61,6 +70,12 @@ class ByOccupancy:
 
     Args:
         weights: (grid) or (S,) non-negative, such as the discounted occupancy of a policy.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> visits = ts.occupancy(solution.mdp, solution).share
+        >>> ts.draw(solution, 100, scheme=ts.ByOccupancy(visits)).labels.shape
+        (100,)
     """
 
     weights: ArrayLike
@@ -68,9 +83,8 @@ class ByOccupancy:
     def draw_states(self, labels: NDArray, n: int, rng: np.random.Generator) -> DrawnStates:
         weights = as_numbers(self.weights, "occupancy weights", error=ArgumentError).ravel()
         if weights.size != labels.size:
-            raise ArgumentError(
-                f"occupancy weights need {labels.size} entries", value=f"got {weights.size}"
-            )
+            requirement = f"occupancy weights need {labels.size} entries"
+            raise ArgumentError(requirement, value=f"got {weights.size}")
         bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
         if bad.size or weights.sum() <= 0:
             place, value = (f"state {bad[0]}", f"has {weights[bad[0]]}") if bad.size else ("", "")
@@ -88,6 +102,11 @@ class Stratified:
 
     What does not divide evenly goes to the regions of the lowest actions. Knowing the regions
     takes the exact label of every state, which ``exact_labels`` counts.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> np.bincount(ts.draw(solution, 100, scheme=ts.Stratified()).labels)
+        array([50, 50])
     """
 
     def draw_states(self, labels: NDArray, n: int, rng: np.random.Generator) -> DrawnStates:
@@ -100,7 +119,7 @@ class Stratified:
 
 @runtime_checkable
 class SolutionLike(Protocol):
-    """What ``draw`` needs of a solution; this package never solves anything itself."""
+    """What ``draw`` needs of a solution; this folder never solves anything itself."""
 
     @property
     def mdp(self) -> MDP: ...
@@ -117,10 +136,10 @@ class Sample:
     Attributes:
         points: (n, d) observed coordinates, in the axes' own values.
         labels: (n,) action indices of the true states.
-        margins: (n,) by how much the label beats the next-best action; inf where alone.
+        margins: (n,) margin of the label over the next-best action; inf where alone feasible.
         states: (n,) flat index of the true state behind each point.
         grid: the states a policy must decide.
-        actions: what the labels stand for.
+        actions: the meaning of the labels.
         exact_labels: how many labels of the exact solution it took to make the sample.
         feasible: (S, A) which actions a policy may take, or None where all.
         action_name: what an action is called.
@@ -139,19 +158,20 @@ class Sample:
     def __post_init__(self) -> None:
         points = as_numbers(self.points, "points", error=ArgumentError)
         if points.ndim != 2 or points.shape[1] != self.grid.ndim or not len(points):
-            raise ArgumentError(
-                f"points must have shape (n, {self.grid.ndim})", value=f"got {points.shape}"
-            )
+            requirement = f"points must have shape (n, {self.grid.ndim})"
+            raise ArgumentError(requirement, value=f"got {points.shape}")
         _raise_for_rows(points, ~np.isfinite(points).all(axis=1), "points must be finite")
         labels = _require_column(self.labels, len(points), "labels")
-        known = _is_valid_index(labels, len(self.actions))
-        _raise_for_rows(labels, ~known, f"labels must be action indices 0..{len(self.actions) - 1}")
+        is_valid = _is_valid_index(labels, len(self.actions))
+        _raise_for_rows(
+            labels, ~is_valid, f"labels must be action indices 0..{len(self.actions) - 1}"
+        )
         margins = as_numbers(self.margins, "margins", error=ArgumentError)
         margins = _require_column(margins, len(points), "margins")
         _raise_for_rows(margins, ~(margins >= 0), "margins must not be negative")
         states = _require_column(self.states, len(points), "states")
-        known = _is_valid_index(states, self.grid.size)
-        _raise_for_rows(states, ~known, f"states must lie in 0..{self.grid.size - 1}")
+        is_valid = _is_valid_index(states, self.grid.size)
+        _raise_for_rows(states, ~is_valid, f"states must lie in 0..{self.grid.size - 1}")
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "labels", labels.astype(np.int32))
         object.__setattr__(self, "margins", margins)
@@ -189,11 +209,24 @@ def draw(
     """n labelled observations of an exact solution.
 
     Args:
+        solution: of the model that is observed.
+        n: how many observations.
         noise: standard deviation of the observation noise in grid steps, one number or one for
             each axis; None takes the model's own ``observation_noise``, or none.
         rng: a generator or an integer seed.
         scheme: Uniform() (with replacement, the default), Uniform(replace=False),
             ByOccupancy(weights) or Stratified().
+
+    Returns:
+        Points as observed, with labels, margins and states.
+
+    Raises:
+        ArgumentError: ``n``, the noise or the scheme is out of range.
+
+    Example:
+        >>> sample = ts.draw(ts.solve(ts.benchmark("QUE-Lin")), 200, rng=0)
+        >>> sample.points.shape, sample.labels.shape
+        ((200, 2), (200,))
     """
     require_type("draw", solution, SolutionLike, "Solution")
     if not is_count(n):
@@ -233,9 +266,8 @@ def _noise_deviations(mdp: MDP, noise: float | ArrayLike | None) -> NDArray[np.f
 def _require_column(values: ArrayLike, n: int, noun: str) -> NDArray:
     array = np.asarray(values)
     if array.shape != (n,):
-        raise ArgumentError(
-            f"{noun} must have shape ({n},), one for each point", value=f"got {array.shape}"
-        )
+        requirement = f"{noun} must have shape ({n},), one for each point"
+        raise ArgumentError(requirement, value=f"got {array.shape}")
     return array
 
 

@@ -1,7 +1,7 @@
 """The actions of a model: numbers, names, or combinations of named components.
 
 ``actions={"fast": range(11), "slow": range(11)}`` means 121 actions, one for each combination, the
-last component varying fastest. A combination is a tuple of values that knows their names; arrays of
+last component varying fastest. A combination is a tuple of values with names; arrays of
 them are records, with a field for each component.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value
-from tessella.grid import require_ordered, require_unreserved, to_plain_values
+from tessella.grid import describe_coordinates, require_ordered, require_unreserved, to_plain_values
 
 Actions = Sequence | Mapping[str, Sequence]  # what a user may give
 
@@ -40,9 +40,9 @@ class VectorAction(tuple):
         return self.record[key] if isinstance(key, str) else super().__getitem__(key)
 
     def __eq__(self, other: object) -> bool:
-        # Without names, as in a file of numbers, the order of the values decides.
-        same = self.names == getattr(other, "names", self.names)
-        return same and super().__eq__(other) is True
+        # A tuple without names, as in a file of numbers, is compared by its values alone.
+        has_same_names = self.names == getattr(other, "names", self.names)
+        return has_same_names and super().__eq__(other) is True
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -54,47 +54,47 @@ class VectorAction(tuple):
         return VectorAction, (self.names, tuple(self))
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}={format_value(value)}" for name, value in self.record.items())
+        return describe_coordinates(self.record)
 
     def __repr__(self) -> str:
         return f"({self})"
 
 
 def as_action_list(actions: Any) -> Any:
-    """``actions`` as a tuple, since an iterator is empty the second time; others are left alone.
+    """``actions`` as a tuple, where they are iterable.
 
-    A mapping of components to values becomes all combinations, and a list of mappings these.
+    A mapping of components to values becomes all combinations, and a mapping in a list becomes one.
     """
     require_ordered(actions, "actions")
     if isinstance(actions, Mapping):
-        return _combinations(actions)
+        return _expand_combinations(actions)
     if isinstance(actions, str) or not isinstance(actions, Iterable):
         return actions
     return tuple(VectorAction(a, a.values()) if isinstance(a, Mapping) else a for a in actions)
 
 
 def normalise_actions(actions: Any, action_name: str) -> tuple:
-    """``actions`` as a model keeps them, each different from the others."""
+    """``actions`` as a tuple of distinct Python values or ``VectorAction``, checked."""
     given = as_action_list(actions)
     names = _check_component_names(given)
     if names:
         columns = zip(*given, strict=True)
         for name, values in zip(names, columns, strict=True):
             _require_finite(values, f"component {name!r} of the actions")
-        named = tuple(VectorAction(names, map(_as_python, action)) for action in given)
+        normalised = tuple(VectorAction(names, map(_to_python_scalar, action)) for action in given)
     else:
         _require_finite(given, "actions")
-        named = tuple(map(_as_python, given))
-    if not named:
+        normalised = tuple(map(_to_python_scalar, given))
+    if not normalised:
         raise ModelError("a model needs at least one action")
-    if len(set(named)) < len(named):
-        twice, times = Counter(named).most_common(1)[0]
+    if len(set(normalised)) < len(normalised):
+        repeated, count = Counter(normalised).most_common(1)[0]
         raise ModelError(
             "actions must differ from one another",
-            location=describe_action(action_name, twice),
-            value=f"occurs {times} times",
+            location=describe_action(action_name, repeated),
+            value=f"occurs {count} times",
         )
-    return named
+    return normalised
 
 
 def component_names(actions: Sequence) -> tuple[str, ...]:
@@ -107,13 +107,15 @@ def actions_to_array(actions: Sequence) -> NDArray:
     names = component_names(actions)
     if not names:
         return np.asarray(actions)
-    return as_records(dict(zip(names, map(np.asarray, zip(*actions, strict=True)), strict=True)))
+    return combine_columns(
+        dict(zip(names, map(np.asarray, zip(*actions, strict=True)), strict=True))
+    )
 
 
-def as_records(columns: Mapping[str, NDArray]) -> NDArray:
-    """Arrays by name, which broadcast, as one array of records."""
-    full = np.broadcast_shapes(*(np.shape(values) for values in columns.values()))
-    records = np.empty(full, [(name, np.asarray(v).dtype) for name, v in columns.items()])
+def combine_columns(columns: Mapping[str, NDArray]) -> NDArray:
+    """Arrays by name, broadcast to one shape, as one array of records."""
+    shape = np.broadcast_shapes(*(np.shape(values) for values in columns.values()))
+    records = np.empty(shape, [(name, np.asarray(v).dtype) for name, v in columns.items()])
     for name, values in columns.items():
         records[name] = values
     return records
@@ -132,7 +134,7 @@ def format_action(action_name: str, action: Any) -> str:
 
 
 def actions_to_json(actions: Sequence) -> list:
-    """Actions as files hold them; ``from_json`` reads them back."""
+    """Actions as files hold them; ``actions_from_json`` reads them back."""
     return [a.record if isinstance(a, VectorAction) else a for a in actions]
 
 
@@ -142,9 +144,9 @@ def actions_from_json(actions: Any) -> tuple:
     return tuple(as_action_list(actions))
 
 
-def _combinations(given: Mapping[str, Iterable]) -> tuple[VectorAction, ...]:
+def _expand_combinations(components: Mapping[str, Iterable]) -> tuple[VectorAction, ...]:
     columns = []
-    for name, values in given.items():
+    for name, values in components.items():
         require_ordered(values, f"component {name!r} of the actions")
         if isinstance(values, Iterable) and not isinstance(values, str):
             values = [*values]
@@ -152,7 +154,9 @@ def _combinations(given: Mapping[str, Iterable]) -> tuple[VectorAction, ...]:
             requirement = "a component of the actions needs at least one value"
             raise ModelError(requirement, location=str(name), value="has none")
         columns.append(values)
-    return tuple(VectorAction(given, values) for values in product(*columns)) if columns else ()
+    if not columns:
+        return ()
+    return tuple(VectorAction(components, values) for values in product(*columns))
 
 
 def _check_component_names(given: Any) -> tuple[str, ...]:
@@ -171,7 +175,7 @@ def _check_component_names(given: Any) -> tuple[str, ...]:
 
 
 def _check_components(action: Any, names: tuple[str, ...]) -> None:
-    """Refuse an action with components other than ``names``, or without names for them."""
+    """Reject an action with components other than ``names``, or without names for them."""
     if isinstance(action, tuple) and not isinstance(action, VectorAction):
         example = "{'a': range(3), 'b': range(3)}"
         requirement = f"actions of several parts must name them, as in {example}"
@@ -187,5 +191,5 @@ def _require_finite(values: Any, subject: str) -> None:
         raise ModelError(f"{subject} must be finite", value=f"got {array[~np.isfinite(array)][0]}")
 
 
-def _as_python(value: Any) -> Any:
+def _to_python_scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value

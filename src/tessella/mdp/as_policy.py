@@ -5,10 +5,9 @@
     a saved policy or rule                          is loaded
 
 Answers are action *indices*, or action *values* (the numbers or names in ``mdp.actions``). If the
-caller does not say which, they are whichever all of them can be; if they can be both, with
+caller does not say which, they are read as the one that fits all answers; if both fit, with
 different meanings, the caller must say. Otherwise a rule is evaluated here at one chunk of states
-only. An estimator or a function does not know its size: it is that of its file, in numbers of eight
-bytes.
+only. The size of an estimator or a function is that of its file, in numbers of eight bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, PolicyError, TessellaError, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
-from tessella.mdp.actions import VectorAction, as_records, component_names
+from tessella.mdp.actions import VectorAction, combine_columns, component_names
 from tessella.mdp.policy import (
     CHUNK_STATES,
     DecisionFunction,
@@ -49,6 +48,7 @@ def as_policy(
     """``source`` as a feasible policy of ``mdp``.
 
     Args:
+        mdp: the model.
         source: a Policy, or a result that carries one, such as a solution; a rule, which is a
             function of points (n, d) with a ``size``; a table of action indices or names; the path
             of a saved policy or rule (``.json``), or of a CSV table with a column for each axis and
@@ -59,14 +59,26 @@ def as_policy(
         labels: how to read its answers: ``"index"`` or ``"value"``. Tables and agents give indices
             and CSV files values by default.
         chunk_states: states at which a rule is evaluated at once.
+
+    Returns:
+        The policy, checked in every state.
+
+    Raises:
+        PolicyError: an action is infeasible, unknown or missing; the message says where.
+
+    Example:
+        >>> mdp = ts.problem("machine_replacement").build()
+        >>> ts.as_policy(mdp, lambda wear: 1 * (wear >= 12)).decide([[11], [12]])
+        array([0, 1])
     """
     if labels not in (None, "index", "value"):
         raise ArgumentError("labels must be 'index' or 'value'", value=f"got {labels!r}")
-    own = source if isinstance(source, Policy) else getattr(source, "policy", None)
-    policy = own if isinstance(own, Policy) else _convert(mdp, source, labels, chunk_states)
+    carried = source if isinstance(source, Policy) else getattr(source, "policy", None)
+    is_policy = isinstance(carried, Policy)
+    policy = carried if is_policy else _convert(mdp, source, labels, chunk_states)
     require_same_model(policy, mdp.grid, mdp.actions)
-    if policy is not own:
-        next(policy.iter_chunks())  # refuses invalid actions early
+    if not is_policy:
+        next(policy.iter_chunks())  # raises an error for invalid actions early
     mdp.check_feasible(policy)
     return policy
 
@@ -92,9 +104,9 @@ def _convert(mdp: MDP, source: Any, labels: Labels | None, chunk_states: int) ->
 
 def _from_table(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
     """From actions of all states, or from an array of each of their components."""
-    parts = component_names(mdp.actions)
-    if isinstance(source, Mapping) and parts:
-        answers = _broadcast_to_grid(mdp, combine_components(parts, source))
+    components = component_names(mdp.actions)
+    if isinstance(source, Mapping) and components:
+        answers = _broadcast_to_grid(mdp, combine_components(components, source))
         return _from_answers(mdp, answers, "value")
     require_unmasked(source, "a policy", error=PolicyError)
     try:
@@ -102,10 +114,10 @@ def _from_table(mdp: MDP, source: Any, labels: Labels | None) -> Policy:
     except ValueError:  # lists of different lengths
         answers = np.asarray(None)
     if answers.dtype.kind not in "biufUV":
-        known = "a Policy, a rule, a table, a file's path, an estimator, an agent or a function"
-        raise PolicyError(f"a policy must be {known}", value=f"got {type(source).__name__}")
+        accepted = "a Policy, a rule, a table, a file's path, an estimator, an agent or a function"
+        raise PolicyError(f"a policy must be {accepted}", value=f"got {type(source).__name__}")
     default = "value" if answers.dtype.kind in "UV" else "index"
-    return _from_answers(mdp, _order_components(answers, parts), labels or default)
+    return _from_answers(mdp, _order_components(answers, components), labels or default)
 
 
 def _from_answers(mdp: MDP, answers: NDArray, labels: Labels, name: str = "") -> Policy:
@@ -137,7 +149,7 @@ def combine_components(names: tuple[str, ...], parts: Mapping) -> NDArray:
         name: np.asarray(require_unmasked(parts[name], name, error=PolicyError)) for name in names
     }
     try:
-        return as_records(given)
+        return combine_columns(given)
     except ValueError:
         shapes = ", ".join(f"{name} {values.shape}" for name, values in given.items())
         requirement = "the components of a policy must broadcast to one another"
@@ -180,10 +192,10 @@ class ExternalRule(ABC):
 
     @cached_property
     def size(self) -> int:
-        """In numbers of eight bytes; of what no file can hold, the entries of its table."""
+        """In numbers of eight bytes; the entries of its table, where it cannot be pickled."""
         try:
             return measure_storage(self.decision_part)
-        except Exception:  # whatever an object may do when it is pickled
+        except Exception:  # pickling an object may raise anything
             return self.grid.size
 
     @abstractmethod
@@ -203,12 +215,12 @@ class ExternalRule(ABC):
 
     def answers(self, points: NDArray[np.float64]) -> NDArray:
         """(n,) action indices, values, names or records."""
-        parts = component_names(self.actions)
+        components = component_names(self.actions)
         answer = self.predict(points)
-        if isinstance(answer, Mapping) and parts:
-            answer = np.broadcast_to(combine_components(parts, answer), (len(points),))
+        if isinstance(answer, Mapping) and components:
+            answer = np.broadcast_to(combine_components(components, answer), (len(points),))
         answers = np.asarray(require_unmasked(answer, "a policy's answers", error=PolicyError))
-        answers = _order_components(answers, parts)
+        answers = _order_components(answers, components)
         if answers.shape != (len(points),):
             requirement = f"{self.kind} must name one action for each of {len(points):,} points"
             value = f"gives shape {answers.shape}{self.hint}"
@@ -273,12 +285,12 @@ class FunctionRule(ExternalRule):
     def hint(self) -> str:
         """Why it was given points; empty for a function of names."""
         parameters = _read_parameters(self.source).values()
-        required = [p for p in parameters if p.default is p.empty]
-        needed = [p.name for p in required if p.kind is not p.VAR_KEYWORD]
-        if len(needed) != 1 or needed[0] in self.grid.axes:
+        required_parameters = [p for p in parameters if p.default is p.empty]
+        required_names = [p.name for p in required_parameters if p.kind is not p.VAR_KEYWORD]
+        if len(required_names) != 1 or required_names[0] in self.grid.axes:
             return ""
         return (
-            f"; its argument {needed[0]!r} names no axis, so it was given points of shape "
+            f"; its argument {required_names[0]!r} names no axis, so it was given points of shape "
             f"(n, {self.grid.ndim}); the axes are {', '.join(self.grid.axes)}"
         )
 
@@ -326,25 +338,25 @@ def _read_parameters(function: Callable) -> dict[str, inspect.Parameter]:
 def _resolve_labels(rule: ExternalRule, chunk_states: int) -> Labels:
     """How to read answers that the caller has not explained."""
     if rule.actions == tuple(range(len(rule.actions))):
-        return "value"  # which are the indices, too
-    # The labels it was trained on say more than those it happens to predict.
-    known = getattr(rule.source, "classes_", None)
-    if isinstance(rule, EstimatorRule) and isinstance(known, np.ndarray):
-        return _infer_labels(rule.actions, np.unique(known))
+        return "value"  # values and indices are the same
+    # The labels of its training data are known without any predictions.
+    trained_labels = getattr(rule.source, "classes_", None)
+    if isinstance(rule, EstimatorRule) and isinstance(trained_labels, np.ndarray):
+        return _infer_labels(rule.actions, np.unique(trained_labels))
     chunks = rule.grid.iterate_chunks(chunk_states)
     answered = [np.unique(rule.answers(points)) for points in chunks]
     return _infer_labels(rule.actions, np.unique(np.concatenate(answered)))
 
 
 def _infer_labels(actions: tuple, answers: NDArray) -> Labels:
-    """Indices or values: what all ``answers`` can be."""
-    whole = answers.dtype.kind in "biuf" and bool((answers == np.rint(answers)).all())
-    are_indices = whole and bool(((answers >= 0) & (answers < len(actions))).all())
+    """Whether ``answers`` are indices or values; an error if they can be both."""
+    are_whole = answers.dtype.kind in "biuf" and bool((answers == np.rint(answers)).all())
+    are_indices = are_whole and bool(((answers >= 0) & (answers < len(actions))).all())
     if not are_indices:
         return "value"
-    values = [_find_action(actions, answer) for answer in answers]
-    known = all(index >= 0 for index in values)
-    if known and values != [int(answer) for answer in answers]:
+    indices_of_values = [_find_action(actions, answer) for answer in answers]
+    are_values = all(index >= 0 for index in indices_of_values)
+    if are_values and indices_of_values != [int(answer) for answer in answers]:
         raise PolicyError(
             "answers that could be action indices or action values must be explained",
             location=f"{[a.item() for a in answers]}",
@@ -373,12 +385,12 @@ def _find_action_indices(
     distinct, which = np.unique(answers, return_inverse=True)
     known = np.array([_find_action(actions, answer) for answer in distinct], dtype=np.int32)
     indices = known[which.ravel()]
-    parts = component_names(actions)
-    names = [f"({action})" if parts else str(action) for action in actions]
+    components = component_names(actions)
+    names = [f"({action})" if components else str(action) for action in actions]
 
     def value(row: int) -> str:
         answer = answers[row]
-        return f"gets {VectorAction(parts, answer.item()) if answer.dtype.names else answer}"
+        return f"gets {VectorAction(components, answer.item()) if answer.dtype.names else answer}"
 
     requirement = f"{action_name} must be one of {', '.join(names)}"
     raise_for_first(requirement, indices < 0, describe, value, noun, error=PolicyError)

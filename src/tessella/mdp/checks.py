@@ -1,7 +1,7 @@
 """Checks of the results of a model's functions and of its arrays.
 
 A function may return anything for infeasible pairs (state, action) and for outcomes of probability
-0. Invalid numbers there are replaced, those elsewhere are refused.
+0. Invalid numbers there are replaced, those elsewhere are rejected.
 """
 
 from __future__ import annotations
@@ -14,13 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import (
-    ModelError,
-    TessellaError,
-    exceeds_float,
-    format_value,
-    raise_for_first,
-)
+from tessella.errors import ModelError, TessellaError, exceeds_float, format_value, raise_for_first
 from tessella.grid import StateGrid, require_unmasked
 from tessella.mdp.state_action_space import (
     NoiseTable,
@@ -82,8 +76,8 @@ def check_observation_noise(
         sigma = np.asarray(require_unmasked(noise, "noise", error=error))
     except ValueError:
         raise error(requirement, value=f"got {noise!r}") from None
-    spread = sigma.dtype.kind in "iuf" and bool((np.isfinite(sigma) & (sigma >= 0)).all())
-    if not spread or sigma.shape not in ((), (grid.ndim,)):
+    is_valid = sigma.dtype.kind in "iuf" and bool((np.isfinite(sigma) & (sigma >= 0)).all())
+    if not is_valid or sigma.shape not in ((), (grid.ndim,)):
         raise error(requirement, value=f"got {noise!r}")
     return sigma.astype(float)
 
@@ -151,10 +145,10 @@ class FunctionChecks:
         if not bad.any():
             return bad
         feasible = self.space.feasible
-        read = np.ones((1,) * self.space.rank, dtype=bool) if feasible is None else feasible
-        read = read if self.noise is None else read & (self.noise.probs > 0)
-        shared = tuple(axis for axis, length in enumerate(bad.shape) if length == 1)
-        return bad & read.any(axis=shared, keepdims=True)
+        can_occur = np.ones((1,) * self.space.rank, dtype=bool) if feasible is None else feasible
+        can_occur = can_occur if self.noise is None else can_occur & (self.noise.probs > 0)
+        shared_axes = tuple(axis for axis, length in enumerate(bad.shape) if length == 1)
+        return bad & can_occur.any(axis=shared_axes, keepdims=True)
 
     def read_numbers(self, result: Any, subject: str) -> NDArray[np.float64]:
         """``result`` as a mesh of numbers."""
@@ -164,33 +158,32 @@ class FunctionChecks:
     def read_rewards(self, result: Any, subject: str) -> NDArray[np.float64]:
         """``result`` as a mesh of finite rewards."""
         array = self.read_numbers(result, subject)
-        unread = ~np.isfinite(array)
+        unused = ~np.isfinite(array)
         self.raise_for_first(
-            f"{subject} must be finite", unread, lambda p: f"pays {array[p]}", "rewards"
+            f"{subject} must be finite", unused, lambda p: f"pays {array[p]}", "rewards"
         )
         if self.space.feasible is not None:
             # A penalty that cannot occur would coarsen every error bound.
             without_noise = FunctionChecks(self.space, subject)
-            unread = unread | ~without_noise.drop_unused(np.ones(array.shape, dtype=bool))
-        return np.where(unread, 0.0, array) if unread.any() else array
+            unused = unused | ~without_noise.drop_unused(np.ones(array.shape, dtype=bool))
+        return np.where(unused, 0.0, array) if unused.any() else array
 
     def locate(self, axis: int, values: ArrayLike) -> NDArray[np.int32]:
         """Index along ``axis`` of each value of a mesh, which must be one of the axis."""
         name = self.space.grid.axes[axis]
-        moved = f"{self.subject}: {name}"
-        require_unmasked(values, moved, self.describe)
-        array = self.space.as_mesh(np.asarray(values), moved, self.n_outcomes)
+        subject = f"{self.subject}: {name}"
+        require_unmasked(values, subject, self.describe)
+        array = self.space.as_mesh(np.asarray(values), subject, self.n_outcomes)
         index = self.space.grid.locate(axis, array)
-        off = index < 0
+        is_outside = index < 0
         self.raise_for_first(
             f"{self.subject} leaves the grid: {name} must stay on its axis",
-            off,
+            is_outside,
             lambda p: f"goes to {name}={format_value(array[p])}",
         )
-        if off.any():
-            index = np.where(
-                off, self.space.along(axis, np.arange(self.space.grid.shape[axis])), index
-            )
+        if is_outside.any():
+            current = self.space.along(axis, np.arange(self.space.grid.shape[axis]))
+            index = np.where(is_outside, current, index)
         return index.astype(np.int32)
 
 
@@ -202,9 +195,9 @@ def check_probabilities(
     array = space.as_mesh(numbers, subject, count)
     if array.shape[-1] != count:
         raise ModelError(f"{subject} must list {count} values", value=f"has {array.shape[-1]}")
-    finite = np.asarray(np.isfinite(array).all(axis=-1, keepdims=True))
-    positive = np.asarray((array >= 0).all(axis=-1, keepdims=True))
-    one = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= ROW_SUM_TOLERANCE
+    is_finite = np.asarray(np.isfinite(array).all(axis=-1, keepdims=True))
+    is_positive = np.asarray((array >= 0).all(axis=-1, keepdims=True))
+    sums_to_1 = np.abs(array.sum(axis=-1, keepdims=True) - 1) <= ROW_SUM_TOLERANCE
     checks = FunctionChecks(space, subject)
 
     def require(holds: NDArray, requirement: str, value: Callable[[NDArray], str]) -> None:
@@ -212,8 +205,8 @@ def check_probabilities(
             f"{subject} must {requirement}", ~holds, lambda p: value(array[p[:-1]]), "rows"
         )
 
-    require(finite, "be finite", lambda row: f"holds {row[~np.isfinite(row)][0]}")
-    require(positive, "not be negative", lambda row: f"holds {format_value(row.min())}")
-    require(one, "sum to 1", lambda row: f"sums to {format_value(row.sum())}")
-    fine = finite & positive & one
-    return array if fine.all() else np.where(fine, array, np.eye(1, count))
+    require(is_finite, "be finite", lambda row: f"holds {row[~np.isfinite(row)][0]}")
+    require(is_positive, "not be negative", lambda row: f"holds {format_value(row.min())}")
+    require(sums_to_1, "sum to 1", lambda row: f"sums to {format_value(row.sum())}")
+    is_valid = is_finite & is_positive & sums_to_1
+    return array if is_valid.all() else np.where(is_valid, array, np.eye(1, count))

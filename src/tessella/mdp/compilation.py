@@ -1,14 +1,14 @@
 """Compilation by JAX, in float64: set locally and never for the user's whole process.
 
 JAX runs its own threads, and ``os.fork`` copies memory without threads: in a child forked after JAX
-has been used, the next call waits for ever. Such a child is recognised by its process id.
+was used, the next call would never return. Such a child is recognised by its process id.
 
 A compiled function belongs to one Python function, its static arguments and one set of shapes. It
 holds from fifty to a thousand memory maps, and a process may have 65,530. So all compiled functions
 are in one cache: above ``CACHE_MAX_FUNCTIONS`` functions or ``CACHE_MAX_MEMORY_MAPS`` maps, the
 least recently used is dropped. JAX holds it by weak references, so its memory is freed at once.
-The traces that JAX caches of its own functions have no bound, and only clearing all caches frees
-them; that happens once in ``JAX_CACHE_RESET_COMPILATIONS`` compilations.
+Traces that JAX caches of its own functions are unbounded, and only clearing all caches frees them;
+that happens once in ``JAX_CACHE_RESET_COMPILATIONS`` compilations.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from typing import Any, ParamSpec, TypeVar
 import jax
 import numpy as np
 
-CACHE_MAX_FUNCTIONS = 64  # compiled functions: a dozen shapes solved and certified
-CACHE_MAX_MEMORY_MAPS = 16_000  # maps of the whole process; past this the cache shrinks ...
-CACHE_MIN_FUNCTIONS = 12  # ... but not below this: others may hold the maps
-# After so many compilations JAX's caches are cleared, the user's with them.
+CACHE_MAX_FUNCTIONS = 64  # compiled functions: enough to solve and certify a dozen shapes
+CACHE_MAX_MEMORY_MAPS = 16_000  # maps of the whole process above which the cache shrinks ...
+CACHE_MIN_FUNCTIONS = 12  # ... but not below this: other code may hold the maps
+# After this many compilations all caches of JAX are cleared, those of the user included.
 JAX_CACHE_RESET_COMPILATIONS = 1000
 
 Params = ParamSpec("Params")
@@ -41,7 +41,7 @@ _jax_process_id: int | None = None  # of the process that first used JAX; a fork
 
 
 def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
-    """Run ``function`` with 64-bit numbers on, whatever the caller's own setting is."""
+    """Run ``function`` with 64-bit numbers on, whatever the setting of the caller."""
 
     @wraps(function)
     def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> Result:
@@ -59,10 +59,10 @@ def in_float64(function: Callable[Params, Result]) -> Callable[Params, Result]:
 @contextmanager
 def in_caller_precision() -> Iterator[None]:
     """Restore the caller's precision inside ``in_float64``, to call a function of the user."""
-    own = _caller_uses_x64()
+    caller_setting = _caller_uses_x64()
     token = _caller_x64.set(None)
     try:
-        with jax.enable_x64(own):
+        with jax.enable_x64(caller_setting):
             yield
     finally:
         _caller_x64.reset(token)
@@ -70,12 +70,12 @@ def in_caller_precision() -> Iterator[None]:
 
 def _caller_uses_x64() -> bool:
     """Whether 64-bit numbers are on outside of ``in_float64``."""
-    own = _caller_x64.get()
-    return bool(jax.config.jax_enable_x64) if own is None else own  # type: ignore[attr-defined]
+    caller_setting = _caller_x64.get()
+    return bool(jax.config.jax_enable_x64) if caller_setting is None else caller_setting  # type: ignore[attr-defined]
 
 
 def require_unforked() -> None:
-    """Refuse to work in a process that was forked after JAX had been used: it would hang."""
+    """Raise an error in a process that was forked after JAX had been used: it would hang."""
     global _jax_process_id
     if _jax_process_id is None:
         _jax_process_id = os.getpid()
@@ -91,17 +91,17 @@ def require_unforked() -> None:
 def to_device(tree):
     """NumPy arrays as arrays on the device, float64 and int32 kept.
 
-    ``jnp.asarray`` would compile something for each shape; ``device_put`` may share memory with
-    what it is given, so it is given a copy. What can be made on the device is made there.
+    ``jnp.asarray`` would compile for each shape. ``device_put`` may share memory with its argument,
+    so it gets a copy. An object with ``on_device`` makes its array on the device itself.
     """
 
-    def ready(leaf: Any) -> Any:
+    def prepare(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array):
             return leaf
         build = getattr(leaf, "on_device", None)
         return np.array(leaf) if build is None else build()
 
-    return jax.device_put(jax.tree.map(ready, tree))
+    return jax.device_put(jax.tree.map(prepare, tree))
 
 
 def results_stay_on_device() -> bool:
@@ -111,12 +111,12 @@ def results_stay_on_device() -> bool:
 
 @in_float64
 def einsum_on_device(subscripts: str, *factors: np.ndarray) -> jax.Array:
-    """``einsum``, of arrays that go to the device and with a result that stays there."""
+    """``einsum`` of NumPy arrays, computed on the device, with a result that stays there."""
     return jax.numpy.einsum(subscripts, *to_device(factors))
 
 
 def to_backend(backend: Any, tree: Any) -> Any:
-    """NumPy arrays as those that ``backend`` works on: private copies."""
+    """Copies of NumPy arrays as arrays that ``backend`` works on."""
     if backend.is_compiled:
         return to_device(tree)
     return jax.tree.map(np.array, tree)
@@ -136,7 +136,7 @@ class CompilationCache:
         self.reset_interval = reset_interval
         self.n_compiled = 0
         self._functions: OrderedDict[Hashable, Callable] = OrderedDict()
-        self._lock = RLock()  # of the re-entrant kind: what is dropped may run finalisers
+        self._lock = RLock()  # re-entrant: finalisers of dropped functions may use the cache
 
     def __len__(self) -> int:
         return len(self._functions)
@@ -151,7 +151,7 @@ class CompilationCache:
             compiled = self._functions.get(key)
             if compiled is None:
                 self._evict()
-                compiled = self._functions[key] = _jit(function, static, donate_first)
+                compiled = self._functions[key] = _jit_separately(function, static, donate_first)
             self._functions.move_to_end(key)
         return compiled
 
@@ -171,7 +171,7 @@ class CompilationCache:
 
 
 def count_memory_maps() -> int:
-    """Memory maps of this process; 0 where the system does not tell."""
+    """Memory maps of this process; 0 where the system does not report them."""
     try:
         with open("/proc/self/maps", "rb") as file:
             return file.read().count(b"\n")
@@ -183,7 +183,7 @@ def _leaf_key(leaf: Any) -> Hashable:
     return (leaf.shape, leaf.dtype) if hasattr(leaf, "shape") else type(leaf)
 
 
-def _jit(function: Callable, static: tuple, donate_first: bool) -> Callable:
+def _jit_separately(function: Callable, static: tuple, donate_first: bool) -> Callable:
     """A separate jitted function, so that all it compiled is freed with it."""
 
     def compiled(*arrays):
@@ -201,10 +201,9 @@ def compile_per_shape(
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Compile a function for each new shape; its first arguments, named ``static``, are static.
 
-    What is compiled is kept in ``COMPILATION_CACHE``. Arguments are given by position. With
-    ``donate_first`` the memory of the first array holds the result, and the array is gone
-    afterwards. Where the first argument is a backend that NumPy runs, the function is
-    not compiled.
+    Compiled functions are kept in ``COMPILATION_CACHE``. Arguments are given by position. With
+    ``donate_first`` the result takes the memory of the first array, which is invalid afterwards.
+    Where the first argument is a backend that NumPy runs, the function is not compiled.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -215,12 +214,12 @@ def compile_per_shape(
         @wraps(function)
         def call(*args: Any) -> Result:
             if n and not getattr(args[0], "is_compiled", True):
-                with np.errstate(all="ignore"):  # what is not finite is found by its bound
+                with np.errstate(all="ignore"):  # numbers that are not finite show in the bound
                     return function(*args)
             require_unforked()
-            return COMPILATION_CACHE.get_compiled(function, args[:n], args[n:], donate_first)(
-                *args[n:]
-            )
+            arrays = args[n:]
+            compiled = COMPILATION_CACHE.get_compiled(function, args[:n], arrays, donate_first)
+            return compiled(*arrays)
 
         return call
 

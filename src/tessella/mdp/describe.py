@@ -1,4 +1,4 @@
-"""A model described: what happens in one period, in the order of events, and how large it is."""
+"""Descriptions of a model in words: the events of a period in order, and the size of its arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tessella.mdp.stages.stage import CompiledStage, ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.tabular.tabular import Tabular
 
-NEGLIGIBLE_REWARD_SHARE = 1e-12  # of the largest reward: what rounding may leave of none
+NEGLIGIBLE_REWARD_SHARE = 1e-12  # of the largest reward: smaller ones are rounding errors
 
 
 def describe_events(mdp: MDP) -> list[str]:
@@ -53,14 +53,14 @@ def describe_exogenous(mdp: MDP) -> list[str]:
         return []
     names = mdp.exogenous.names
     verb = _plural(names, "depends", "depend")
-    own = _plural(names, "its own value", "their own values")
+    own_values = _plural(names, "its own value", "their own values")
     count = f"{mdp.exogenous.n_slices:,} values"
-    return [f"{_join_names(names)} ({count}) {verb} on {own} alone, whatever is done"]
+    return [f"{_join_names(names)} ({count}) {verb} on {own_values} alone, whatever is done"]
 
 
 @dataclass(frozen=True)
 class _EventDescription:
-    """A stage, as it is in each period that differs; scratch axes are among its ``axes``."""
+    """A sentence on a stage, given in all its forms over time; ``axes`` include scratch axes."""
 
     stages: tuple[CompiledStage, ...]
     axes: tuple[str, ...]
@@ -94,24 +94,24 @@ class _EventDescription:
         return ["pays"] * (high > small) + ["costs"] * (low < -small)
 
     def _describe_payment(self) -> str:
-        """What a stage pays in which nothing moves."""
-        done = [{"pays": "paid", "costs": "charged"}[sign] for sign in self._payment_verbs()]
-        given = self._find_dependencies(_reward_factors)
-        on = _clause(" that depends on ", given)
-        return f"an amount{on} is {' or '.join(done)}" if done else "nothing is paid"
+        """Of a stage that moves nothing: its payment."""
+        verbs = [{"pays": "paid", "costs": "charged"}[sign] for sign in self._payment_verbs()]
+        inputs = self._find_dependencies(_reward_factors)
+        dependence = _clause(" that depends on ", inputs)
+        return f"an amount{dependence} is {' or '.join(verbs)}" if verbs else "nothing is paid"
 
     def _describe_scratch_axes(self, grid: StateGrid) -> str:
-        """Of coordinates that exist within a period only: they begin, or end."""
-        gone = self.axes[grid.ndim :]
-        if gone:
-            return f"{_join_names(gone)} {_plural(gone, 'is', 'are')} forgotten"
-        known = len(self.axes)
-        new = zip(grid.axes[known:], grid.values[known:], strict=True)
-        begun = _join_names([f"{axis} begins at {values[0]}" for axis, values in new])
-        return f"{begun}, known within the period only"
+        """Of scratch axes, which begin or end."""
+        forgotten = self.axes[grid.ndim :]
+        if forgotten:
+            return f"{_join_names(forgotten)} {_plural(forgotten, 'is', 'are')} forgotten"
+        n_known = len(self.axes)
+        new_axes = zip(grid.axes[n_known:], grid.values[n_known:], strict=True)
+        beginnings = _join_names([f"{axis} begins at {values[0]}" for axis, values in new_axes])
+        return f"{beginnings}, known within the period only"
 
     def _describe_change(self) -> str:
-        """What changes, and by what: chance, the action, other coordinates."""
+        """Which coordinates change, and whether by chance, the action or other coordinates."""
         moved = self._moved_axes()
         noise = self.stages[0].noise
         if noise is not None and len(noise.values) > 1:
@@ -123,17 +123,17 @@ class _EventDescription:
         return f"{_join_names(moved)} {self._describe_assignment(moved)}"
 
     def _describe_noise(self, noise: str, count: int, moved: list[str]) -> str:
-        """Of a noise: what its law depends on, what it changes, and what changes without it."""
-        drawn = self._select_axes(_is_random_along, moved)
-        others = self._select_axes(_can_move_along, [axis for axis in moved if axis not in drawn])
+        """Of a noise: what its probabilities depend on, what it changes, and what else changes."""
+        random = self._select_axes(_is_random_along, moved)
+        certain = self._select_axes(_can_move_along, [axis for axis in moved if axis not in random])
         chances = _clause(", chances by ", self._probability_inputs())
-        subject = f"changes {_join_names(drawn)}" if drawn else "is drawn"
+        subject = f"changes {_join_names(random)}" if random else "is drawn"
         clauses = [f"{noise} ({count} outcomes{chances}) {subject}"]
-        if self.action in self._coordinate_inputs(drawn):
+        if self.action in self._coordinate_inputs(random):
             clauses.append(f"depending on {self.action}")
-        if others:
-            clauses.append(f"while {_join_names(others)} {self._describe_move(others)}")
-        if not (drawn or others):
+        if certain:
+            clauses.append(f"while {_join_names(certain)} {self._describe_move(certain)}")
+        if not (random or certain):
             clauses.append("the state stays")
         return ", ".join(clauses)
 
@@ -144,107 +144,109 @@ class _EventDescription:
         return self._describe_assignment(axes)
 
     def _describe_chain(self, moved: list[str]) -> str:
-        """Of a Markov chain: its rows may depend on more than its own coordinate."""
-        given = [name for name in self._probability_inputs() if name not in moved]
-        on = _clause(", depending on ", given)
-        laws = [stage.operation.noise_probabilities() for stage in self.stages]
-        chance = " by chance" * any(((p > 0) & (p < 1)).any() for p in laws)
-        return f"{_join_names(moved)} moves on{chance}{on}"
+        """Of a Markov chain, whose rows may depend on other coordinates."""
+        inputs = [name for name in self._probability_inputs() if name not in moved]
+        dependence = _clause(", depending on ", inputs)
+        probabilities = [stage.operation.noise_probabilities() for stage in self.stages]
+        chance = " by chance" * any(((p > 0) & (p < 1)).any() for p in probabilities)
+        return f"{_join_names(moved)} moves on{chance}{dependence}"
 
     def _describe_assignment(self, axes: list[str]) -> str:
-        given = self._coordinate_inputs(axes)
+        inputs = self._coordinate_inputs(axes)
         value = _plural(axes, "gets a new value", "get new values")
-        return value + _clause(", from ", given)
+        return value + _clause(", from ", inputs)
 
     def _probability_inputs(self) -> list[str]:
-        """What the chances depend on."""
+        """Names on which the probabilities depend."""
         return self._find_dependencies(
             lambda stage: [np.moveaxis(stage.operation.noise_probabilities(), 1, -1)]
         )
 
     def _coordinate_inputs(self, axes: list[str]) -> list[str]:
-        """What new coordinates depend on, but for the outcome."""
+        """Names on which new coordinates depend, apart from the noise."""
 
-        def places(stage: CompiledStage) -> list[NDArray]:
-            own = [stage.operation.noise_positions(self.axes.index(axis)) for axis in axes]
-            return [np.moveaxis(along, 1, -1) for along in own]
+        def list_positions(stage: CompiledStage) -> list[NDArray]:
+            positions = [stage.operation.noise_positions(self.axes.index(axis)) for axis in axes]
+            return [np.moveaxis(along, 1, -1) for along in positions]
 
-        return self._find_dependencies(places)
+        return self._find_dependencies(list_positions)
 
     def _select_axes(self, test: Callable[[Operation, int], bool], axes: list[str]) -> list[str]:
         """Those of ``axes`` along which the test holds for a stage."""
         operations = [stage.operation for stage in self.stages]
-        return [a for a in axes if any(test(one, self.axes.index(a)) for one in operations)]
+        return [
+            a for a in axes if any(test(operation, self.axes.index(a)) for operation in operations)
+        ]
 
     def _moved_axes(self) -> list[str]:
-        still = Displacement()
-        own = [stage.operation for stage in self.stages]
+        no_displacement = Displacement()
+        operations = [stage.operation for stage in self.stages]
         return [
             axis
             for k, axis in enumerate(self.axes)
-            if any(operation.max_displacement(k) != still for operation in own)
+            if any(operation.max_displacement(k) != no_displacement for operation in operations)
         ]
 
     def _find_dependencies(self, numbers: Callable[[CompiledStage], list[NDArray]]) -> list[str]:
-        """By which of axes, time and action the (A | 1, *broadcast, ...) numbers differ."""
+        """Axes, time and action along which the (A | 1, *broadcast, ...) numbers differ."""
         names = (self.action, *self.axes)
         first = numbers(self.stages[0])
         inputs = set()
-        for own in map(numbers, self.stages):
+        for arrays in map(numbers, self.stages):
             inputs |= {
-                name for array in own for k, name in enumerate(names) if varies_along(array, k)
+                name for array in arrays for k, name in enumerate(names) if varies_along(array, k)
             }
-            inputs |= set() if _same_numbers(own, first) else {self.time}
+            inputs |= set() if _same_numbers(arrays, first) else {self.time}
         return [name for name in (*self.axes, self.time, self.action) if name in inputs]
 
 
 def _is_random_along(operation: Operation, axis: int) -> bool:
-    """Whether outcomes that can happen lead from one state to different places along an axis."""
-    places, possible = np.broadcast_arrays(
+    """Whether possible outcomes lead from one state to different positions along an axis."""
+    positions, possible = np.broadcast_arrays(
         operation.noise_positions(axis), operation.noise_probabilities() > 0
     )
-    low = places.min(axis=1, initial=places.max(), where=possible)
-    high = places.max(axis=1, initial=places.min(), where=possible)
+    low = positions.min(axis=1, initial=positions.max(), where=possible)
+    high = positions.max(axis=1, initial=positions.min(), where=possible)
     return bool((low < high).any())
 
 
 def _can_move_along(operation: Operation, axis: int) -> bool:
-    """Whether an outcome that can happen leads away from a place of an axis."""
+    """Whether a possible outcome leads to another position along an axis."""
     moves = operation.noise_positions(axis) != operation.current_positions(axis)
     return bool((moves & (operation.noise_probabilities() > 0)).any())
 
 
 def _reward_factors(stage: CompiledStage) -> list[NDArray]:
-    """(A | 1, *broadcast, ...) what a stage pays, and the probabilities that it is paid with."""
+    """(A | 1, *broadcast, ...) the rewards of a stage, and perhaps their probabilities."""
     reward = stage.reward
     if isinstance(reward, ExpectedReward):
         return [reward.reward, reward.probs]
     return [] if reward is None else [reward]
 
 
-def _same_numbers(some: list[NDArray], others: list[NDArray]) -> bool:
+def _same_numbers(left: list[NDArray], right: list[NDArray]) -> bool:
     """Whether open meshes hold the same numbers, whatever their lengths."""
-    pairs = zip(some, others, strict=False)
-    return len(some) == len(others) and all(bool((a == b).all()) for a, b in pairs)
+    pairs = zip(left, right, strict=False)
+    return len(left) == len(right) and all(bool((a == b).all()) for a, b in pairs)
 
 
-def _plural(names: Sequence[str], one: str, many: str) -> str:
-    return many if len(names) > 1 else one
+def _plural(names: Sequence[str], singular: str, plural: str) -> str:
+    return plural if len(names) > 1 else singular
 
 
 def _clause(text: str, names: Sequence[str]) -> str:
-    """``text`` and the names, where there are some."""
+    """``text`` followed by the names; empty without names."""
     return text + _join_names(names) if names else ""
 
 
 def _join_names(names: Sequence[str]) -> str:
     """``stock, regime and order``."""
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def count_model_bytes(dynamics: Dynamics) -> int:
-    """Bytes of the arrays that tell what happens."""
+    """Bytes of the arrays of a model."""
     if isinstance(dynamics, FiniteHorizonDynamics):
         return dynamics.final.nbytes + sum(map(count_model_bytes, dynamics.distinct_periods))
     if isinstance(dynamics, Staged):
@@ -258,11 +260,11 @@ def count_model_bytes(dynamics: Dynamics) -> int:
 
 
 def count_largest_intermediate(dynamics: Dynamics) -> int:
-    """Numbers of the largest array that a period goes through, scratch axes included."""
+    """Entries of the largest array in a backup, scratch axes included."""
     if isinstance(dynamics, FiniteHorizonDynamics):
         return len(dynamics.periods) * max(
             map(count_largest_intermediate, dynamics.distinct_periods)
         )
-    return (
-        dynamics.largest_intermediate if isinstance(dynamics, Staged) else math.prod(dynamics.shape)
-    )
+    if isinstance(dynamics, Staged):
+        return dynamics.largest_intermediate
+    return math.prod(dynamics.shape)

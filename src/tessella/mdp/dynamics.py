@@ -8,7 +8,7 @@ It has two halves: the part that depends on no action is computed once (``shared
 once per action (``action_backup``), so that a maximum over actions never stores states x actions.
 Solvers, evaluation and occupancies use these; simulation, files and bounds use ``Dynamics``.
 
-A simulation draws the outcomes of many walkers at once, by inversion:
+A simulation draws the outcomes of many walkers (independent paths) at once, by inversion:
 
     k = #{j : F_j <= u F_K},    u uniform on [0, 1),    F the cumulated probabilities.
 """
@@ -37,25 +37,34 @@ if TYPE_CHECKING:
     from tessella.mdp.tabular.rows import LayoutRule
 
 Built = TypeVar("Built")
-TILED_MIN_LAST_AXIS = 64  # places of the last axis: a shorter one makes poor columns
+TILED_MIN_LAST_AXIS = 64  # length of the last axis from which tiles are faster than plain forms
 
 
 @dataclass(frozen=True)
 class TileSizes:
-    """How kernels of an accelerator cut a grid into tiles."""
+    """How kernels of an accelerator cut a grid into tiles.
 
-    row_bytes: int = 1024  # of a row of a tile, in bytes: a power of two
-    rows: int = 16  # of a sliding window
-    unrolled_terms: int = 4  # terms of a sliding sum that are written out in a round of its loop
-    warps: int = 4
-    interpret: bool = False
+    Args:
+        row_bytes, rows, unrolled_terms, warps: see the fields.
+        interpret: True to run kernels in Python, for tests.
+
+    Example:
+        >>> ts.TileSizes(rows=8).rows
+        8
+    """
+
+    row_bytes: int = 1024  # bytes of a row of a tile: a power of two
+    rows: int = 16  # rows of a sliding window
+    unrolled_terms: int = 4  # terms of a sliding sum in one iteration of its loop
+    warps: int = 4  # of a program on the device
+    interpret: bool = False  # run the kernels without an accelerator, slowly
 
 
 class Backend(ABC):
     """How a backup is computed: hashable structure, with the numbers passed in as arrays.
 
     Two models of one structure and shape share a backend, and so share compiled code. A backend
-    writes the two halves of a backward pass; it may know quicker ways for a policy, for all actions
+    writes the two halves of a backward pass; it may have faster ways for a policy, for all actions
     at once, and for the linear system of a policy.
     """
 
@@ -73,7 +82,7 @@ class Backend(ABC):
         """The rest of the backward pass, for one action: an array over states."""
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
-        """Whether ``finish_policy_backup`` finishes a policy in one go, not action by action."""
+        """Whether ``finish_policy_backup`` computes all states at once, not action by action."""
         return False
 
     def finish_policy_backup(self, arrays: Any, w: Any, policy: Any, with_reward: bool) -> Any:
@@ -166,9 +175,9 @@ def combine_payments(parts: Mapping[str, Payment], weights: Mapping[str, float])
     """The weighted sum of amounts, those without a weight counting 0, and its rounding."""
     weighted = [(weights.get(name, 0.0), part) for name, part in parts.items()]
     terms = [weight * np.asarray(part.expected) for weight, part in weighted]
-    sizes = sum(float(np.abs(term).max()) for term in terms)
+    total_size = sum(float(np.abs(term).max()) for term in terms)
     error = sum(abs(weight) * part.error for weight, part in weighted)
-    error = (error + EPS * len(terms) * sizes) * (1 + EPS * len(terms))
+    error = (error + EPS * len(terms) * total_size) * (1 + EPS * len(terms))
     return Payment(sum(terms[1:], start=terms[0]), error)
 
 
@@ -218,11 +227,11 @@ class Dynamics(ABC):
 
     @property
     def max_row_entries(self) -> int:
-        """Probabilities of the largest table of a period, counted from above; 0 without one."""
+        """Upper bound on the probabilities in the largest table of a period; 0 without a table."""
         return 0
 
     def count_row_entries(self) -> int:
-        """Probabilities of the largest table of a period, which is built if necessary."""
+        """Number of probabilities in the largest table of a period, which is built if necessary."""
         rows = self.as_rows()
         return 0 if rows is None else rows.count_row_entries()
 
@@ -296,11 +305,11 @@ class Dynamics(ABC):
         import scipy.sparse as sp
 
         actions = policy.ravel()
-        chosen = [
+        rows_by_action = [
             sp.diags_array((actions == a).astype(float)) @ matrix
             for a, matrix in enumerate(self.to_sparse())
         ]
-        return sp.csr_array(sum(chosen[1:], chosen[0]))
+        return sp.csr_array(sum(rows_by_action[1:], rows_by_action[0]))
 
     @abstractmethod
     def action_reward(self, action: int) -> NDArray[np.float64]:
@@ -312,7 +321,7 @@ class Dynamics(ABC):
 
     @property
     def counts(self) -> frozenset[str]:
-        """Names of the amounts that measures count besides the reward."""
+        """Names of the amounts that measures count in addition to the reward."""
         return frozenset()
 
     def with_reward(self, weights: Mapping[str, float]) -> Dynamics:
@@ -389,13 +398,13 @@ class SourceModel:
 
 
 def fold_actions(backend: Backend, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """Fold ``step(action, carry)`` over all actions."""
+    """``carry = step(action, carry)`` for every action, from ``start`` on."""
     first = start[0] if isinstance(start, tuple) else start
     return array_namespace(first).fold(backend.n_actions, step, start)
 
 
 def as_generator(rng: object) -> np.random.Generator:
-    """``rng``, a generator or whatever seeds one; a seed is required."""
+    """A generator from ``rng``: a generator or a seed, but not None."""
     try:
         if rng is not None:
             return np.random.default_rng(rng)  # type: ignore[arg-type]
@@ -404,13 +413,13 @@ def as_generator(rng: object) -> np.random.Generator:
     raise ArgumentError("rng must be a generator or an integer seed", value=f"got {rng!r}")
 
 
-def invert_cumulative(cumulative: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
-    """One index from each row of cumulated probabilities."""
+def draw_indices(cumulative: NDArray, rng: np.random.Generator) -> NDArray[np.int64]:
+    """One index for each row of cumulated probabilities, drawn by inversion."""
     u = rng.random(len(cumulative)) * cumulative[:, -1]  # below the total even after rounding
     return (cumulative <= u[:, None]).sum(axis=-1)
 
 
-def gather_walker_entries(array: NDArray, actions: NDArray, where: Sequence[NDArray]) -> NDArray:
-    """Entries of ``array`` (A | 1, *broadcast, ...) at the walkers' actions and coordinates."""
-    index = [w if n > 1 else 0 for w, n in zip(where, array.shape[1:], strict=False)]
+def take_walker_entries(array: NDArray, actions: NDArray, positions: Sequence[NDArray]) -> NDArray:
+    """Entries of ``array`` (A | 1, *broadcast, ...) at the walkers' actions and positions."""
+    index = [x if n > 1 else 0 for x, n in zip(positions, array.shape[1:], strict=False)]
     return array[(actions if len(array) > 1 else np.zeros_like(actions), *index)]

@@ -4,9 +4,10 @@ With z the coordinates along these axes and x all others, for every state and fe
 
     P((x', z') | (x, z), a) = K(z, z') p_a(x' | x, z, z').
 
-In stages, an axis depends on all that the places it moves to, and their chances, vary with. Axes
-that depend on the action, or on an axis that does, are left out until none is: the rest is the
-largest exogenous set. A table is tested, set by set: the sums of its rows over x must agree.
+In stages, an axis depends on everything with which its next positions, or their probabilities,
+vary. Axes that depend on the action, or on an axis that does, are removed until none is left: the
+rest is the largest exogenous set. A table is tested set by set: the sums of its rows over x must
+agree.
 
 Stored numbers are rounded, so K is known up to ``error``: for every state and action,
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,8 @@ def find_exogenous(dynamics: Dynamics, feasible: NDArray[np.bool_] | None) -> Ex
 
     ``feasible`` (S, A) says which pairs can occur.
     """
+    if dynamics.space.grid.is_listed:
+        return None
     if isinstance(dynamics, Staged):
         return _find_in_stages(dynamics)
     if isinstance(dynamics, Tabular):
@@ -75,7 +78,7 @@ def _make_exogenous(dynamics: Dynamics, axes: tuple[int, ...], matrix, error: fl
     names = tuple(grid.axes[axis] for axis in axes)
     # What building the model did to its probabilities is a share of each.
     error += dynamics.rounding.in_memory.row_error * dynamics.row_sums.high
-    shape = tuple(grid.shape[axis] for axis in axes)
+    shape = _select_lengths(grid.shape, axes)
     return Exogenous(names, axes, shape, matrix, error * OUTWARD_FACTOR)
 
 
@@ -115,23 +118,27 @@ def varies_along(array: NDArray, dim: int) -> bool:
 def _find_closed_sets(
     inputs: dict[int, set[int]], shape: tuple[int, ...]
 ) -> Iterator[tuple[int, ...]]:
-    """Sets of axes that depend on themselves alone: the largest, then those each axis needs."""
+    """Sets of axes that depend on themselves alone: the largest, then the smallest of each axis."""
     largest = set(inputs)
     while any(not inputs[axis] <= largest for axis in largest):
         largest = {axis for axis in largest if inputs[axis] <= largest}
-    needed = [_close_over_inputs(inputs, axis) for axis in largest]
-    needed.sort(key=lambda axes: -math.prod(shape[axis] for axis in axes))
-    for axes in [largest, *needed]:
-        states = math.prod(shape[axis] for axis in axes)
-        if axes and 1 < states <= MATRIX_MAX_ENTRIES:
+    smaller = [_close_over_inputs(inputs, axis) for axis in largest]
+    smaller.sort(key=lambda axes: -math.prod(_select_lengths(shape, axes)))
+    for axes in [largest, *smaller]:
+        n_slices = math.prod(_select_lengths(shape, axes))
+        if axes and 1 < n_slices <= MATRIX_MAX_ENTRIES:
             yield tuple(sorted(axes))
+
+
+def _select_lengths(shape: tuple[int, ...], axes: Iterable[int]) -> tuple[int, ...]:
+    return tuple(shape[axis] for axis in axes)
 
 
 def _close_over_inputs(inputs: dict[int, set[int]], axis: int) -> set[int]:
     """The axis with all that it depends on, directly or through others."""
     closed = {axis}
-    while not (grown := set().union(*(inputs[one] for one in closed))) <= closed:
-        closed |= grown
+    while not (next_inputs := set().union(*(inputs[member] for member in closed))) <= closed:
+        closed |= next_inputs
     return closed
 
 
@@ -139,7 +146,7 @@ def _multiply_marginals(operations: list[Operation], axes: tuple[int, ...]):
     """(K of these axes, the error of its rows); None for K where it has too many entries."""
     import scipy.sparse as sp
 
-    shape = tuple(operations[0].shape[axis] for axis in axes)
+    shape = _select_lengths(operations[0].shape, axes)
     n_slices = math.prod(shape)
     matrix = sp.csr_array(sp.eye_array(n_slices))
     terms = 0
@@ -162,13 +169,13 @@ def _compute_marginal(
     import scipy.sparse as sp
 
     def restrict(array: NDArray) -> NDArray:
-        """(K | 1, Z): at the first place of all other axes, and of the actions."""
+        """(K | 1, Z): at the first position of all other axes, and of the actions."""
         index = [0, slice(None), *(slice(None) if k in axes else 0 for k in range(array.ndim - 2))]
-        own = array[tuple(index)]
-        return np.broadcast_to(own, (len(own), *shape)).reshape(len(own), -1)
+        restricted = array[tuple(index)]
+        return np.broadcast_to(restricted, (len(restricted), *shape)).reshape(len(restricted), -1)
 
-    places = np.broadcast_arrays(*(restrict(operation.positions(axis)) for axis in axes))
-    target = np.ravel_multi_index(tuple(places), shape)
+    positions = np.broadcast_arrays(*(restrict(operation.positions(axis)) for axis in axes))
+    target = np.ravel_multi_index(tuple(positions), shape)
     if isinstance(operation, RandomOperation) and varies_along(target, 0):
         probs = restrict(operation.probs)
     else:
@@ -190,42 +197,44 @@ def _is_quick_to_factorise(matrix: sp.csr_array) -> bool:
 
 
 def _find_in_table(dynamics: Tabular, feasible: NDArray[np.bool_] | None) -> Exogenous | None:
-    shape = dynamics.shape
-    sizes = range(1, len(shape) + 1) if len(shape) <= TABLE_MAX_AXES else (1,)
-    sets = [axes for size in sizes for axes in itertools.combinations(range(len(shape)), size)]
-    sets.sort(key=lambda axes: -math.prod(shape[axis] for axis in axes))
-    allowed = np.ones(dynamics.row_of.shape, dtype=bool) if feasible is None else feasible
-    every_state = np.arange(len(allowed))
-    sample = np.unique(np.linspace(0, len(allowed) - 1, TABLE_SAMPLED_STATES).astype(int))
-    for axes in sets:
-        if math.prod(shape[axis] for axis in axes) == 1:
+    mask = np.ones(dynamics.row_of.shape, dtype=bool) if feasible is None else feasible
+    every_state = np.arange(len(mask))
+    sample = np.unique(np.linspace(0, len(mask) - 1, TABLE_SAMPLED_STATES).astype(int))
+    for axes in _list_axis_sets(dynamics.shape):
+        if _compare_marginals(dynamics, mask, axes, sample) is None:
             continue
-        if _compare_marginals(dynamics, allowed, axes, sample) is None:
-            continue
-        compared = _compare_marginals(dynamics, allowed, axes, every_state)
+        compared = _compare_marginals(dynamics, mask, axes, every_state)
         if compared is not None and _is_quick_to_factorise(compared[0]):
             return _make_exogenous(dynamics, axes, *compared)
     return None
 
 
+def _list_axis_sets(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Sets of axes with several joint values, those with the most values first."""
+    sizes = range(1, len(shape) + 1) if len(shape) <= TABLE_MAX_AXES else (1,)
+    sets = [axes for size in sizes for axes in itertools.combinations(range(len(shape)), size)]
+    n_slices = {axes: math.prod(_select_lengths(shape, axes)) for axes in sets}
+    return sorted((axes for axes in sets if n_slices[axes] > 1), key=lambda axes: -n_slices[axes])
+
+
 def _compare_marginals(
-    dynamics: Tabular, allowed: NDArray[np.bool_], axes: tuple[int, ...], states: NDArray
+    dynamics: Tabular, mask: NDArray[np.bool_], axes: tuple[int, ...], states: NDArray
 ):
     """(K of these axes, the error of its rows) by the rows of some states; None if they differ."""
     import scipy.sparse as sp
 
-    shape = tuple(dynamics.shape[axis] for axis in axes)
+    shape = _select_lengths(dynamics.shape, axes)
     n_slices = math.prod(shape)
 
     def slice_of(states: NDArray) -> NDArray:
-        places = np.unravel_index(states, dynamics.shape)
-        return np.ravel_multi_index(tuple(places[axis] for axis in axes), shape)
+        positions = np.unravel_index(states, dynamics.shape)
+        return np.ravel_multi_index(tuple(positions[axis] for axis in axes), shape)
 
-    pairs = allowed[states]
+    pairs = mask[states]
     source = np.broadcast_to(slice_of(states)[:, None], pairs.shape)[pairs]
     n_rows = len(dynamics.rows.indptr) - 1
-    used = np.unique(source * n_rows + dynamics.row_of[states][pairs])
-    source, row = np.divmod(used, n_rows)
+    used_pairs = np.unique(source * n_rows + dynamics.row_of[states][pairs])
+    source, row = np.divmod(used_pairs, n_rows)
     rows, row = np.unique(row, return_inverse=True)
     chosen = dynamics.rows[rows]
     entries = chosen.data, slice_of(chosen.indices), chosen.indptr

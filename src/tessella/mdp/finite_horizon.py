@@ -4,8 +4,8 @@ With P_t and r_t the law and the rewards of period t, over states x without time
 
     backup(w)[(t, x), a] = r_t(x, a) + sum_x' P_t(x' | x, a) w(t + 1, x'),      t < T - 1,
 
-and in the last period the final value replaces w. Periods are dynamics of their own, one object
-where time does not matter, so that what is the same at all times is stored once. Solvers may work
+and in the last period the final value replaces w. Each period has dynamics, one shared object where
+time does not matter, so that equal periods are stored once. Solvers may work
 on the whole, or one period at a time from the last (``period_arrays``).
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import ModelError, format_value, raise_for_first
-from tessella.grid import require_unmasked
+from tessella.grid import require_product, require_unmasked
 from tessella.mdp.checks import as_numbers
 from tessella.mdp.dynamics import (
     REWARD,
@@ -58,8 +58,8 @@ class FiniteHorizonDynamics(Dynamics):
     Attributes:
         space: with time as the first axis.
         periods: (T) dynamics of each period, one object where they are the same.
-        final: (states of a period) what the end pays, as of the last period: discounted by one.
-        file_rounding: ``rounding.in_file``, as the file states it that this was read from.
+        final: (states of a period) the reward at the end, discounted to the last period.
+        file_rounding: ``rounding.in_file``, as stated in the file from which this was read.
     """
 
     space: StateActionSpace
@@ -97,8 +97,8 @@ class FiniteHorizonDynamics(Dynamics):
         return max(period.count_row_entries() for period in self.distinct_periods)
 
     @property
-    def _period_states(self) -> int:
-        """Of one period."""
+    def _n_period_states(self) -> int:
+        """Number of states of one period."""
         return self.final.size
 
     def fingerprint_key(self) -> tuple:
@@ -118,7 +118,7 @@ class FiniteHorizonDynamics(Dynamics):
 
     def compute_row_sums(self) -> RowSumBounds:
         row_sums = [period.row_sums for period in self.distinct_periods]
-        # After the last period nothing goes on.
+        # Rows of the last period are empty: the process ends.
         return RowSumBounds(1.0, max(bounds.excess for bounds in row_sums))
 
     @property
@@ -127,25 +127,27 @@ class FiniteHorizonDynamics(Dynamics):
 
     @cached_property
     def rounding(self) -> RoundingBounds:  # type: ignore[override]
-        each = [period.rounding for period in self.distinct_periods]
-        terms = max(rounding.backup_terms for rounding in each)
+        by_period = [period.rounding for period in self.distinct_periods]
+        terms = max(rounding.backup_terms for rounding in by_period)
         return RoundingBounds(
-            self._worst_rounding([rounding.in_memory for rounding in each]),
-            self.file_rounding or self._bound_saved_rounding(each, terms),
+            self._add_final_rounding([rounding.in_memory for rounding in by_period]),
+            self.file_rounding or self._bound_saved_rounding(by_period, terms),
             terms,
         )
 
-    def _bound_saved_rounding(self, each: Sequence[RoundingBounds], terms: int) -> ModelRounding:
-        """What is final is paid in expectation, over a row that a file holds rounded."""
-        worst = self._worst_rounding([rounding.in_file for rounding in each])
+    def _bound_saved_rounding(
+        self, by_period: Sequence[RoundingBounds], terms: int
+    ) -> ModelRounding:
+        """In a file, rewards include the expected final reward, over a row that is rounded."""
+        worst = self._add_final_rounding([rounding.in_file for rounding in by_period])
         terms = max(terms, self.longest_row) + 2
         return replace(worst, reward_error=worst.reward_error + EPS * terms * self._final_scale)
 
-    def _worst_rounding(self, each: Sequence[ModelRounding]) -> ModelRounding:
-        rows = max(rounding.row_error for rounding in each)
-        # Discounting what is final has rounded it once.
-        final = (rows + EPS) * self._final_scale
-        return ModelRounding(rows, max(rounding.reward_error for rounding in each) + final)
+    def _add_final_rounding(self, by_period: Sequence[ModelRounding]) -> ModelRounding:
+        worst = ModelRounding.worst_of(by_period)
+        # Discounting the final reward has rounded it once.
+        final_error = (worst.row_error + EPS) * self._final_scale
+        return replace(worst, reward_error=worst.reward_error + final_error)
 
     @property
     def _final_scale(self) -> float:
@@ -209,7 +211,7 @@ class FiniteHorizonDynamics(Dynamics):
     def to_sparse(self) -> list:
         import scipy.sparse as sp
 
-        n = self._period_states
+        n = self._n_period_states
         periods = len(self.periods)
         matrices_by_period = {id(period): period.to_sparse() for period in self.distinct_periods}
 
@@ -228,7 +230,7 @@ class FiniteHorizonDynamics(Dynamics):
         return np.concatenate(rewards)
 
     def step(self, states, actions, rng) -> StepResult:
-        time, x = np.divmod(states, self._period_states)
+        time, x = np.divmod(states, self._n_period_states)
         next_states = np.empty(len(states), np.int64)
         rewards = np.empty(len(states))
         ended = np.zeros(len(states), bool)
@@ -239,10 +241,10 @@ class FiniteHorizonDynamics(Dynamics):
             next_states[indices] = steps.next_states
             rewards[indices] = steps.rewards
             ended[indices] = steps.ended
-        reaches_final = last & ~ended  # what is final is for those who get to the end
+        reaches_final = last & ~ended  # only walkers that reach the end get the final reward
         rewards[reaches_final] += self.final.ravel()[next_states[reaches_final]]
         return StepResult(
-            np.where(last, time, time + 1) * self._period_states + next_states,
+            np.where(last, time, time + 1) * self._n_period_states + next_states,
             rewards,
             last | ended,
         )
@@ -265,7 +267,7 @@ class CompiledPeriodBackend(Backend):
         return self.period_backend.n_actions
 
     def final(self, arrays):
-        """What the end pays."""
+        """The final reward."""
         return arrays["final"]
 
     def period_arrays(self, arrays, time):
@@ -277,22 +279,17 @@ class CompiledPeriodBackend(Backend):
 
         end = arrays["final"] if with_reward else jnp.zeros_like(w_S[0])
         next_values = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
-        return self._map_periods(
-            arrays,
-            lambda period_arrays, w: self.period_backend.shared_backup(
-                period_arrays, w, with_reward
-            ),
-            next_values,
-        )
+
+        def back_up_period(period_arrays, w):
+            return self.period_backend.shared_backup(period_arrays, w, with_reward)
+
+        return self._map_periods(arrays, back_up_period, next_values)
 
     def action_backup(self, arrays, w, action, with_reward):
-        return self._map_periods(
-            arrays,
-            lambda period_arrays, v: self.period_backend.action_backup(
-                period_arrays, v, action, with_reward
-            ),
-            w,
-        )
+        def back_up_period(period_arrays, v):
+            return self.period_backend.action_backup(period_arrays, v, action, with_reward)
+
+        return self._map_periods(arrays, back_up_period, w)
 
     def supports_policy_arrays(self, arrays) -> bool:
         return self.period_backend.supports_policy_arrays(self.period_arrays(arrays, 0))
@@ -313,11 +310,9 @@ class CompiledPeriodBackend(Backend):
             return step(self._with_leaves(arrays, timed), *others)
 
         slices = (self._timed_leaves(arrays), *by_time)
-        return (
-            lax.map(apply_step, slices)
-            if self.one_period_at_a_time
-            else jax.vmap(apply_step)(slices)
-        )
+        if self.one_period_at_a_time:
+            return lax.map(apply_step, slices)
+        return jax.vmap(apply_step)(slices)
 
     def _timed_leaves(self, arrays) -> list:
         import jax
@@ -326,7 +321,7 @@ class CompiledPeriodBackend(Backend):
         return [leaf for leaf, timed in zip(leaves, self.varies_with_time, strict=True) if timed]
 
     def _with_leaves(self, arrays, timed: list):
-        """The period's arrays, with these in the places of those that depend on time."""
+        """The arrays of a period, with those that depend on time replaced by ``timed``."""
         import jax
 
         leaves, tree = jax.tree.flatten(arrays["periods"])
@@ -352,23 +347,23 @@ def _stack_stage(
 ) -> tuple[CompiledOperation, dict[str, NDArray], dict[str, bool]]:
     """The operation of a stage at all times, its arrays, and which have a slice for each time."""
     compiled = {stage.operation.compile(stage.depends_on_action) for stage in stages}
-    each = [stage.arrays() for stage in dict.fromkeys(stages)]  # one where time does not matter
-    shapes = {tuple((key, values.shape) for key, values in arrays.items()) for arrays in each}
+    distinct = [stage.arrays() for stage in dict.fromkeys(stages)]
+    shapes = {tuple((key, values.shape) for key, values in arrays.items()) for arrays in distinct}
     if len(compiled) > 1 or len(shapes) > 1:
         requirement = "a stage must depend on the same axes at all times"
         raise ModelError(requirement, location=location)
     stacked = {}
     varies_with_time = {}
-    for key in each[0]:
-        stacked[key], varies_with_time[key] = _stack_if_timed([arrays[key] for arrays in each])
+    for key in distinct[0]:
+        stacked[key], varies_with_time[key] = _stack_if_timed([arrays[key] for arrays in distinct])
     return compiled.pop(), stacked, varies_with_time
 
 
-def _stack_if_timed(each: list[NDArray]) -> tuple[NDArray, bool]:
-    """The array of all times, or all of them stacked; and whether time matters."""
-    if all(np.array_equal(array, each[0]) for array in each[1:]):
-        return each[0], False
-    return np.stack(each), True
+def _stack_if_timed(by_time: list[NDArray]) -> tuple[NDArray, bool]:
+    """One array if all times have the same, else all of them stacked; and whether they differ."""
+    if all(np.array_equal(array, by_time[0]) for array in by_time[1:]):
+        return by_time[0], False
+    return np.stack(by_time), True
 
 
 def build_horizon(
@@ -386,14 +381,14 @@ def build_horizon(
         else build_feasible_mask(timed_space, _repeat_mask(space, horizon, feasible))
     )
     by_time = None if mask is None else mask.reshape(horizon.periods, space.grid.size, -1)
-    cache = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
+    compile_stage = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
     periods: list[Dynamics] = []
     for t in range(horizon.periods):
         period_space = replace(space, time=t)
         period_mask = None if by_time is None else by_time[t]
-        # What the second period works out, all others do; what time does not change, the first did.
+        # The first period also compiles what time does not change. All others equal the second.
         with multiply_entry_counts({0: 1, 1: horizon.periods - 1}.get(t, 0)):
-            periods.append(Staged.build(period_space, stages, period_mask, scratch, cache))
+            periods.append(Staged.build(period_space, stages, period_mask, scratch, compile_stage))
         if not any(stage.names_time for stage in stages):
             periods *= horizon.periods  # time does not matter
             break
@@ -401,7 +396,7 @@ def build_horizon(
 
 
 class StageCache:
-    """Makes the numbers of stages, once for those that do not name the time.
+    """Compiles stages, and those whose functions do not name the time only once.
 
     ``ever_feasible`` (S, A) says which pairs can occur at some time.
     """
@@ -427,22 +422,16 @@ def repeat_over_horizon(parts: ModelParts, horizon: FiniteHorizon) -> ModelParts
     mask = parts.feasible
     if mask is not None:
         mask = np.tile(mask, (horizon.periods, 1))
-    components = _make_parts(
+    timed_parts = _make_parts(
         parts.space, timed_space, horizon, (parts.dynamics,) * horizon.periods, mask
     )
-    return (
-        components
-        if parts.start is None
-        else replace(components, start=_start_at_time_zero(parts.start, horizon))
-    )
+    if parts.start is None:
+        return timed_parts
+    return replace(timed_parts, start=_start_at_time_zero(parts.start, horizon))
 
 
 def _make_parts(
-    space: StateActionSpace,
-    timed_space: StateActionSpace,
-    horizon: FiniteHorizon,
-    periods,
-    mask,
+    space: StateActionSpace, timed_space: StateActionSpace, horizon: FiniteHorizon, periods, mask
 ) -> ModelParts:
     final = horizon.discount * _compute_final_reward(space, horizon)
     start = _start_at_time_zero(np.full(space.grid.size, 1 / space.grid.size), horizon)
@@ -450,7 +439,6 @@ def _make_parts(
 
 
 def _start_at_time_zero(start: NDArray[np.float64], horizon: FiniteHorizon) -> NDArray[np.float64]:
-    """A start at time 0."""
     return np.concatenate([start, np.zeros((horizon.periods - 1) * start.size)])
 
 
@@ -459,6 +447,7 @@ def _add_time_axis(space: StateActionSpace, horizon: FiniteHorizon) -> StateActi
     if TIME in (*space.grid.axes, *space.action_values):
         requirement = f"with a finite horizon neither axis nor action can be called {TIME!r}"
         raise ModelError(requirement)
+    require_product(space.grid, "a finite horizon", error=ModelError)
     axes = dict(zip(space.grid.axes, space.grid.values, strict=True))
     grid = space.grid.with_axes({TIME: range(horizon.periods), **axes})
     return make_state_action_space(grid, space.actions, space.action_name)
@@ -476,7 +465,7 @@ def _repeat_mask(space: StateActionSpace, horizon: FiniteHorizon, feasible: Give
 
 
 def _compute_final_reward(space: StateActionSpace, horizon: FiniteHorizon) -> NDArray[np.float64]:
-    """(grid) what the end pays, checked."""
+    """(grid) the final reward, checked."""
     given = horizon.final
     subject = "the final value"
     shape = space.grid.shape
@@ -484,10 +473,9 @@ def _compute_final_reward(space: StateActionSpace, horizon: FiniteHorizon) -> ND
         names = {name: mesh[0, ..., 0] for name, mesh in space.mesh().items()}
         given = call_by_name(given, {name: names[name] for name in space.grid.axes}, subject)
     array = as_numbers(given, subject)
+    array = array.reshape(shape) if array.shape == (space.grid.size,) else array
     try:
-        values = np.broadcast_to(
-            array if array.shape != (space.grid.size,) else array.reshape(shape), shape
-        )
+        values = np.broadcast_to(array, shape)
     except ValueError:
         requirement = f"{subject} must have the grid's shape {shape}"
         raise ModelError(requirement, value=f"has shape {array.shape}") from None

@@ -36,34 +36,35 @@ def long_run_distribution(
     """
     model = (mdp.dynamics if plan is None else plan).backend_model
     table = to_backend(model.backend, policy.table)
-    own = np.full(mdp.n_states, 1 / mdp.n_states) if mdp.start is None else mdp.start
-    d = to_backend(model.backend, own.reshape(mdp.grid.shape))
+    start = np.full(mdp.n_states, 1 / mdp.n_states) if mdp.start is None else mdp.start
+    distribution = to_backend(model.backend, start.reshape(mdp.grid.shape))
     change = np.inf
     for _ in range(MAX_PERIODS // PERIODS_PER_CALL):
-        d, change = _advance(model.backend, model.arrays, table, d)
+        distribution, change = _advance(model.backend, model.arrays, table, distribution)
         if float(change) <= CONVERGED_CHANGE:
-            return _normalise(np.asarray(d).ravel())
+            return _normalise(np.asarray(distribution).ravel())
     raise NotConverged(
         f"the long-run distribution still changes by {float(change):.3g} in a period after "
         f"{MAX_PERIODS:,}; give another start"
     )
 
 
-def _normalise(d: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not d.sum() > 0.5:
+def _normalise(distribution: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not distribution.sum() > 0.5:
         raise ArgumentError("a process that ends has no long run; give another start")
-    shares = np.maximum(d, 0.0)
+    shares = np.maximum(distribution, 0.0)
     return shares / shares.sum()
 
 
 @compile_per_shape("backend")
-def _advance(backend, arrays, table, d):
-    """d after ``PERIODS_PER_CALL`` periods of the lazy chain, and its last change."""
-    forward = backend.policy_adjoint(arrays, table, d)
-    xp = array_namespace(d)
+def _advance(backend, arrays, table, distribution):
+    """The distribution ``PERIODS_PER_CALL`` periods later, and the change in the last of them."""
+    forward = backend.policy_adjoint(arrays, table, distribution)
+    xp = array_namespace(distribution)
 
-    def period(pair):
-        after = (pair[0] + forward(pair[0])) / 2
-        return after, abs(after - pair[0]).sum()
+    def step(carry):
+        before, _ = carry
+        after = (before + forward(before)) / 2
+        return after, abs(after - before).sum()
 
-    return xp.iterate(PERIODS_PER_CALL, period, (d, xp.zeros(())))
+    return xp.iterate(PERIODS_PER_CALL, step, (distribution, xp.zeros(())))

@@ -1,4 +1,4 @@
-"""Measures: what a policy does besides its objective, such as units lost or a fill rate.
+"""Measures: quantities of a policy other than its objective, such as a fill rate.
 
 A model counts amounts m_i(s, a) in every period. Under a policy each has an expected sum M_i as the
 criterion defines it: discounted, total, over the horizon, or the average of a period. A measure is
@@ -13,22 +13,24 @@ ratio.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from typing import Any, NoReturn, TypeVar
 
-from tessella.errors import ArgumentError, ModelError, format_value, is_number
+from tessella.errors import ArgumentError, ModelError, find_closest, format_value, is_number
 
 Weights = Mapping[str, float]
 Number = TypeVar("Number", float, Fraction)
-CONSTANT = ""  # the place of a number among weights
-ONE: Weights = {CONSTANT: 1.0}
+CONSTANT = ""  # the name under which weights hold a plain number
+ONE: Weights = {CONSTANT: 1.0}  # the denominator of a plain sum
 OBJECTIVES: dict[str, float] = {"reward": 1.0, "cost": -1.0}  # names of the objective
 
 
 def check_measure_name(name: object) -> None:
-    """Refuse a name that an expression cannot read, or that means the objective."""
+    """Reject a name that an expression cannot read, or that means the objective."""
     if not (isinstance(name, str) and name.isidentifier()) or name in OBJECTIVES:
         requirement = "a measure needs a name like 'lost', other than 'reward' and 'cost'"
         raise ModelError(requirement, value=f"got {name!r:.60}")
@@ -58,14 +60,16 @@ class MeasureFormula:
         """The counts that it reads."""
         return {*self.numerator, *self.denominator} - {CONSTANT}
 
-    def excess(self, level: float, sign: float = 1.0) -> dict[str, float]:
-        """Weights of ``sign * (numerator - level * denominator)``.
+    def excess(self, constraint: Constraint) -> dict[str, float]:
+        """Weights of ``sign * (numerator - level * denominator) / scale``.
 
-        Where the denominator is positive, this sum is at least 0 if and only if
-        ``sign * measure >= sign * level``.
+        Where the denominator is positive, this sum is at least 0 if and only if the constraint
+        holds. The scale keeps levels of any size from overflowing.
         """
+        factor = constraint.sign / constraint.scale
         return add_weights(
-            scale_weights(self.numerator, sign), scale_weights(self.denominator, -sign * level)
+            scale_weights(self.numerator, factor),
+            scale_weights(self.denominator, -constraint.sign * constraint.level / constraint.scale),
         )
 
 
@@ -82,12 +86,16 @@ def read_measure(name: str, text: str, counts: Collection[str]) -> MeasureFormul
     measure = FormulaParser(text, frozenset(counts)).read(tree)
     if not measure.names:
         raise ModelError("a measure needs a count", value=f"got {text!r:.60}")
+    for weight in chain(measure.numerator.values(), measure.denominator.values()):
+        if not math.isfinite(weight):
+            requirement = "the weights of a measure must be finite numbers"
+            raise ModelError(requirement, location=f"{text!r:.60}", value=f"has one of {weight}")
     return replace(measure, text=text)
 
 
 @dataclass(frozen=True)
 class FormulaParser:
-    """Reads the syntax tree of an expression, and never runs it."""
+    """Reads the syntax tree of an expression without running it."""
 
     text: str
     counts: frozenset[str]
@@ -106,39 +114,47 @@ class FormulaParser:
                 )
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() as op):
                 return self.combine(op, self.read(left), self.read(node.right))
-        known = ", ".join(sorted(self.counts)) or "none in this model"
-        requirement = f"a measure is written with counts ({known}), reward, cost, numbers, + - * /"
+        available = ", ".join(sorted(self.counts)) or "none in this model"
+        requirement = (
+            f"a measure is written with counts ({available}), reward, cost, numbers, + - * /"
+        )
         value = f"got {ast.unparse(node)!r:.60}"
         raise ModelError(f"{requirement} and brackets", location=self.text, value=value)
 
     def combine(self, op: ast.AST, left: MeasureFormula, right: MeasureFormula) -> MeasureFormula:
-        top, below = right.numerator, right.denominator
+        numerator = right.numerator
+        denominator = right.denominator
+        if isinstance(op, ast.Div):
+            numerator, denominator = denominator, numerator
         if isinstance(op, ast.Mult | ast.Div):
-            top, below = (top, below) if isinstance(op, ast.Mult) else (below, top)
             return self.divide(
-                self.multiply(left.numerator, top), self.multiply(left.denominator, below)
+                self.multiply(left.numerator, numerator),
+                self.multiply(left.denominator, denominator),
             )
-        top = scale_weights(top, -1.0 if isinstance(op, ast.Sub) else 1.0)
-        if left.denominator == below:
-            return MeasureFormula(add_weights(left.numerator, top), below)
-        terms = self.multiply(left.numerator, below), self.multiply(top, left.denominator)
-        return MeasureFormula(add_weights(*terms), self.multiply(left.denominator, below))
+        numerator = scale_weights(numerator, -1.0 if isinstance(op, ast.Sub) else 1.0)
+        if left.denominator == denominator:
+            return MeasureFormula(add_weights(left.numerator, numerator), denominator)
+        terms = (
+            self.multiply(left.numerator, denominator),
+            self.multiply(numerator, left.denominator),
+        )
+        return MeasureFormula(add_weights(*terms), self.multiply(left.denominator, denominator))
 
     def multiply(self, left: Weights, right: Weights) -> Weights:
         """The product of two sums, of which one is a number."""
         number, other = (right, left) if set(left) - {CONSTANT} else (left, right)
         if set(number) - {CONSTANT}:
-            self.raise_neither()
+            self.raise_not_a_measure()
         return scale_weights(other, number.get(CONSTANT, 0.0))
 
-    def divide(self, top: Weights, below: Weights) -> MeasureFormula:
-        if not below:
-            self.raise_neither()
-        if set(below) == {CONSTANT}:
-            return MeasureFormula(scale_weights(top, 1 / below[CONSTANT]))
-        return MeasureFormula(top, below)
+    def divide(self, numerator: Weights, denominator: Weights) -> MeasureFormula:
+        if not denominator:
+            self.raise_not_a_measure()
+        if set(denominator) == {CONSTANT}:
+            return MeasureFormula(scale_weights(numerator, 1 / denominator[CONSTANT]))
+        return MeasureFormula(numerator, denominator)
 
-    def raise_neither(self) -> NoReturn:
+    def raise_not_a_measure(self) -> NoReturn:
         requirement = "a measure is a weighted sum of counts or a ratio of two such sums"
         raise ModelError(requirement, location=self.text, value="is neither")
 
@@ -156,7 +172,18 @@ def scale_weights(weights: Mapping[str, Number], factor: Number) -> dict[str, Nu
 
 @dataclass(frozen=True)
 class MeasureValue:
-    """The value of a measure under a policy, between ``low`` and ``high``."""
+    """The value of a measure under a policy, with bounds.
+
+    Attributes:
+        value: the measure.
+        low, high: the exact value lies between these, rounding included.
+
+    Example:
+        >>> mdp = ts.benchmark("QUE-Lin")
+        >>> found = ts.evaluate(mdp, lambda queue: np.where(queue < 25, 1, 0)).measures["arrivals"]
+        >>> found.low <= found.value <= found.high
+        True
+    """
 
     value: float
     low: float
@@ -189,6 +216,11 @@ class Constraint:
             requirement = f"the level of {type(self).__name__} must be a finite number"
             raise ArgumentError(requirement, value=f"got {format_value(self.level)}")
 
+    @property
+    def scale(self) -> float:
+        """The divisor of the excess over the level: a power of 2, so that nothing is rounded."""
+        return math.ldexp(1.0, max(math.frexp(self.level)[1] - 1, 0))
+
     def is_met_by(self, value: MeasureValue) -> bool:
         """Whether a value surely satisfies it."""
         return min(self.sign * (end - self.level) for end in (value.low, value.high)) >= 0
@@ -198,18 +230,36 @@ class Constraint:
 
 
 class AtLeast(Constraint):
-    """The measure must be at least ``level``."""
+    """The measure must be at least ``level``.
+
+    Args:
+        level: in the unit of the measure; 0.98 for 98 %.
+
+    Example:
+        >>> shop = ts.inventory(max_stock=8, max_regime=2, max_demand=6, orders=(0, 2, 4))
+        >>> best = ts.solve(shop, subject_to={"fill_rate": ts.AtLeast(0.9)})
+        >>> best.measures["fill_rate"].low >= 0.9
+        True
+    """
 
 
 class AtMost(Constraint):
-    """The measure must be at most ``level``."""
+    """The measure must be at most ``level``.
+
+    Args:
+        level: in the unit of the measure; 0.05 for 5 %.
+
+    Example:
+        >>> ts.AtMost(0.05).level
+        0.05
+    """
 
     sign = -1.0
     key = "at_most"
 
 
 def describe_constraints(constraints: Mapping[str, Constraint]) -> str:
-    return " and ".join(f"{name} {one}" for name, one in constraints.items())
+    return " and ".join(f"{name} {constraint}" for name, constraint in constraints.items())
 
 
 CONSTRAINT_KEYS: dict[str, type[Constraint]] = {kind.key: kind for kind in (AtLeast, AtMost)}
@@ -222,8 +272,16 @@ def read_constraints(measures: Mapping[str, MeasureFormula], given: Any) -> dict
         raise ArgumentError(requirement, value=f"got {given!r:.60}")
     for name, constraint in given.items():
         if name not in measures:
-            known = ", ".join(measures) or "none; stages count them with counts={...}"
-            raise ArgumentError(f"the model's measures are {known}", value=f"got {name!r:.60}")
+            available = ", ".join(measures) or "none; stages count them with counts={...}"
+            closest = find_closest(str(name), measures)
+            hint = "" if closest is None else f"; did you mean {closest!r}?"
+            raise ArgumentError(
+                f"the model's measures are {available}", value=f"got {name!r:.60}{hint}"
+            )
+        if isinstance(constraint, Sequence) and not isinstance(constraint, str):
+            requirement = "a measure has one constraint: for a band, constrain it under two names"
+            hint = f"with_measures(same={measures[name].text!r}) adds a name"
+            raise ArgumentError(requirement, location=name, value=f"got {len(constraint)}; {hint}")
         if not isinstance(constraint, Constraint):
             raise ArgumentError(requirement, location=name, value=f"got {constraint!r:.60}")
     return dict(given)

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.criteria import as_criterion, require_criterion_or_discount
+from tessella.criteria import as_criterion, choose_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
 from tessella.errors import ArgumentError, FileError, ModelError, PolicyError, is_number
-from tessella.files import read_errors
+from tessella.files import wrap_read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import Actions, component_names, describe_action
 from tessella.mdp.as_policy import Labels, as_policy
@@ -69,6 +69,8 @@ HASHED_NAMES = {
     "ModelRounding": "Built",
     "PeriodReward": "Paid",
 }
+SHARE_MAX_PAIRS = 20_000_000  # states times actions up to which ratios are examined
+SHARE_TOLERANCE = 1e-12  # of the largest amount: rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +86,17 @@ class MDP:
         action_name: what an action is called: ``order``.
         name: what the model is called.
         parameters: the numbers it was built from, kept with saved results.
-        start: (S,) distribution of the first state, or None when all states are as likely.
+        start: (S,) distribution of the first state, or None for a uniform one.
         observation_noise: standard deviation of observed coordinates, in grid steps, where a
             sample is drawn without another; it is no part of the model's numbers. One number, or
             one for each axis.
         clock: the relation of periods to time, for a model built from rates; else None.
-        minimise: whether it was given in costs. Rewards and values are negated costs; what is
-            printed is in costs, and so is ``cost`` of a solution.
+        minimise: whether it was given in costs. Rewards and values are negated costs; printed
+            numbers are costs, and so is ``cost`` of a solution.
         source: the model of which these are the tables, where a file says so.
-        measures: what its policies are measured by besides the objective, by name: every count of
+        measures: what its policies are measured by, in addition to the objective: every count of
             its stages, and what ``with_measures`` adds. They are no part of its numbers.
-        constraints: what its file asks of measures. ``solve`` applies what it is given:
+        constraints: bounds on measures that its file states. ``solve`` applies them if asked:
             ``solve(mdp, subject_to=mdp.constraints)``.
     """
 
@@ -149,10 +151,31 @@ class MDP:
         ``actions={"a": range(3), "b": range(5)}`` makes an action of every combination; functions
         may name the components. ``scratch`` axes exist within a period only: it opens them at their
         first values and forgets them at its end.
+
+        Returns:
+            The model.
+
+        Raises:
+            ModelError: a stage leaves the grid, probabilities do not sum to 1, or a payment is not
+                finite; the message names the first state where it happens.
+
+        Example:
+            >>> demand = ts.Noise("demand", range(9), ts.truncated_poisson(3.0, 8))
+            >>> mdp = ts.MDP.staged(
+            ...     {"stock": range(11)}, actions=(0, 5), discount=0.95, action_name="order",
+            ...     stages=[
+            ...         ts.Decide("stock", to=lambda stock, order: np.minimum(stock + order, 10),
+            ...                   costs=lambda order: 2.0 * order),
+            ...         ts.Shift("stock", demand, by=lambda demand: -demand,
+            ...                  pays=lambda stock, demand: 5.0 * np.minimum(stock, demand)),
+            ...     ],
+            ... )
+            >>> ts.solve(mdp).policy.decisions
+            array([5, 5, 5, 5, 5, 0, 0, 0, 0, 0, 0])
         """
         space = make_state_action_space(grid, actions, action_name)
         stages = as_stages(stages)
-        criterion = require_criterion_or_discount(discount, criterion)
+        criterion = choose_criterion(discount, criterion)
         costs = _minimises_cost(stages)
         if isinstance(criterion, FiniteHorizon):
             parts = build_horizon(
@@ -192,6 +215,26 @@ class MDP:
             clock: periods per unit of time, at least the largest total rate, which it is if not
                 given. Values under an interest rate do not depend on it.
             feasible: a mask (grid shape + actions) or a function of axes and action.
+
+        Returns:
+            The model; its ``clock`` converts rewards per period to rewards per unit of time.
+
+        Raises:
+            ModelError: an event leaves the grid, or a rate is negative.
+
+        Example:
+            >>> mdp = ts.MDP.from_rates(
+            ...     {"queue": range(21)}, actions=(1.0, 2.0), action_name="speed",
+            ...     events=[
+            ...         ts.Event("arrival", lambda queue: 0.8 * (queue < 20),
+            ...                  to=lambda queue: {"queue": queue + 1}),
+            ...         ts.Event("service", lambda queue, speed: speed * (queue > 0),
+            ...                  to=lambda queue: {"queue": queue - 1}),
+            ...     ],
+            ...     costs_rate=lambda queue, speed: queue + 2.0 * speed, interest=ts.Average(),
+            ... )
+            >>> ts.solve(mdp).policy.decisions[:4]
+            array([1., 1., 2., 2.])
         """
         space = make_state_action_space(grid, actions, action_name)
         mask = None if feasible is None else build_feasible_mask(space, feasible)
@@ -229,13 +272,27 @@ class MDP:
             feasible: (S, A) mask, or a function of axes and action. Without it, what pays -inf (by
                 transition: on every way that it can go) is infeasible.
             minimise: ``reward`` holds costs; what costs inf is infeasible.
+
+        Returns:
+            The model, as a table.
+
+        Raises:
+            ModelError: shapes do not fit, rows do not sum to 1, or a number is not finite.
+
+        Example:
+            >>> keep, replace = [[0.7, 0.3], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]
+            >>> mdp = ts.MDP.from_arrays([keep, replace], [[4.0, 0.0], [1.0, 0.0]], 0.9,
+            ...                          grid={"machine": ["new", "worn"]},
+            ...                          actions=("keep", "replace"))
+            >>> ts.solve(mdp).policy.decisions.tolist()
+            ['keep', 'replace']
         """
         from tessella.mdp.tabular.arrays import from_arrays, negate_costs
 
-        paid = negate_costs(reward) if minimise else reward
-        parts = from_arrays(transition, paid, layout, grid, actions, feasible, action_name)
-        chosen = require_criterion_or_discount(discount, criterion)
-        return assemble_model(parts, chosen, name, parameters, minimise)
+        signed_reward = negate_costs(reward) if minimise else reward
+        parts = from_arrays(transition, signed_reward, layout, grid, actions, feasible, action_name)
+        criterion = choose_criterion(discount, criterion)
+        return assemble_model(parts, criterion, name, parameters, minimise)
 
     @staticmethod
     def from_pairs(
@@ -261,13 +318,25 @@ class MDP:
             transition: (L, S), dense or sparse.
             reward: (L,); a pair that pays -inf is infeasible too.
             minimise: ``reward`` holds costs.
+
+        Returns:
+            The model, as a table.
+
+        Raises:
+            ModelError: shapes do not fit, rows do not sum to 1, or a state has no feasible pair.
+
+        Example:
+            >>> mdp = ts.MDP.from_pairs([0, 0, 1], [0, 1, 0], [[0.5, 0.5], [0.0, 1.0], [0.0, 1.0]],
+            ...                         [5.0, 10.0, -1.0], 0.95)
+            >>> ts.solve(mdp).value.round(4)
+            array([ -8.5714, -20.    ])
         """
         from tessella.mdp.tabular.arrays import from_pairs, negate_costs
 
-        paid = negate_costs(reward) if minimise else reward
-        parts = from_pairs(states, choices, transition, paid, grid, actions, action_name)
-        chosen = require_criterion_or_discount(discount, criterion)
-        return assemble_model(parts, chosen, name, parameters, minimise)
+        signed_reward = negate_costs(reward) if minimise else reward
+        parts = from_pairs(states, choices, transition, signed_reward, grid, actions, action_name)
+        criterion = choose_criterion(discount, criterion)
+        return assemble_model(parts, criterion, name, parameters, minimise)
 
     @staticmethod
     def from_step(
@@ -289,13 +358,29 @@ class MDP:
         ``step`` is vectorised and names what it needs: axes, the action, the noises. Several noises
         are independent of one another given state and action. With ``minimise`` it returns costs.
         A third result, ``{"lost": ...}``, holds what measures count.
+
+        Returns:
+            The model, as a table.
+
+        Raises:
+            ModelError: a step leaves the grid, or the table would need more than 8 GiB.
+
+        Example:
+            >>> def step(stock, order, demand):
+            ...     left = np.maximum(np.minimum(stock + order, 5) - demand, 0)
+            ...     return {"stock": left}, 3.0 * demand - order
+            ...
+            >>> demand = ts.Noise("demand", range(3), [0.3, 0.4, 0.3])
+            >>> grid = {"stock": range(6)}
+            >>> ts.MDP.from_step(step, grid, (0, 2), 0.9, demand, action_name="order")
+            MDP(stock 6; 2 order actions, discount 0.9, tabular)
         """
         from tessella.mdp.tabular.outcomes import from_step
 
         space = make_state_action_space(grid, actions, action_name)
         parts = from_step(step, space, noise, feasible, sense_of(minimise).sign)
-        chosen = require_criterion_or_discount(discount, criterion)
-        return assemble_model(parts, chosen, name, parameters, minimise)
+        criterion = choose_criterion(discount, criterion)
+        return assemble_model(parts, criterion, name, parameters, minimise)
 
     @staticmethod
     def from_gymnasium(
@@ -310,8 +395,58 @@ class MDP:
 
         parts, own_name, start = from_gymnasium(env)
         mdp = assemble_model(parts, Total(), name or own_name)
-        chosen = require_criterion_or_discount(discount, criterion)
-        return mdp.with_start(start).with_criterion(chosen)
+        criterion = choose_criterion(discount, criterion)
+        return mdp.with_start(start).with_criterion(criterion)
+
+    @staticmethod
+    def from_drn(
+        path: str | Path,
+        discount: float | Criterion | None = None,
+        *,
+        criterion: Criterion | None = None,
+        reward: str | None = None,
+        goal: str | None = None,
+        without_actions: Sequence[str] = (),
+        minimise: bool = False,
+        name: str = "",
+    ) -> MDP:
+        """A model from a file in Storm's explicit format DRN, plain or compressed by gzip.
+
+        Variables that vary become axes; only the states that initial ones lead to exist. Each label
+        and each further reward is counted, so that measures can use it.
+
+        Args:
+            reward: which of the file's rewards is paid; if not given, one called reward or cost, or
+                the first.
+            goal: the label of states in which the process ends; nothing is paid or counted there.
+            without_actions: names of actions that are left out.
+            minimise: ``reward`` holds costs.
+        """
+        from tessella.mdp.tabular.explicit import read_drn
+        from tessella.mdp.tabular.umb import UMB_SUFFIX, read_umb
+
+        read = read_umb if Path(path).suffix == UMB_SUFFIX else read_drn
+        source = read(path).drop_actions(without_actions)
+        parts, counts = (source if goal is None else source.end_in(goal)).build(reward, minimise)
+        own_name = Path(path).name.partition(".")[0]
+        mdp = assemble_model(parts, Total(), name or own_name, None, minimise)
+        criterion = choose_criterion(discount, criterion)
+        return mdp.with_measures(**counts).with_criterion(criterion)
+
+    @staticmethod
+    def from_umb(path: str | Path, discount: float | Criterion | None = None, **options) -> MDP:
+        """A model from a UMB file, with the options of ``from_drn``."""
+        return MDP.from_drn(path, discount, **options)
+
+    def to_umb(self, path: str | Path) -> None:
+        """Write a UMB file, which model checkers read: states, actions, rewards or costs, counts.
+
+        Counts, also those of labels in a file that was read, become rewards.
+        What values mean, a discount or another criterion, is no part of it.
+        """
+        from tessella.mdp.tabular.umb import write_umb
+
+        write_umb(self, path)
 
     def to_gymnasium(self, *, start: Start = None) -> Any:
         """A Gymnasium environment with this model's states and actions (extra ``gym``).
@@ -366,7 +501,12 @@ class MDP:
         """Convert ``source`` to a feasible policy of this model: see ``tessella.as_policy``.
 
         A policy is taken as it is, with its own name unless another is given; one of another grid
-        or of other actions is refused.
+        or of other actions raises an error.
+
+        Example:
+            >>> mdp = ts.benchmark("QUE-Lin")
+            >>> mdp.policy(lambda queue: 1 * (queue < 20), name="at most 20")
+            Policy(at most 20: 651 states, 2 actions, ...)
         """
         policy = as_policy(self, source, labels)
         return policy.with_name(name) if name else policy
@@ -377,7 +517,7 @@ class MDP:
         return sense_of(self.minimise)
 
     def check_feasible(self, policy: Policy) -> None:
-        """Refuse a policy of this grid that takes an infeasible action, by chunks of states."""
+        """Raise an error for a policy that takes an infeasible action, by chunks of states."""
         if self.feasible is None:
             return
         count = 0
@@ -399,8 +539,8 @@ class MDP:
 
     def describe(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
-        described = describe_action(self.action_name, self.actions[action])
-        return f"{self.grid.describe(state)}, {described}"
+        action_text = describe_action(self.action_name, self.actions[action])
+        return f"{self.grid.describe(state)}, {action_text}"
 
     @property
     def discount(self) -> float:
@@ -413,9 +553,9 @@ class MDP:
 
     def with_criterion(self, criterion: float | Criterion) -> MDP:
         """The same model with another criterion: a number is a discount."""
-        if self.clock is not None:  # its rewards are those of its interest rate, or per period
+        if self.clock is not None:  # its rewards were computed for its interest rate
             raise ModelError("another interest rate needs a new model from rates")
-        if self.criterion.rewrites_model:  # time is one of its axes, say
+        if self.criterion.rewrites_model:  # for example, time is already an axis
             kind = "finite horizon" if self.criterion.has_horizon else str(self.criterion)
             raise ModelError(f"a model with a {kind} must be built anew for another criterion")
         new_criterion = as_criterion(criterion)
@@ -424,15 +564,19 @@ class MDP:
         space = make_state_action_space(self.grid, self.actions, self.action_name)
         components = ModelParts(space, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
-        # Time is not observed, it is known.
+        # Time is known exactly, without observation noise.
         time_noise = [0.0] if new_criterion.has_horizon else []
         noise_by_axis = (*time_noise, *noise.tolist()) if noise.any() else 0.0
-        whole = assemble_model(components, new_criterion, self.name, self.parameters, self.minimise)
-        stated = {"measures": self.measures, "constraints": self.constraints}
-        return replace(whole, observation_noise=noise_by_axis, **stated)
+        mdp = assemble_model(components, new_criterion, self.name, self.parameters, self.minimise)
+        return replace(
+            mdp,
+            observation_noise=noise_by_axis,
+            measures=self.measures,
+            constraints=self.constraints,
+        )
 
     def with_start(self, start: Start) -> MDP:
-        """The same model with another start: see ``tessella.mdp.start``; None for all as likely."""
+        """The same model with another start: see ``tessella.mdp.start``; None for a uniform one."""
         return replace(self, start=None if start is None else start_distribution(self, start))
 
     def with_measures(self, **measures: str | ArrayLike | Callable[..., ArrayLike]) -> MDP:
@@ -455,15 +599,34 @@ class MDP:
         }
         return replace(self, dynamics=dynamics, measures={**self.measures, **parsed})
 
+    def is_share(self, name: str) -> bool:
+        """Whether a measure is a ratio that lies between 0 and 1 under every policy.
+
+        It is one if for every state and action its numerator is at least 0 and at most its
+        denominator. Larger models are not examined.
+        """
+        measure = self.measures[name]
+        has_number = CONSTANT in {*measure.numerator, *measure.denominator}
+        is_large = self.n_states * self.n_actions > SHARE_MAX_PAIRS
+        if not measure.is_ratio or has_number or is_large:
+            return False
+        numerator, denominator = (
+            self.with_objective(weights).reward[self.feasible_mask]
+            for weights in (measure.numerator, measure.denominator)
+        )
+        tolerance = SHARE_TOLERANCE * float(np.abs(denominator).max())
+        is_at_most = (numerator <= denominator + tolerance).all()
+        return bool((numerator >= -tolerance).all() and is_at_most)
+
     def with_objective(self, weights: Mapping[str, float], *, minimise: bool = False) -> MDP:
         """The same model with a weighted sum of its reward and counts as its reward.
 
         ``{"reward": 1.0, "lost": -5.0}`` pays what the model pays less 5 for each unit lost. A
         number among weights, under the empty name, changes no policy and is left out.
         """
-        known = sorted({REWARD, *self.dynamics.counts})
-        for name in set(weights) - {*known, CONSTANT}:
-            requirement = f"an objective is made of {', '.join(known)}"
+        amounts = sorted({REWARD, *self.dynamics.counts})
+        for name in set(weights) - {*amounts, CONSTANT}:
+            requirement = f"an objective is made of {', '.join(amounts)}"
             raise ArgumentError(requirement, value=f"got {name!r}")
         for name, weight in weights.items():
             if not is_number(weight):
@@ -483,10 +646,10 @@ class MDP:
         update_digest(digest, self.grid.axes, self.grid.values, [str(a) for a in self.actions])
         key = self.criterion.fingerprint_key()
         update_digest(digest, key, self.feasible, self.start, self.dynamics)
-        own = digest.hexdigest()
-        if self.source is not None and self.source.table_fingerprint == own:
+        fingerprint = digest.hexdigest()
+        if self.source is not None and self.source.table_fingerprint == fingerprint:
             return self.source.fingerprint
-        return own
+        return fingerprint
 
     @cached_property
     def content(self) -> str | None:
@@ -514,7 +677,7 @@ class MDP:
         """
         from tessella.mdp.netcdf import FILE_SUBJECT, load
 
-        with read_errors(path, FILE_SUBJECT):
+        with wrap_read_errors(path, FILE_SUBJECT):
             fields, fingerprint = load(path)
             mdp = MDP(**fields)
             if mdp.start is not None:
@@ -525,21 +688,24 @@ class MDP:
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
-        axes = " x ".join(f"{n} {s}" for n, s in zip(self.grid.axes, self.grid.shape, strict=True))
-        kind = self.dynamics.kind
-        kind += ", interpolated" if self.dynamics.is_interpolated else ""
-        called = "" if self.action_name == "action" else f"{self.action_name} "
-        parts = ", ".join(component_names(self.actions))
-        actions = f"{self.n_actions} {called}actions" + (f" ({parts})" if parts else "")
-        time = "" if self.clock is None else f", {self.clock}"
+        grid = self.grid
+        axes = " x ".join(f"{n} {s}" for n, s in zip(grid.axes, grid.lengths, strict=True))
+        axes += f", {grid.size:,} states" if grid.is_listed else ""
+        dynamics = self.dynamics.kind
+        dynamics += ", interpolated" if self.dynamics.is_interpolated else ""
+        adjective = "" if self.action_name == "action" else f"{self.action_name} "
+        components = ", ".join(component_names(self.actions))
+        actions = f"{self.n_actions} {adjective}actions"
+        actions += f" ({components})" if components else ""
+        clock = "" if self.clock is None else f", {self.clock}"
         sense = ", costs" if self.sense.is_cost else ""
-        return f"MDP({title}{axes}; {actions}, {self.criterion}{time}{sense}, {kind})"
+        return f"MDP({title}{axes}; {actions}, {self.criterion}{clock}{sense}, {dynamics})"
 
 
 def _minimises_cost(parts: Sequence[Stage] | Sequence[Event]) -> bool:
     """Whether costs are given and no rewards."""
-    some = any(part.costs is not None for part in parts)
-    return some and all(part.pays is None for part in parts)
+    has_costs = any(part.costs is not None for part in parts)
+    return has_costs and all(part.pays is None for part in parts)
 
 
 def assemble_model(
@@ -554,7 +720,7 @@ def assemble_model(
     if isinstance(criterion, FiniteHorizon):
         if not isinstance(parts.dynamics, FiniteHorizonDynamics):
             parts = repeat_over_horizon(parts, _final_as_reward(criterion, minimise))
-        criterion = replace(criterion, final=0.0)  # it is in the dynamics
+        criterion = replace(criterion, final=0.0)  # the dynamics hold the final reward
     return MDP(
         parts.space.grid,
         parts.space.actions,
@@ -577,7 +743,7 @@ def _final_as_reward(horizon: FiniteHorizon, minimise: bool) -> FiniteHorizon:
 def update_digest(digest, *values: Any) -> None:
     """Add ``values`` to the digest: numbers, text, arrays; dataclasses, mappings, lists of them.
 
-    Functions are left out: what they computed is in the arrays. Each value ends in a separator, so
+    Functions are left out: their results are in the arrays. Each value ends in a separator, so
     that (1, 23) and (12, 3) differ.
     """
     for value in values:
@@ -586,8 +752,8 @@ def update_digest(digest, *values: Any) -> None:
             update_digest(digest, value.shape, *index, value.data)
         elif isinstance(value, np.ndarray):
             digest.update(f"{value.dtype.str}{value.shape}".encode())
-            plain = value + 0.0 if value.dtype.kind == "f" else value  # -0.0 is 0.0
-            digest.update(plain.tobytes())
+            normalised = value + 0.0 if value.dtype.kind == "f" else value  # -0.0 becomes 0.0
+            digest.update(normalised.tobytes())
         elif dataclasses.is_dataclass(value):
             name = type(value).__name__
             digest.update(getattr(value, "hashed_name", HASHED_NAMES.get(name, name)).encode())
@@ -603,8 +769,8 @@ def update_digest(digest, *values: Any) -> None:
 
 
 def _fingerprint_parts(value: Any) -> tuple:
-    """What a dataclass adds to the digest: its own ``fingerprint_key``, or all its fields."""
-    own = getattr(value, "fingerprint_key", None)
-    if own is not None:
-        return own()
+    """The values of a dataclass in the digest: its ``fingerprint_key``, or all its fields."""
+    fingerprint_key = getattr(value, "fingerprint_key", None)
+    if fingerprint_key is not None:
+        return fingerprint_key()
     return tuple(getattr(value, field.name) for field in dataclasses.fields(value))

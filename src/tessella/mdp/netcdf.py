@@ -1,4 +1,4 @@
-"""A model as a NetCDF file that needs no package of ours to be read.
+"""A model as a NetCDF file, which can be read without this package.
 
 attributes   format, version, name, axes, action_name, actions (JSON; those of several components
              as objects with a value for each) and parameters (JSON), discount,
@@ -10,7 +10,8 @@ attributes   format, version, name, axes, action_name, actions (JSON; those of s
              downward_axis (the axis that pictures draw from the top down, when there is one),
              criterion (JSON, where it is no discount), period_row_error and period_reward_error
              (of a single period, when there is a horizon), content (hash of all else)
-grid/<axis>  the values of each axis; state s has C-order position s in the grid
+grid/<axis>  the values of each axis; state s has C-order position s in the grid. With the attribute
+             states_listed = 1 only some combinations are states: the value of each state instead
 indptr, indices, data    distinct rows of P in compressed sparse form, each row stored once
 row_of, reward, feasible (state, action): row of P, expected reward, 1 where feasible
 start        (state) probabilities of the first state, when the model has its own
@@ -18,7 +19,7 @@ outcomes/    start, state, probability, reward, ended: when rewards are by outco
              with a horizon, of a single period
 end/         indptr, indices, data, row_of, reward of the last period and the value after it, final,
              when there is a horizon: at the last time, rows are empty and rewards include it
-measures/    what is counted besides rewards, when something is: see ``netcdf_measures``
+measures/    counts and measures, when there are some: see ``netcdf_measures``
 
 ``content`` is the SHA-256 of every other attribute and then every variable but those of
 ``measures/``, which has a hash of its own, each by name: a line
@@ -60,12 +61,12 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
 from tessella.files import (
-    KIND_MAX_BYTES,
     NETCDF_FILE,
+    SIGNATURE_MAX_BYTES,
     atomic_write,
-    read_errors,
     require_kind,
     require_regular,
+    wrap_read_errors,
 )
 from tessella.grid import StateGrid
 from tessella.mdp import netcdf_measures
@@ -101,18 +102,18 @@ REWARD_ERROR_LIMIT = 1e-3
 Variables = dict[str, tuple[NDArray, tuple[str, ...]]]  # path to values and names of dimensions
 MAX_COMPRESSION_RATIO = 1032  # bytes of content for each byte of a compressed file
 MODEL_MAX_BYTES = 4 << 30  # bytes of all arrays of a model file
-LABEL_BYTES = 32  # bytes of a label in a file, besides its text
+LABEL_BYTES = 32  # bytes of a label in a file in addition to its text
 # Bytes of labels for each byte of the file: all labels of an axis are as wide as the longest.
 LABELS_MAX_EXPANSION = 32
 
 
 @contextmanager
 def open_dataset(path: str | Path, subject: str) -> Iterator[netCDF4.Dataset]:
-    """The file at ``path``, which should be ``subject``: "a saved model"."""
-    with read_errors(path, subject):
+    """The file at ``path``; messages call it ``subject``: "a saved model"."""
+    with wrap_read_errors(path, subject):
         require_regular(os.stat(path), f"{path} cannot be read as {subject}")
         with open(path, "rb") as file:
-            require_kind(file.read(KIND_MAX_BYTES), NETCDF_FILE)
+            require_kind(file.read(SIGNATURE_MAX_BYTES), NETCDF_FILE)
         with netCDF4.Dataset(str(path), "r") as file:
             file.set_auto_maskandscale(False)
             yield file
@@ -121,12 +122,12 @@ def open_dataset(path: str | Path, subject: str) -> Iterator[netCDF4.Dataset]:
 @contextmanager
 def create_dataset(path: str | Path) -> Iterator[netCDF4.Dataset]:
     """A new file, which takes the place of the one at ``path`` once all is written."""
-    with atomic_write(path) as part:
+    with atomic_write(path) as temporary:
         try:
-            with netCDF4.Dataset(str(part), "w", format="NETCDF4") as file:
+            with netCDF4.Dataset(str(temporary), "w", format="NETCDF4") as file:
                 yield file
         except (OSError, RuntimeError) as error:  # of a full disk, the library names other causes
-            free = shutil.disk_usage(part.parent).free
+            free = shutil.disk_usage(temporary.parent).free
             cause = getattr(error, "strerror", None) or error
             value = f"{cause}; {free:,} bytes are free on its disk"
             value = value if free else os.strerror(errno.ENOSPC)
@@ -138,10 +139,10 @@ def write_variables(file: Any, attributes: dict[str, Any], variables: Variables)
     file.setncatts(attributes | {"content": hash_content(attributes, variables)})
     for name, (values, dimensions) in variables.items():
         group, _, last = name.rpartition("/")
-        _write(file.createGroup(group) if group else file, last, values, dimensions)
+        _write_variable(file.createGroup(group) if group else file, last, values, dimensions)
 
 
-def _write(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) -> None:
+def _write_variable(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) -> None:
     for dimension, length in zip(dimensions, values.shape, strict=True):
         if dimension not in group.dimensions:
             group.createDimension(dimension, length)
@@ -182,9 +183,9 @@ def read_attributes(group: Any) -> dict[str, Any]:
 
 
 def read_variables(
-    variables: Mapping[str, Any], size: int, max_bytes: float = math.inf
+    variables: Mapping[str, Any], file_bytes: int, max_bytes: float = math.inf
 ) -> dict[str, NDArray]:
-    """The values of variables, of a file of ``size`` bytes that has all of them.
+    """The values of variables, of a file of ``file_bytes`` bytes that has all of them.
 
     ``max_bytes`` is the most bytes that may be read in all.
     """
@@ -192,38 +193,38 @@ def read_variables(
     for name, variable in variables.items():
         if not (variable.dtype is str or variable.dtype.kind in "if"):
             raise FileError(f"{name!r} must hold numbers or text", value=f"got {variable.dtype}")
-        # Reading takes the whole, or one chunk where that is larger.
+        # Reading takes the whole, or one chunk_size where that is larger.
         chunks = variable.chunking()
-        chunk = 1 if chunks == "contiguous" else math.prod(chunks)
-        declared += 8 * max(math.prod(variable.shape), chunk)
-    max_bytes = min(MAX_COMPRESSION_RATIO * size, max_bytes)
+        chunk_size = 1 if chunks == "contiguous" else math.prod(chunks)
+        declared += 8 * max(math.prod(variable.shape), chunk_size)
+    max_bytes = min(MAX_COMPRESSION_RATIO * file_bytes, max_bytes)
     if declared > max_bytes:
-        requirement = f"a file of {size:,} bytes may declare arrays of {max_bytes:,} bytes"
+        requirement = f"a file of {file_bytes:,} bytes may declare arrays of {max_bytes:,} bytes"
         raise FileError(requirement, value=f"it declares {declared:,}")
-    return {name: _read_values(name, variable, size) for name, variable in variables.items()}
+    return {name: _read_values(name, variable, file_bytes) for name, variable in variables.items()}
 
 
-def _read_values(name: str, variable: Any, size: int) -> NDArray:
+def _read_values(name: str, variable: Any, file_bytes: int) -> NDArray:
     try:
-        return _read_labels(name, variable, size) if variable.dtype is str else variable[...]
+        return _read_labels(name, variable, file_bytes) if variable.dtype is str else variable[...]
     except (OSError, RuntimeError) as error:  # what the library raises of damaged bytes
         raise FileError(f"{name!r} of a file cannot be read: {error}") from error
 
 
-def _read_labels(name: str, variable: Any, size: int) -> NDArray:
-    """Labels one by one, as long as a file of ``size`` bytes could hold them all."""
+def _read_labels(name: str, variable: Any, file_bytes: int) -> NDArray:
+    """Labels one by one, as long as a file of ``file_bytes`` bytes could hold them all."""
     if len(variable.shape) != 1:
         raise FileError(f"{name!r} must be a list of labels", value=f"has shape {variable.shape}")
     labels: list[str] = []
-    bytes_left = size
+    bytes_left = file_bytes
     for i in range(variable.shape[0]):
         labels.append(variable[i])
         bytes_left -= LABEL_BYTES + len(labels[-1].encode("utf-8", "surrogatepass"))
         if bytes_left < 0:
-            requirement = f"the labels of {name!r} must fit into the file's {size:,} bytes"
+            requirement = f"the labels of {name!r} must fit into the file's {file_bytes:,} bytes"
             raise FileError(requirement, location=f"label {i + 1}", value="is one too many")
     width = 4 * len(labels) * max(map(len, labels), default=0)
-    if width > LABELS_MAX_EXPANSION * size:
+    if width > LABELS_MAX_EXPANSION * file_bytes:
         requirement = f"the labels of {name!r} must be of about one length"
         longest = max(map(len, labels))
         raise FileError(requirement, value=f"one of {len(labels):,} has {longest:,} characters")
@@ -232,14 +233,14 @@ def _read_labels(name: str, variable: Any, size: int) -> NDArray:
 
 def save(mdp: MDP, path: str | Path) -> None:
     """Write ``mdp`` to ``path``; staged dynamics are written out as rows."""
-    contents = _make_contents(mdp)  # before a file is created
+    contents = _build_contents(mdp)  # before a file is created
     with create_dataset(path) as file:
         _write_model(file, mdp, contents)
 
 
 def write_model_group(mdp: MDP, file: Any) -> None:
     """Write ``mdp`` into an open file, as its group ``model``."""
-    _write_model(file.createGroup(MODEL_GROUP), mdp, _make_contents(mdp))
+    _write_model(file.createGroup(MODEL_GROUP), mdp, _build_contents(mdp))
 
 
 def _write_model(file: Any, mdp: MDP, contents: tuple[dict[str, Any], Variables]) -> None:
@@ -250,7 +251,7 @@ def _write_model(file: Any, mdp: MDP, contents: tuple[dict[str, Any], Variables]
 
 
 def read_format(path: str | Path) -> str:
-    """What kind of file it says it is: a model's, or another."""
+    """The attribute ``format`` of a file, which says what it holds."""
     with open_dataset(path, FILE_SUBJECT) as file:
         return str(getattr(file, "format", ""))
 
@@ -266,12 +267,12 @@ def content_hash(mdp: MDP) -> str | None:
     """The hash in a file of ``mdp``; None where the model is too large to be written."""
     if count_saved_probabilities(mdp) > SAVED_MAX_ENTRIES:
         return None
-    return hash_content(*_make_contents(mdp))
+    return hash_content(*_build_contents(mdp))
 
 
-def tabulate(mdp: MDP) -> tuple[MDP, str]:
-    """``mdp`` as a file of it is read back, and the hash of its measures there."""
-    attributes, variables = _make_contents(mdp)
+def rebuild_from_contents(mdp: MDP) -> tuple[MDP, str]:
+    """``mdp`` as it would be loaded from its file, and the hash of its measures there."""
+    attributes, variables = _build_contents(mdp)
     arrays = {name: values for name, (values, _) in variables.items()}
     space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
     _, tables = _read_tables(attributes, arrays, space, mdp.criterion)
@@ -287,33 +288,32 @@ def count_saved_probabilities(mdp: MDP) -> int:
     return mdp.n_states * mdp.n_actions * mdp.dynamics.longest_row
 
 
-def _make_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
+def _build_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
     space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
     table = as_tabular(space, mdp.dynamics, mdp.feasible_mask)
-    attributes = _make_attributes(mdp)
+    attributes = _build_attributes(mdp)
     outcomes = table.outcomes
     variables: Variables = {
-        f"grid/{name}": (values, (name,))
-        for name, values in zip(mdp.grid.axes, mdp.grid.values, strict=True)
+        f"grid/{name}": (values, ("state" if mdp.grid.is_listed else name,))
+        for name, values in mdp.grid.columns.items()
     }
     variables |= table_to_arrays(table)
     variables["feasible"] = (mdp.feasible_mask.astype(np.int8), ("state", "action"))
     if mdp.start is not None:
         variables["start"] = (mdp.start, ("state",))
-    tables: Dynamics = table  # those that ``load`` reads
+    loaded: Dynamics = table  # the dynamics that ``load`` reads
     if isinstance(mdp.dynamics, FiniteHorizonDynamics):
         outcomes = _add_last_period(mdp, mdp.dynamics, table, attributes, variables)
     if outcomes is not None:
         variables |= outcomes_to_arrays(outcomes)
-    if not _holds_tables(attributes["kind"]):
+    if not _is_table_kind(attributes["kind"]):
         if mdp.criterion.has_horizon:
             arrays = {name: values for name, (values, _) in variables.items()}
-            _, tables = _read_tables(attributes, arrays, space, mdp.criterion)
+            _, loaded = _read_tables(attributes, arrays, space, mdp.criterion)
             if mdp.dynamics.counts:  # periods that count differently are different periods
-                tables = netcdf_measures.add_counts(tables, netcdf_measures.tabulate_counts(mdp))
-        model = replace(mdp, dynamics=tables, source=None)
-        attributes["table_fingerprint"] = model.fingerprint
+                loaded = netcdf_measures.add_counts(loaded, netcdf_measures.tabulate_counts(mdp))
+        attributes["table_fingerprint"] = replace(mdp, dynamics=loaded, source=None).fingerprint
     return attributes, variables
 
 
@@ -324,16 +324,12 @@ def _add_last_period(
     attributes: dict[str, Any],
     variables: Variables,
 ) -> Outcomes | None:
-    """Add the last period of a horizon, and what is final to the rewards; return its outcomes."""
+    """Add the last period of a horizon, and final rewards; return the outcomes of the period."""
     mask = mdp.feasible_mask
     final = dynamics.final.ravel()
     last = as_tabular(drop_time_axis(table.space), dynamics.periods[-1], mask[-final.size :])
-    roundings = [period.rounding.in_file for period in dynamics.distinct_periods]
-    worst = ModelRounding(
-        max(rounding.row_error for rounding in roundings),
-        max(rounding.reward_error for rounding in roundings),
-    )
-    attributes |= _rounding_attributes("period_", worst)
+    worst = ModelRounding.worst_of([p.rounding.in_file for p in dynamics.distinct_periods])
+    attributes |= _rounding_to_attributes("period_", worst)
     variables |= table_to_arrays(last, END_GROUP) | {f"{END_GROUP}final": (final, ("state",))}
     reward = table.reward
     if final.any():
@@ -342,8 +338,8 @@ def _add_last_period(
     return last.outcomes
 
 
-def _holds_tables(kind: str) -> bool:
-    """Whether a model of this kind of dynamics is read back as it was: ``timed tabular``."""
+def _is_table_kind(kind: str) -> bool:
+    """Whether dynamics of this kind are tables, which ``load`` restores: ``timed tabular``."""
     return kind.endswith("tabular")
 
 
@@ -358,20 +354,21 @@ def load(path: str | Path) -> tuple[dict[str, Any], str]:
         if attributes.get("format") != FORMAT or attributes.get("version") != FILE_VERSION:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {FILE_VERSION}", value=kind)
-        arrays = read_variables(dict(_variables(file)), os.path.getsize(path), MODEL_MAX_BYTES)
+        size = os.path.getsize(path)
+        arrays = read_variables(dict(_iterate_variables(file)), size, MODEL_MAX_BYTES)
         require_unaltered(attributes, arrays)
         fields, fingerprint = _read_fields(attributes, arrays)
         if netcdf_measures.MEASURES_GROUP in file.groups:
             group = file.groups[netcdf_measures.MEASURES_GROUP]
             attributes = read_attributes(group)
-            arrays = read_variables(group.variables, os.path.getsize(path), MODEL_MAX_BYTES)
+            arrays = read_variables(group.variables, size, MODEL_MAX_BYTES)
             require_unaltered(attributes, arrays)
             fields |= netcdf_measures.read_measures(fields, attributes, arrays)
         return fields, fingerprint
 
 
-def _variables(file: Any) -> Iterator[tuple[str, Any]]:
-    """Path and variable, of groups that a model file has."""
+def _iterate_variables(file: Any) -> Iterator[tuple[str, Any]]:
+    """Paths and variables of a model file, those in its groups included."""
     yield from file.variables.items()
     for group in GROUPS:
         if group in file.groups:
@@ -391,11 +388,11 @@ def _read_fields(
     parameters = json.loads(attributes["parameters"])
     if not isinstance(parameters, dict):
         raise FileError("the attribute 'parameters' must be an object", value=f"got {parameters}")
-    parts = _read_components(attributes, arrays, criterion)
+    parts = _read_parts(attributes, arrays, criterion)
     kind = attributes["kind"]
     fingerprint = attributes["fingerprint"]
     source = None
-    if not _holds_tables(kind):
+    if not _is_table_kind(kind):
         source = SourceModel(kind, fingerprint, _read_text(attributes, "table_fingerprint"))
     fields = {
         "grid": parts.space.grid,
@@ -437,13 +434,15 @@ def _read_clock(given: Any, criterion: Criterion) -> Clock:
     return clock
 
 
-def _read_components(
+def _read_parts(
     attributes: dict[str, Any], arrays: dict[str, NDArray], criterion: Criterion
 ) -> ModelParts:
     axes = json.loads(attributes["axes"])
     if not isinstance(axes, list) or len(set(axes)) < len(axes):
         raise FileError("the axes of a file must be a list of names", value=f"got {axes!r:.60}")
-    grid = StateGrid({name: arrays[f"grid/{name}"] for name in axes})
+    columns = {name: arrays[f"grid/{name}"] for name in axes}
+    is_listed = attributes.get("states_listed") == 1
+    grid = StateGrid.from_states(columns) if is_listed else StateGrid(columns)
     grid = grid.with_downward_axis(attributes.get("downward_axis", ""))
     space = make_state_action_space(
         grid, actions_from_json(json.loads(attributes["actions"])), attributes["action_name"]
@@ -454,11 +453,12 @@ def _read_components(
         if _read_rounding(attributes, prefix).reward_error > max_error:
             requirement = f"{prefix}reward_error must be at most {max_error:g}, by the rewards"
             raise FileError(requirement, value=f"got {attributes[f'{prefix}reward_error']:g}")
-    given = dynamics.rounding.in_memory
-    saved = dynamics.rounding.in_file
-    if saved.row_error < given.row_error or saved.reward_error < given.reward_error:
+    in_memory = dynamics.rounding.in_memory
+    in_file = dynamics.rounding.in_file
+    if in_file.row_error < in_memory.row_error or in_file.reward_error < in_memory.reward_error:
         requirement = "row_error and reward_error must be no less than those of a period give"
-        raise FileError(requirement, value=f"got {saved.row_error:g} and {saved.reward_error:g}")
+        value = f"got {in_file.row_error:g} and {in_file.reward_error:g}"
+        raise FileError(requirement, value=value)
     return ModelParts(space, dynamics, mask, arrays.get("start"))
 
 
@@ -479,7 +479,7 @@ def _read_tables(
 
 
 def _rounding_prefixes(criterion: Criterion) -> list[str]:
-    """Of the attributes that bound errors: of the whole and, with a horizon, of a period."""
+    """Prefixes of the attributes of error bounds: of the model and, with a horizon, of a period."""
     return ["", "period_"] if criterion.has_horizon else [""]
 
 
@@ -495,7 +495,7 @@ def _read_rounding(attributes: dict[str, Any], prefix: str) -> ModelRounding:
     return rounding
 
 
-def _rounding_attributes(prefix: str, rounding: ModelRounding) -> dict[str, float]:
+def _rounding_to_attributes(prefix: str, rounding: ModelRounding) -> dict[str, float]:
     return {
         f"{prefix}row_error": rounding.row_error,
         f"{prefix}reward_error": rounding.reward_error,
@@ -515,21 +515,11 @@ def as_tabular(space: StateActionSpace, dynamics: Dynamics, mask: NDArray[np.boo
     return table
 
 
-def _make_attributes(mdp: MDP) -> dict[str, Any]:
+def _build_attributes(mdp: MDP) -> dict[str, Any]:
     source = mdp.source
     if source is not None and source.fingerprint != mdp.fingerprint:
         source = None  # these are no longer its tables
-    noise = np.asarray(mdp.observation_noise, dtype=float)
-    optional = {"observation_noise": json.dumps(noise.tolist())} if noise.any() else {}
-    if not mdp.criterion.is_discounted:
-        optional["criterion"] = json.dumps(mdp.criterion.fingerprint_key())
-    if mdp.clock is not None:
-        optional["clock"] = json.dumps(asdict(mdp.clock))
-    if mdp.minimise:
-        optional["stated_in"] = mdp.sense.rewards
-    if mdp.grid.downward_axis:
-        optional["downward_axis"] = mdp.grid.downward_axis
-    return optional | {
+    return _build_optional_attributes(mdp) | {
         "format": FORMAT,
         "version": FILE_VERSION,
         "name": mdp.name,
@@ -540,8 +530,22 @@ def _make_attributes(mdp: MDP) -> dict[str, Any]:
         "discount": mdp.discount,
         "kind": _describe_kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
-        **_rounding_attributes("", mdp.dynamics.rounding.in_file),
+        **_rounding_to_attributes("", mdp.dynamics.rounding.in_file),
     }
+
+
+def _build_optional_attributes(mdp: MDP) -> dict[str, Any]:
+    noise = np.asarray(mdp.observation_noise, dtype=float)
+    is_discounted = mdp.criterion.is_discounted
+    optional = {
+        "observation_noise": json.dumps(noise.tolist()) if noise.any() else None,
+        "criterion": None if is_discounted else json.dumps(mdp.criterion.fingerprint_key()),
+        "clock": None if mdp.clock is None else json.dumps(asdict(mdp.clock)),
+        "stated_in": mdp.sense.rewards if mdp.minimise else None,
+        "states_listed": 1 if mdp.grid.is_listed else None,
+        "downward_axis": mdp.grid.downward_axis or None,
+    }
+    return {name: value for name, value in optional.items() if value is not None}
 
 
 def _describe_kind(dynamics: Dynamics) -> str:

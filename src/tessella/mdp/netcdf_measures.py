@@ -1,6 +1,6 @@
 """The measures of a model in its file: a group that is no part of the ``content`` of the model.
 
-A certificate names that content, and so holds whatever is counted besides. The group has
+A certificate names that content, so it does not depend on measures. The group has
 
 attributes   counts and formulas (JSON: names, and expressions by name), content (its own hash)
 amounts      (count, state, action) expected amounts of a period, 0 where an action is infeasible
@@ -45,9 +45,9 @@ def tabulate_counts(mdp: MDP) -> dict[str, Payment]:
 def measures_to_arrays(mdp: MDP) -> tuple[dict[str, str], dict[str, Any]]:
     """Attributes and variables of the group."""
     counts = tabulate_counts(mdp)
-    formulas = {name: one.text for name, one in mdp.measures.items() if name not in counts}
-    amounts = np.array([one.expected for one in counts.values()])
-    errors = np.array([one.error for one in counts.values()])
+    formulas = {name: m.text for name, m in mdp.measures.items() if name not in counts}
+    amounts = np.array([payment.expected for payment in counts.values()])
+    errors = np.array([payment.error for payment in counts.values()])
     return {"counts": json.dumps([*counts]), "formulas": json.dumps(formulas)}, {
         "amounts": (amounts.reshape(-1, *mdp.feasible_mask.shape), ("count", "state", "action")),
         "errors": (errors, ("count",)),
@@ -84,8 +84,11 @@ def add_counts(dynamics: Dynamics, counts: Mapping[str, Payment]) -> Dynamics:
     length = dynamics.space.grid.size // len(dynamics.periods)
     for time, period in enumerate(dynamics.periods):
         states = slice(time * length, (time + 1) * length)
-        own = {name: replace(one, expected=one.expected[states]) for name, one in counts.items()}
-        content = b"".join(one.expected.tobytes() for one in own.values())
+        period_counts = {
+            name: replace(payment, expected=payment.expected[states])
+            for name, payment in counts.items()
+        }
+        content = b"".join(payment.expected.tobytes() for payment in period_counts.values())
         key = id(period), hashlib.sha256(content).digest()
-        periods.append(distinct.setdefault(key, add_counts(period, own)))
+        periods.append(distinct.setdefault(key, add_counts(period, period_counts)))
     return replace(dynamics, periods=tuple(periods))

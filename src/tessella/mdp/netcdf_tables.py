@@ -30,8 +30,8 @@ from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding
 
 Mask = NDArray[np.bool_]  # (S, A) which pairs are feasible
-# A hundred stages, each of which misses 1 by what arrays may, miss it by no more. Bounds count the
-# sums that the rows have, so that they hold of rows that miss 1, too.
+# The product of a hundred stages, each within ``ROW_SUM_TOLERANCE``, is within this. Error bounds
+# use the actual sums of the rows, so they also hold for rows that do not sum to 1.
 FILE_ROW_SUM_TOLERANCE = 1e-7
 END_GROUP = "end/"
 
@@ -92,7 +92,7 @@ class TableReader:
     def _assemble_table(
         self, space: StateActionSpace, group: str, mask: Mask, outcomes: Outcomes | None
     ) -> Tabular:
-        """Arrays that fit one another, of which nothing else is known."""
+        """A table of arrays with consistent shapes and indices; their numbers are not checked."""
         pairs = self._pair_shape(space)
         n = space.grid.size
         starts = self._read_starts(f"{group}indptr")
@@ -127,7 +127,7 @@ class TableReader:
         return Outcomes(pair_starts=start, **parts | {"ended": parts["ended"].astype(bool)})
 
     def _check_once(self, table: Tabular, mask: Mask) -> Tabular:
-        """The table of this content, checked when it is first met."""
+        """The table with this content, checked once."""
         key = _hash_table(table, mask)
         if key not in self.checked_tables:
             _check_table(table, mask)
@@ -163,18 +163,18 @@ def _extract_period(
     """The period at ``time``, with its rows in the order in which pairs use them."""
     n = len(mask)
     states = slice(time * n, (time + 1) * n)
-    used, first, local = np.unique(
+    used_rows, first, index_in_used = np.unique(
         all_periods.row_of[states][mask], return_index=True, return_inverse=True
     )
     rank = np.argsort(np.argsort(first))
-    row_of = np.zeros(mask.shape, dtype=index_type(len(used)))
-    row_of[mask] = rank[local]
-    rows = all_periods.rows[used[np.argsort(first)]]
+    row_of = np.zeros(mask.shape, dtype=index_type(len(used_rows)))
+    row_of[mask] = rank[index_in_used]
+    rows = all_periods.rows[used_rows[np.argsort(first)]]
     columns = rows.indices - (time + 1) * n
     if columns.size and not 0 <= columns.min() <= columns.max() < n:
         requirement = "every period of a model with a horizon must move time on by one"
         raise FileError(requirement, location=f"time={time}", value="does not")
-    rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used), n))
+    rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used_rows), n))
     reward = all_periods.reward[states]
     return Tabular(period_space, rows, row_of, reward, None, all_periods.build_rounding)
 
@@ -202,7 +202,7 @@ def _check_table(table: Tabular, mask: Mask) -> None:
 
 
 def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
-    """Refuse outcomes of which rows and rewards are not the expectations."""
+    """Reject outcomes unless rows and rewards are their expectations."""
     all_pairs = pairs_from_outcomes(table.space, outcomes, outcomes.probability)
     check_entries(all_pairs)
     check_sums(all_pairs, FILE_ROW_SUM_TOLERANCE)
@@ -226,7 +226,7 @@ def _check_outcomes(table: Tabular, outcomes: Outcomes, mask: Mask) -> None:
 
 
 def _check_end(all_periods: Tabular, last: Tabular, mask: Mask, final: NDArray) -> None:
-    """Refuse a last time that is not the last period, and what comes after it."""
+    """Reject rows and rewards at the last time unless they follow from ``last`` and ``final``."""
     n = len(mask)
     lengths = np.diff(all_periods.rows.indptr)
     if not np.isfinite(final).all():
@@ -250,7 +250,7 @@ def _require_inside(index: NDArray, count: int, name: str) -> None:
 
 
 def table_to_arrays(table: Tabular, group: str = "") -> dict[str, tuple[NDArray, tuple[str, ...]]]:
-    """What ``TableReader`` reads, with the names of dimensions."""
+    """The arrays that ``TableReader`` reads, each with the names of its dimensions."""
     pair = ("state", "action")
     rows = table.rows
     return {
@@ -263,7 +263,7 @@ def table_to_arrays(table: Tabular, group: str = "") -> dict[str, tuple[NDArray,
 
 
 def outcomes_to_arrays(outcomes: Outcomes) -> dict[str, tuple[NDArray, tuple[str, ...]]]:
-    """The same of outcomes."""
+    """The arrays of outcomes, each with the name of its dimension."""
     arrays = {}
     for part in fields(outcomes):
         values = getattr(outcomes, part.name)

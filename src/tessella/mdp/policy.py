@@ -4,9 +4,9 @@
 
 A policy is a *rule* first: it is evaluated at points, in the axes' own values. Its table over the
 grid is computed on demand, a chunk of states at a time, so that a rule for a billion states holds
-no more than its own numbers. ``size`` says how much it stores, as it counts that itself:
-weights, entries of a table, observations, trees; of what others wrote, its file in numbers of eight
-bytes. The result of a rule is checked: it must be the index of an action.
+no more than its own numbers. ``size`` says how much it stores, by its own count:
+weights, entries of a table, observations, trees; for objects of other libraries, their file in
+numbers of eight bytes. The result of a rule is checked: it must be the index of an action.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.errors import ArgumentError, FileError, PolicyError, raise_for_first
-from tessella.files import NATURAL_NUMBER, read_errors, read_field, read_json, write_json
-from tessella.grid import StateGrid, require_unmasked
+from tessella.errors import FileError, PolicyError, raise_for_first
+from tessella.files import NATURAL_NUMBER, read_field, read_json, wrap_read_errors, write_json
+from tessella.grid import StateGrid, read_points, require_unmasked
 from tessella.mdp.actions import (
     actions_from_json,
     actions_to_array,
@@ -39,7 +39,7 @@ from tessella.numerics import host_fields, with_host_arrays
 FORMAT = "tessella policy"
 VERSION = 1  # of the file format
 FILE_SUBJECT = "a saved policy"
-PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as its tree
+PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as a rule tree
 CHUNK_STATES = 1 << 18  # states at which a rule is evaluated at once
 
 PolicyType = TypeVar("PolicyType", bound="Policy")
@@ -47,7 +47,7 @@ PolicyType = TypeVar("PolicyType", bound="Policy")
 
 @runtime_checkable
 class DecisionFunction(Protocol):
-    """What decides: (n, d) points in the axes' own values -> (n,) action indices."""
+    """A function of (n, d) points in the axes' own values that returns (n,) action indices."""
 
     @property
     def size(self) -> int:
@@ -88,12 +88,18 @@ class Policy:
 
     Attributes:
         grid: the states.
-        actions: what the action indices stand for.
+        actions: the meaning of the action indices.
         rule: what decides. Off the grid, a `TableRule` takes the action of the nearest grid state,
             axis by axis; any other rule is evaluated at the point itself.
         name: what computed it.
         action_name: what an action is called: ``order``.
         chunk_states: states at which the rule is evaluated at once.
+
+    Example:
+        >>> grid = ts.StateGrid(stock=range(5))
+        >>> policy = ts.Policy.from_table(grid, (0, 10), [1, 1, 0, 0, 0], action_name="order")
+        >>> policy.decide([[0], [3]])
+        array([10,  0])
     """
 
     grid: StateGrid
@@ -117,9 +123,9 @@ class Policy:
 
         ``size`` is that of the rule that the table was made from; None if the table is all.
         """
-        chosen = check_actions(table, grid, tuple(actions)).copy()
-        chosen.setflags(write=False)
-        return cls(grid, tuple(actions), TableRule(grid, chosen, size), **metadata)
+        actions_by_state = check_actions(table, grid, tuple(actions)).copy()
+        actions_by_state.setflags(write=False)
+        return cls(grid, tuple(actions), TableRule(grid, actions_by_state, size), **metadata)
 
     @property
     def size(self) -> int:
@@ -133,11 +139,7 @@ class Policy:
         state, axis by axis; any other rule is evaluated at the point itself, where no model says
         what is feasible.
         """
-        points = np.atleast_2d(
-            np.asarray(require_unmasked(points, "points", error=ArgumentError), dtype=float)
-        )
-        self.grid.nearest(points)  # refuses what is no point
-        return self._evaluate_rule(points)
+        return self._evaluate_rule(read_points(self.grid, points))
 
     def decide(self, points: ArrayLike) -> NDArray:
         """(n, d) points -> (n,) what to do: the actions' own values or names.
@@ -166,7 +168,7 @@ class Policy:
             yield states, self.at(states)
 
     def _evaluate_rule(self, points: NDArray[np.float64]) -> NDArray[np.int32]:
-        """(n,) what the rule says, checked."""
+        """(n,) action indices of the rule, checked."""
         actions = np.asarray(
             require_unmasked(self.rule(points), "the actions of a rule", error=PolicyError)
         )
@@ -202,12 +204,11 @@ class Policy:
 
     def save(self, path: str | Path) -> None:
         """Write the table with axes, actions, name and size as JSON, for ``Policy.load``."""
-        axes = {n: v.tolist() for n, v in zip(self.grid.axes, self.grid.values, strict=True)}
         metadata = {"format": FORMAT, "version": VERSION, "name": self.name, "size": self.size}
         metadata |= {
             "action_name": self.action_name,
             "actions": actions_to_json(self.actions),
-            "axes": axes,
+            **grid_to_json(self.grid),
         }
         write_json(path, metadata | {"table": self.table.ravel().tolist()})
 
@@ -218,7 +219,7 @@ class Policy:
         Of a rule of ``compress``, its tree; ``Rule.load`` reads the whole rule.
         """
         content = read_json(path, FILE_SUBJECT)
-        with read_errors(path, FILE_SUBJECT):
+        with wrap_read_errors(path, FILE_SUBJECT):
             metadata, size = read_policy_fields(content, (FORMAT, PROGRAM_FORMAT))
             if content["format"] == PROGRAM_FORMAT:
                 return Policy(
@@ -250,16 +251,27 @@ def read_policy_fields(
         requirement = f"it must have format {' or '.join(map(repr, formats))}, version {VERSION}"
         raise FileError(requirement, value=f"got {kind!r}, version {version!r}")
     metadata = {name: read_field(content, name, "text") for name in ("name", "action_name")}
-    metadata["grid"] = read_grid(content, "axes")
+    is_listed = "states_listed" in content and read_field(content, "states_listed", "true or false")
+    metadata["grid"] = read_grid(content, "axes", is_listed=is_listed)
     given = actions_from_json(read_field(content, "actions", "a list"))
     metadata["actions"] = normalise_actions(given, metadata["action_name"])
     return metadata, read_field(content, "size", NATURAL_NUMBER)
 
 
-def read_grid(content: Mapping[str, Any], name: str) -> StateGrid:
+def grid_to_json(grid: StateGrid) -> dict[str, Any]:
+    """The axes of a policy, and a field that says whether states are listed, if they are.
+
+    Then an axis has the value of each state instead of its own values.
+    """
+    columns = {axis: values.tolist() for axis, values in grid.columns.items()}
+    return {"axes": columns} | ({"states_listed": True} if grid.is_listed else {})
+
+
+def read_grid(content: Mapping[str, Any], name: str, *, is_listed: bool) -> StateGrid:
     """The grid in a field of a file."""
     axes = read_field(content, name, "an object")
-    return StateGrid({axis: read_field(axes, axis, "a list") for axis in axes})
+    columns = {axis: read_field(axes, axis, "a list") for axis in axes}
+    return StateGrid.from_states(columns) if is_listed else StateGrid(columns)
 
 
 def read_rule_tree(content: Mapping[str, Any], grid: StateGrid, actions: tuple) -> RuleTree:
@@ -271,7 +283,7 @@ def read_rule_tree(content: Mapping[str, Any], grid: StateGrid, actions: tuple) 
 
 
 def require_same_model(policy: Policy, grid: StateGrid, actions: tuple) -> None:
-    """Refuse a policy of another grid or of other actions, which could pass for one of these."""
+    """Raise an error for a policy of another grid or of other actions."""
     if policy.grid != grid:
         raise PolicyError(f"the policy is for {policy.grid}, the model has {grid}")
     if tuple(policy.actions) != tuple(actions):
@@ -292,10 +304,10 @@ def _as_indices(
     values: NDArray, actions: tuple, describe: Callable[[int], str], noun: str
 ) -> NDArray[np.int32]:
     """(n,) ``values`` as action indices; ``describe`` names the place of the i-th."""
-    whole = values.dtype.kind in "iub" or (
+    are_whole = values.dtype.kind in "iub" or (
         values.dtype.kind == "f" and np.isfinite(values).all() and (values == np.rint(values)).all()
     )
-    if not whole:
+    if not are_whole:
         raise PolicyError(
             "a policy holds action indices (whole numbers)", value=f"got {values.dtype}"
         )
@@ -311,46 +323,49 @@ def _as_indices(
 
 
 def measure_storage(thing: Any) -> int:
-    """What a file of ``thing`` takes, in numbers of eight bytes.
+    """The size of a file of ``thing``, in numbers of eight bytes.
 
-    A plain function is its code and the numbers that it holds or names, wherever its file lies.
+    For a plain function: its code, and the numbers that it contains or refers to.
     """
     if isinstance(thing, FunctionType):
-        return _function_size(thing, {thing})
-    return _eight_byte_numbers(len(pickle.dumps(thing)))
+        return _measure_function(thing, {thing})
+    return _count_eight_byte_numbers(len(pickle.dumps(thing)))
 
 
-def _eight_byte_numbers(count: int) -> int:
+def _count_eight_byte_numbers(count: int) -> int:
     return -(-count // 8)
 
 
-def _function_size(function: FunctionType, seen: set[FunctionType]) -> int:
-    outside = inspect.getclosurevars(function)
-    named = {**outside.nonlocals, **outside.globals}
-    own = [function.__code__, function.__defaults__, function.__kwdefaults__]
-    return sum(_part_size(part, function.__module__, seen) for part in (*own, *named.values()))
+def _measure_function(function: FunctionType, seen: set[FunctionType]) -> int:
+    captured = inspect.getclosurevars(function)
+    captured_values = {**captured.nonlocals, **captured.globals}
+    own_parts = [function.__code__, function.__defaults__, function.__kwdefaults__]
+    return sum(
+        _measure_part(part, function.__module__, seen)
+        for part in (*own_parts, *captured_values.values())
+    )
 
 
-def _part_size(part: Any, module: str, seen: set[FunctionType]) -> int:
-    """Numbers in a part of a function, functions of other modules left out."""
+def _measure_part(part: Any, module: str, seen: set[FunctionType]) -> int:
+    """Numbers in a part of a function, without functions of other modules."""
     if isinstance(part, CodeType):
-        constants = _part_size(part.co_consts, module, seen)
-        return _eight_byte_numbers(len(part.co_code)) + constants
+        constants = _measure_part(part.co_consts, module, seen)
+        return _count_eight_byte_numbers(len(part.co_code)) + constants
     if isinstance(part, FunctionType):
-        return _helper_size(part, module, seen)
+        return _measure_helper(part, module, seen)
     if isinstance(part, str | None) or hasattr(part, "__name__"):
         return 0
     if isinstance(part, Number | np.ndarray):
         return int(np.size(part))  # type: ignore[arg-type]
     values = part.values() if isinstance(part, Mapping) else part
     if isinstance(values, Iterable) and not hasattr(values, "__dict__"):
-        return sum(_part_size(value, module, seen) for value in values)
+        return sum(_measure_part(value, module, seen) for value in values)
     return measure_storage(part)
 
 
-def _helper_size(helper: FunctionType, module: str, seen: set[FunctionType]) -> int:
+def _measure_helper(helper: FunctionType, module: str, seen: set[FunctionType]) -> int:
     """Numbers in a function that another one calls, counted once."""
     if helper in seen or helper.__module__ != module:
         return 0
     seen.add(helper)
-    return _function_size(helper, seen)
+    return _measure_function(helper, seen)

@@ -1,7 +1,7 @@
 """A policy as a CSV table: one row for each state, a column for each axis, one for the action.
 
 Actions of several components have a column for each of them. A cell of text is the label or name
-that it equals, else the one that it equals without spaces around it, as people type them.
+that it equals, or else the one that it equals without the spaces around it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import FileError, raise_for_first
-from tessella.files import TEXT_MAX_BYTES, atomic_write, read_errors, read_whole
-from tessella.mdp.actions import actions_to_array, as_records, component_names
+from tessella.files import TEXT_MAX_BYTES, atomic_write, read_file_bytes, wrap_read_errors
+from tessella.mdp.actions import actions_to_array, combine_columns, component_names
 
 if TYPE_CHECKING:
     from tessella.mdp.model import MDP
@@ -50,19 +50,24 @@ class PolicyTable:
 
     def read_states(self, mdp: MDP) -> NDArray[np.int64]:
         """(rows,) flat state index of each row; every state has one row."""
-        places = []
+        positions_by_axis = []
         for axis, (name, values) in enumerate(zip(mdp.grid.axes, mdp.grid.values, strict=True)):
             given = self.read_column(name, values)
-            at = mdp.grid.locate(axis, given)
+            positions = mdp.grid.locate(axis, given)
             self.raise_for_rows(
                 f"{self.file} must hold states of the grid",
-                at < 0,
+                positions < 0,
                 lambda row, name=name, given=given: f"has {name}={given[row]}",
             )
-            places.append(at)
-        states = np.asarray(np.ravel_multi_index(tuple(places), mdp.grid.shape))
-        times = np.bincount(states, minlength=mdp.n_states)
-        for bad, fault in ((times > 1, "occurs more than once"), (times == 0, "is missing")):
+            positions_by_axis.append(positions)
+        states = mdp.grid.find_states(positions_by_axis)
+        self.raise_for_rows(
+            f"{self.file} must hold states of the grid",
+            states < 0,
+            lambda row: f"has {', '.join(self.rows[row][1])}",
+        )
+        counts = np.bincount(states, minlength=mdp.n_states)
+        for bad, fault in ((counts > 1, "occurs more than once"), (counts == 0, "is missing")):
             raise_for_first(
                 f"{self.file} must hold each state once",
                 bad,
@@ -90,11 +95,11 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
 
     The action is in the column named as the model names it ("order"), or "action"; components
     in columns of their own names. Other columns are ignored; a name that occurs twice, or a row
-    with cells that have no column, is refused.
+    with cells that have no column, is rejected.
     """
     subject = "a policy table"
-    with read_errors(path, subject):
-        text = read_whole(path, subject, TEXT_MAX_BYTES).decode("utf-8-sig")
+    with wrap_read_errors(path, subject):
+        text = read_file_bytes(path, subject, TEXT_MAX_BYTES).decode("utf-8-sig")
         reader = csv.reader(io.StringIO(text, newline=""))
         names = {*mdp.grid.axes, *component_names(mdp.actions), mdp.action_name}
         header = [_match_label(name, names) for name in next(reader, [])]
@@ -110,7 +115,7 @@ def read_table(mdp: MDP, path: Path) -> NDArray:
     known = actions_to_array(mdp.actions)
     if known.dtype.names:
         columns = {name: table.read_column(name, known[name]) for name in action_columns}
-        answers = as_records(columns)
+        answers = combine_columns(columns)
     else:
         answers = table.read_column(action_columns[0], known)
     by_state = np.empty(mdp.n_states, dtype=answers.dtype)
@@ -124,22 +129,22 @@ def _find_columns(mdp: MDP, file: str, header: list[str]) -> tuple[str, ...]:
         if header.count(name) > 1:
             value = f"it has {name!r} {header.count(name)} times"
             raise FileError(f"{file} must have each column once", value=value)
-    parts = component_names(mdp.actions)
-    for name in (*mdp.grid.axes, *parts):
+    components = component_names(mdp.actions)
+    for name in (*mdp.grid.axes, *components):
         _require_column(file, header, (name,))
-    if parts:
-        return parts
-    named = [n for n in dict.fromkeys((mdp.action_name, "action")) if n not in mdp.grid.axes]
-    actions = [name for name in named if name in header]
+    if components:
+        return components
+    allowed = [n for n in dict.fromkeys((mdp.action_name, "action")) if n not in mdp.grid.axes]
+    actions = [name for name in allowed if name in header]
     if len(actions) > 1:
         value = f"it has {' and '.join(map(repr, actions))}"
         raise FileError(f"{file} must have one column for the action", value=value)
-    _require_column(file, header, named)
+    _require_column(file, header, allowed)
     return (actions[0],)
 
 
 def _require_column(file: str, header: list[str], names: Sequence[str]) -> None:
-    """Refuse a table that has none of these columns."""
+    """Reject a table that has none of these columns."""
     if not any(name in header for name in names):
         requirement = f"{file} must have a column {' or '.join(map(repr, names))}"
         raise FileError(requirement, value=f"its columns are {', '.join(header)}")
@@ -159,13 +164,15 @@ def _is_number(text: str) -> bool:
 def write_table(policy: Policy, path: Path) -> None:
     """A header with the axes and the action, and a row for each state in flat order."""
     grid = policy.grid
-    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        parts = component_names(policy.actions)
-        writer.writerow([*grid.axes, *(parts or [policy.action_name])])
+        components = component_names(policy.actions)
+        writer.writerow([*grid.axes, *(components or [policy.action_name])])
         names = actions_to_array(policy.actions)
         for states, actions in policy.iter_chunks():
             columns = [values.tolist() for values in grid.coordinates(states).values()]
-            taken = names[actions]
-            columns += [taken[name].tolist() for name in parts] or [taken.tolist()]
+            chosen_actions = names[actions]
+            columns += [chosen_actions[name].tolist() for name in components] or [
+                chosen_actions.tolist()
+            ]
             writer.writerows(zip(*columns, strict=True))

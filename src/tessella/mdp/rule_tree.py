@@ -1,4 +1,4 @@
-"""A rule as a tree: the one form that evaluation, explanation, files and exports read.
+"""A rule as a tree, which evaluation, explanation, files and exports use.
 
     Leaf(a)                           take action a (its index)
     Split(weights, cuts, branches)    index = sum_k weight_k x_k; branch j is taken where exactly j
@@ -6,13 +6,13 @@
     LabelSplit(axis, labels, inside, outside)
                                       whether a text axis has one of these labels
     Exceptions(places, actions, otherwise)
-                                      states named one by one, and what all others do
+                                      single states with their actions, and a node for all others
     Lookup(axes, starts, actions)     runs of one action over the places of some axes, counted in
                                       the order of ``axes``, the last of which varies fastest
 
 ``If x <= t`` is a split with one cut, and an order-up-to rule a split with a cut for each order.
-Numbers are floats whose shortest decimal text is what is stored. Every cut lies clear of the index
-of every grid state, so that no rounding can change a decision (``RuleTree.cut_clearance``).
+Files store the shortest decimal text of each float. Every cut keeps a distance from the index of
+every grid state, so that no rounding can change a decision (``RuleTree.cut_clearance``).
 Text axes occur only in ``LabelSplit``, ``Exceptions`` and ``Lookup``; their coordinates are 0, 1,
 2, ... as everywhere. Off the grid, ``Exceptions`` and ``Lookup`` take the nearest state, the others
 the point. Rule files have keys of their own for nodes (``NODE_KEYS``).
@@ -128,14 +128,18 @@ class RuleTree:
             return self._find_child_indices(node, points[rows])
         if isinstance(node, Exceptions):
             axes = self.grid.axes
-            places = [dict(zip(axes, place, strict=True)) for place in node.places]
-            named = np.array([self.grid.state(**place) for place in places], dtype=np.int64)
-            order = np.argsort(named)
+            coordinates = [dict(zip(axes, place, strict=True)) for place in node.places]
+            listed_states = np.array(
+                [self.grid.state(**place) for place in coordinates], dtype=np.int64
+            )
+            order = np.argsort(listed_states)
             states = self.grid.nearest(points[rows])
-            matches = order[np.minimum(np.searchsorted(named[order], states), len(named) - 1)]
-            is_named = named[matches] == states
-            actions[rows[is_named]] = np.asarray(node.actions)[matches[is_named]]
-            return np.where(is_named, -1, 0)
+            matches = order[
+                np.minimum(np.searchsorted(listed_states[order], states), len(listed_states) - 1)
+            ]
+            is_listed = listed_states[matches] == states
+            actions[rows[is_listed]] = np.asarray(node.actions)[matches[is_listed]]
+            return np.where(is_listed, -1, 0)
         if isinstance(node, Lookup):
             positions = self._find_lookup_positions(node.axes, points[rows])
             n_started = np.searchsorted(node.starts, positions, side="right")
@@ -149,7 +153,7 @@ class RuleTree:
         if isinstance(node, Split):
             return np.searchsorted(node.cuts, self.compute_weighted_sum(node, points), side="left")
         axis = self.grid.axis(node.axis)
-        codes = np.clip(np.rint(points[:, axis]), 0, self.grid.shape[axis] - 1).astype(int)
+        codes = np.clip(np.rint(points[:, axis]), 0, self.grid.lengths[axis] - 1).astype(int)
         is_inside = np.isin(self.grid.values[axis], node.labels)
         return np.where(is_inside[codes], 0, 1)
 
@@ -162,14 +166,14 @@ class RuleTree:
 
     def _find_lookup_positions(self, axes: tuple[str, ...], points: NDArray) -> NDArray[np.int64]:
         """(n,) positions of points in the order of a lookup."""
-        indices = np.unravel_index(self.grid.nearest(points), self.grid.shape)
+        positions = self.grid.nearest_positions(points)
         order = [self.grid.axis(name) for name in axes]
-        shape = [self.grid.shape[k] for k in order]
-        return np.ravel_multi_index([indices[k] for k in order], shape)
+        lengths = [self.grid.lengths[k] for k in order]
+        return np.ravel_multi_index([positions[k] for k in order], lengths)
 
     @property
     def cut_clearance(self) -> float:
-        """The least relative distance of a cut from the index of a state that reaches it."""
+        """The smallest relative distance between a cut and the index of a state that reaches it."""
         points = self.grid.points
         walk = self._walk(points, np.empty(len(points), dtype=np.int32))
         return min(self._compute_clearance(node, points[rows]) for node, rows in walk)
@@ -265,7 +269,7 @@ def _from_json(value: Any) -> Any:
 
 
 def check_rule_tree(tree: RuleTree, n_actions: int) -> None:
-    """Refuse a tree from a file with a node that could not be evaluated."""
+    """Reject a tree from a file with a node that could not be evaluated."""
     checker = _NodeChecker(tree.grid, n_actions)
     for node in tree.iterate_nodes():
         for holds, requirement, value in checker.requirements(node):
@@ -276,13 +280,13 @@ def check_rule_tree(tree: RuleTree, n_actions: int) -> None:
 
 @dataclass(frozen=True)
 class _NodeChecker:
-    """Checks the fields of nodes, whatever JSON they were read from."""
+    """Checks the fields of nodes, which were read from any JSON."""
 
     grid: StateGrid
     n_actions: int
 
     def requirements(self, node: Node) -> Iterator[tuple[bool, str, Any]]:
-        """Whether each requirement holds, in words, and of which value; later ones need earlier."""
+        """(holds, requirement, value) in an order where each can rely on those before it."""
         match node:
             case Leaf(action):
                 yield self._require_actions((action,), 1)
@@ -301,9 +305,8 @@ class _NodeChecker:
                 yield self._require_actions(actions, len(places))
                 yield _is_node(otherwise), "has a branch for other states", otherwise
             case Lookup(axes, starts, actions):
-                are_distinct = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
-                yield are_distinct, "is over some of the axes", axes
-                places = math.prod(self.grid.shape[self.grid.axis(name)] for name in axes)
+                yield self._are_distinct_axes(axes), "is over some of the axes", axes
+                places = math.prod(self.grid.lengths[self.grid.axis(name)] for name in axes)
                 requirement = f"has runs that begin in ascending order from 0 to {places - 1}"
                 yield _are_run_starts(starts, places), requirement, starts
                 yield self._require_actions(actions, len(starts))
@@ -318,6 +321,9 @@ class _NodeChecker:
             return False
         are_valid = all(self._is_axis(name, is_text=False) and is_finite(w) for name, w in weights)
         return are_valid and len(weights) > 0
+
+    def _are_distinct_axes(self, axes: Any) -> bool:
+        return _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
 
     def _is_axis(self, name: object, is_text: bool | None = None) -> bool:
         if not isinstance(name, str) or name not in self.grid.axes:
@@ -334,7 +340,7 @@ def _is_node(value: object) -> bool:
 
 
 def _are_run_starts(starts: Any, places: int) -> bool:
-    """Whether runs begin at 0, and then at ascending places."""
+    """Whether ``starts`` ascend strictly from 0 within ``0..places - 1``."""
     are_places = _is_tuple_of(starts, lambda start: is_whole(start, 0, places - 1))
     return are_places and starts[:1] == (0,) and [*starts] == sorted(set(starts))
 
@@ -359,9 +365,9 @@ def _is_text(value: object) -> bool:
 
 @cache
 def choose_short_number(low: float, high: float) -> float:
-    """The number of fewest digits between two others, a tenth of their distance from both.
+    """The number with the fewest digits between two others, a tenth of their distance from both.
 
-    The lower one itself where there is none: ``high`` alone lies above it.
+    ``low`` itself where there is no number between them.
     """
     step = high - low
     if not step > 0:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, is_count, require_type
+from tessella.errors import ArgumentError, counted, is_count, require_type
 from tessella.mdp.dynamics import REWARD, as_generator
 from tessella.mdp.measures import CONSTANT, MeasureFormula
 from tessella.mdp.model import MDP
@@ -30,7 +30,9 @@ class MeasureEstimate:
     standard_error: float  # not a number for a single path
 
     def __str__(self) -> str:
-        return f"{self.value:.6g}, standard error {self.standard_error:.2g}"
+        is_known = not np.isnan(self.standard_error)
+        error_text = f"{self.standard_error:.2g}" if is_known else "unknown"
+        return f"{self.value:.6g}, standard error {error_text}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +53,20 @@ class Paths:
 
     @cached_property
     def measures(self) -> dict[str, MeasureEstimate | None]:
-        """Estimates of measures; None for a ratio by 0. Each count draws the same paths again."""
+        """Estimates of measures; None where the denominator is 0."""
         n, periods = self.rewards.shape
         scale = average_unit(self.mdp.clock)[0] / periods if self.mdp.criterion.has_gain else 1.0
         sums = {REWARD: scale * self.returns, CONSTANT: np.ones(n)}
-        for name in self.mdp.dynamics.counts:
+        for name in self.mdp.dynamics.counts:  # simulated on the same paths
             mdp = self.mdp.with_objective({name: 1.0})
             rng = copy.deepcopy(self.rng)
-            again = simulate(mdp, self.policy, periods, rng, paths=n, start=self.states[:, 0])
-            sums[name] = scale * again.returns
-        return {name: _estimate(measure, sums) for name, measure in self.mdp.measures.items()}
+            counted_paths = simulate(
+                mdp, self.policy, periods, rng, paths=n, start=self.states[:, 0]
+            )
+            sums[name] = scale * counted_paths.returns
+        return {
+            name: estimate_measure(measure, sums) for name, measure in self.mdp.measures.items()
+        }
 
     def __str__(self) -> str:
         n, periods = self.rewards.shape
@@ -70,7 +76,8 @@ class Paths:
         subject += "cost" if self.mdp.sense.is_cost else "return"
         visited = len(np.unique(self.states))
         return (
-            f"Paths, {self.mdp.name or 'model'}: {n:,} paths of {periods:,} periods, "
+            f"Paths, {self.mdp.name or 'model'}: {counted(n, 'path')} of "
+            f"{counted(periods, 'period')}, "
             f"{ended:,} ended early\n"
             f"{subject}: mean {returns.mean():.6g}, "
             f"from {returns.min():.6g} to {returns.max():.6g}\n"
@@ -84,9 +91,24 @@ def simulate(
     """Simulate ``paths`` independent paths of ``policy`` for ``periods``.
 
     Args:
+        mdp: the model.
+        periods: length of each path.
+        paths: how many.
         policy: anything that ``tessella.as_policy`` converts.
         rng: a generator or an integer seed.
         start: any start (see ``tessella.mdp.start``); a list of state indices is one for each path.
+
+    Returns:
+        States, actions, rewards and returns of each path.
+
+    Raises:
+        PolicyError: the policy takes an infeasible or unknown action.
+
+    Example:
+        >>> mdp = ts.problem("machine_replacement").build()
+        >>> paths = ts.simulate(mdp, ts.solve(mdp), periods=50, rng=1, paths=10)
+        >>> paths.rewards.shape
+        (10, 50)
     """
     require_type("simulate", mdp, MDP)
     if not (is_count(periods) and is_count(paths)):
@@ -115,17 +137,19 @@ def simulate(
     return Paths(mdp, states, actions, rewards, policy_used, rng_before)
 
 
-def _estimate(measure: MeasureFormula, sums: Mapping[str, NDArray]) -> MeasureEstimate | None:
+def estimate_measure(
+    measure: MeasureFormula, sums: Mapping[str, NDArray]
+) -> MeasureEstimate | None:
     """A ratio of means; its standard error is that of its linear approximation."""
-    top, below = (
+    numerator, denominator = (
         np.sum([weight * sums[name] for name, weight in part.items()], axis=0)
         for part in (measure.numerator, measure.denominator)
     )
-    if not below.mean():
+    if not denominator.mean():
         return None
-    value = float(top.mean() / below.mean())
-    spread = (top - value * below).std(ddof=1) if len(top) > 1 else np.nan
-    return MeasureEstimate(value, float(spread / abs(below.mean()) / np.sqrt(len(top))))
+    value = float(numerator.mean() / denominator.mean())
+    spread = (numerator - value * denominator).std(ddof=1) if len(numerator) > 1 else np.nan
+    return MeasureEstimate(value, float(spread / abs(denominator.mean()) / np.sqrt(len(numerator))))
 
 
 def _start_states(

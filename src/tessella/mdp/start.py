@@ -1,9 +1,9 @@
 """Conversion to start distributions: where a process begins.
 
-None            the model's own start, or all states as likely
+None            the model's own start, or a uniform one
 an integer      that state
-integers        a list of states, each entry as likely
-a mapping       coordinates by name: ``{"stock": 3}`` is every state with that stock, as likely;
+integers        a list of states, all entries with the same probability
+a mapping       coordinates by name: ``{"stock": 3}`` is uniform over states with that stock;
                 with a finite horizon at time 0, unless it names another
 floats          the probabilities of all states, flat or in the grid's shape
 "stationary"    the long-run distribution under the policy
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, format_value, raise_for_first
-from tessella.grid import StateGrid, require_unmasked
+from tessella.grid import StateGrid, describe_coordinates, require_unmasked
 from tessella.mdp.checks import ROW_SUM_TOLERANCE, as_numbers, read_shape
 from tessella.mdp.state_action_space import TIME
 
@@ -43,10 +43,7 @@ class HasBackendModel(Protocol):
 
 
 def start_distribution(
-    mdp: MDP,
-    start: Start,
-    policy: Policy | None = None,
-    plan: HasBackendModel | None = None,
+    mdp: MDP, start: Start, policy: Policy | None = None, plan: HasBackendModel | None = None
 ) -> NDArray[np.float64]:
     """(S,) probabilities of the first state; a stationary start is that of ``policy``.
 
@@ -99,7 +96,7 @@ def draw_start_states(
 
 
 def _draw_uniform(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """(count,) of 0..n - 1, each as likely: what ``choice`` draws with n equal probabilities."""
+    """(count,) integers of 0..n - 1, as ``rng.choice`` draws them with n equal probabilities."""
     return np.minimum((rng.random(count) * n).astype(np.int64), n - 1)
 
 
@@ -115,19 +112,22 @@ def _compute_stationary_start(
     return long_run_distribution(mdp, policy, plan)
 
 
-def _states_with_coordinates(grid: StateGrid, given: Mapping[str, object]) -> NDArray[np.int64]:
+def _find_states_at(grid: StateGrid, coordinates: Mapping[str, object]) -> NDArray[np.int64]:
     """Flat indices of the states that have these coordinates."""
-    places = [np.arange(length) for length in grid.shape]
-    for name, value in given.items():
+    positions = {}
+    for name, value in coordinates.items():
         axis = grid.axis(name)
-        at = np.atleast_1d(grid.locate(axis, np.asarray(value)))
-        if at.size != 1 or at[0] < 0:
+        position = np.atleast_1d(grid.locate(axis, np.asarray(value)))
+        if position.size != 1 or position[0] < 0:
             raise ArgumentError(
                 "a start must lie on the grid", location=f"{name}={value}", value="does not"
             )
-        places[axis] = at.ravel()
-    mesh = np.meshgrid(*places, indexing="ij")
-    return np.ravel_multi_index(tuple(mesh), grid.shape).ravel()
+        positions[axis] = int(position.ravel()[0])
+    states = grid.select_states(positions)
+    if not states.size:
+        location = describe_coordinates(coordinates)
+        raise ArgumentError("a start must be a state", location=location, value="does not exist")
+    return states
 
 
 def find_listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
@@ -135,8 +135,8 @@ def find_listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
     if start is None or isinstance(start, str):
         return None
     if isinstance(start, Mapping):
-        first = {TIME: mdp.grid.values[0][0]} if mdp.criterion.has_horizon else {}
-        return _states_with_coordinates(mdp.grid, first | dict(start))
+        time = {TIME: mdp.grid.values[0][0]} if mdp.criterion.has_horizon else {}
+        return _find_states_at(mdp.grid, time | dict(start))
     read_shape(start, "start", error=ArgumentError)
     array = np.asarray(require_unmasked(start, "start", error=ArgumentError))
     if array.dtype.kind not in "biu":
@@ -150,9 +150,9 @@ def find_listed_states(mdp: MDP, start: Start) -> NDArray[np.int64] | None:
 
 
 def _check_states(states: NDArray, n_states: int, *, is_scalar: bool) -> None:
-    """Refuse indices of no state, and what could be a distribution of zeros and a one."""
-    one_each = not is_scalar and len(states) == n_states
-    if one_each and states.max() == 1 and states.min() >= 0:
+    """Reject indices out of range, and integers that could be a distribution of zeros and a one."""
+    may_be_distribution = not is_scalar and len(states) == n_states
+    if may_be_distribution and states.max() == 1 and states.min() >= 0:
         value = f"0 and 1 for each of {n_states} states could mean either"
         raise ArgumentError(START_REQUIREMENT, value=value)
     bad = states[(states < 0) | (states >= n_states)]

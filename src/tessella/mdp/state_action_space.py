@@ -1,8 +1,8 @@
 """The state-action space of a model, and calls of its functions by the names of their arguments.
 
-Arrays are open meshes of rank ``1 + d + 1``: actions first, then the d axes of the grid, then the
-noise. A function that names only some of them returns an array that has length 1 elsewhere, so what
-depends on little stays small.
+Arrays are open meshes of rank ``1 + d + 1``: actions first, then the d axes of the grid (of listed
+states one axis instead), then the noise. A function that names only some of them returns an array
+that has length 1 elsewhere, so what depends on little stays small.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from tessella.mdp.actions import (
     normalise_actions,
 )
 
-Feasible = ArrayLike | Callable[..., ArrayLike] | None  # what a user may give for it
+Feasible = ArrayLike | Callable[..., ArrayLike] | None  # a mask, or a function that returns one
 TIME = "time"  # the axis of a finite horizon, and what functions call it
 
 FUNCTION_MAX_ENTRIES = 200_000_000  # numbers computed by the functions of a problem or of a file
@@ -55,12 +55,8 @@ class NoiseTable:
 
 @dataclass
 class EntryBudget:
-    """How many numbers may be computed for a model, and how many of them remain.
+    """How many numbers may still be computed for a model, each of which counts multiple times."""
 
-    Numbers are counted ``multiplier`` times.
-    """
-
-    max_entries: int
     remaining: int
     multiplier: int = 1
 
@@ -71,34 +67,34 @@ _budget: ContextVar[EntryBudget | None] = ContextVar("budget", default=None)
 @contextmanager
 def limit_entries() -> Iterator[None]:
     """Inside this, a model is rejected if its functions compute too many numbers."""
-    before = _budget.set(EntryBudget(FUNCTION_MAX_ENTRIES, FUNCTION_MAX_ENTRIES))
+    token = _budget.set(EntryBudget(FUNCTION_MAX_ENTRIES))
     try:
         yield
     finally:
-        _budget.reset(before)
+        _budget.reset(token)
 
 
 @contextmanager
 def multiply_entry_counts(multiplier: int) -> Iterator[None]:
     """Inside this, every number counts ``multiplier`` times, for periods that are built alike."""
-    budget = _budget.get() or EntryBudget(0, 0)
-    before = budget.multiplier
+    budget = _budget.get() or EntryBudget(0)
+    previous = budget.multiplier
     budget.multiplier = multiplier
     try:
         yield
     finally:
-        budget.multiplier = before
+        budget.multiplier = previous
 
 
 def charge_entries(entries: int, subject: str) -> None:
-    """Charge numbers to be computed to the budget; reject a model that becomes too large."""
+    """Charge ``entries`` numbers to the budget; an error for a model that becomes too large."""
     budget = _budget.get()
     if budget is None:
         return
     budget.remaining -= entries * budget.multiplier
     if budget.remaining < 0:
-        requirement = f"at most {budget.max_entries:,} numbers may be computed for this model"
-        needed = budget.max_entries - budget.remaining
+        requirement = f"at most {FUNCTION_MAX_ENTRIES:,} numbers may be computed for this model"
+        needed = FUNCTION_MAX_ENTRIES - budget.remaining
         raise ModelError(
             requirement, location=subject, value=f"makes it {needed:,}; choose smaller settings"
         )
@@ -126,18 +122,26 @@ class StateActionSpace:
 
     @property
     def rank(self) -> int:
-        return self.grid.ndim + 2
+        return len(self.grid.shape) + 2
 
     def axis(self, name: str) -> int:
         """Position of the axis that a part of the model names."""
         return self.grid.axis(name, error=ModelError)
 
     def along(self, axis: int, values: NDArray) -> NDArray:
-        """(n,) values along an axis as an open mesh; actions are axis -1, the noise is axis d."""
-        return values.reshape((1,) * (axis + 1) + (-1,) + (1,) * (self.grid.ndim - axis))
+        """(n,) values along an axis as an open mesh; actions are axis -1, the noise is axis d.
+
+        Of listed states, the value of each of them.
+        """
+        if self.grid.is_listed and 0 <= axis < self.grid.ndim:
+            values = values[self.grid.positions_of(np.arange(self.grid.size))[axis]]
+            axis = 0
+        d = len(self.grid.shape)
+        axis = min(axis, d)
+        return values.reshape((1,) * (axis + 1) + (-1,) + (1,) * (d - axis))
 
     def mesh(self, noise: NoiseVariable | None = None, extra_axes: int = 0) -> dict[str, NDArray]:
-        """Name to open-mesh array of rank 1 + d + 1, and trailing axes of length one after it."""
+        """Name to open-mesh array of rank 1 + d + 1, followed by ``extra_axes`` of length one."""
         d = self.grid.ndim
         names: dict[str, NDArray] = {
             n: self.along(i, self.grid.values[i]) for i, n in enumerate(self.grid.axes)
@@ -153,15 +157,27 @@ class StateActionSpace:
             names[TIME] = np.full((1,) * (self.rank + extra_axes), self.time)
         return names
 
+    def with_feasible(
+        self, mask: NDArray[np.bool_] | None, shape: tuple[int, ...] | None = None
+    ) -> StateActionSpace:
+        """The same with a mask (S, A) over the first axes, of this ``shape``, by default all."""
+        if mask is None:
+            return self
+        lengths = (len(self.actions), *(self.grid.shape if shape is None else shape))
+        return replace(self, feasible=mask.T.reshape(lengths + (1,) * (self.rank - len(lengths))))
+
     def as_mesh(self, array: NDArray, subject: str, last: int = 1) -> NDArray:
         """``array`` as an open mesh whose noise axis has length 1 or ``last``."""
         full = (len(self.actions), *self.grid.shape, last)
         shape = (1,) * (self.rank - array.ndim) + array.shape
         if array.ndim > self.rank or any(
-            length not in (1, most) for length, most in zip(shape, full, strict=True)
+            length not in (1, max_length) for length, max_length in zip(shape, full, strict=True)
         ):
-            names = [self.action_name, *self.grid.axes, "noise"]
-            lengths = ", ".join(f"{n} {most}" for n, most in zip(names, full, strict=True))
+            axes = ["state"] if self.grid.is_listed else self.grid.axes
+            names = [self.action_name, *axes, "noise"]
+            lengths = ", ".join(
+                f"{n} {max_length}" for n, max_length in zip(names, full, strict=True)
+            )
             raise ModelError(
                 f"{subject} must broadcast over {lengths}", value=f"has shape {array.shape}"
             )
@@ -169,22 +185,25 @@ class StateActionSpace:
 
     def describe_pair(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
-        described = describe_action(self.action_name, self.actions[action])
-        return f"{self.grid.describe(state)}, {described}"
+        action_text = describe_action(self.action_name, self.actions[action])
+        return f"{self.grid.describe(state)}, {action_text}"
 
     def describe(
         self, index: Sequence[int], lengths: Sequence[int], noise: NoiseTable | None = None
     ) -> str:
-        """Name the position ``index`` in an open mesh of these lengths: what it depends on.
+        """The coordinates at ``index`` of an open mesh, along the axes where it has several.
 
         A mesh of lower rank lacks its first axes, as in broadcasting.
         """
-        short = max(self.rank - len(lengths), 0)
-        index = [*[0] * short, *index]
-        lengths = [*[1] * short, *lengths]
+        n_missing = max(self.rank - len(lengths), 0)
+        index = [*[0] * n_missing, *index]
+        lengths = [*[1] * n_missing, *lengths]
         names = [*self.grid.axes, self.action_name]
         values = [*self.grid.values, self.actions]
         order = [*range(1, self.grid.ndim + 1), 0]
+        if self.grid.is_listed:
+            values[:-1] = self.grid.columns.values()
+            order[:-1] = [1] * self.grid.ndim
         parts = [
             describe_action(name, axis_values[index[axis]])
             for name, axis_values, axis in zip(names, values, order, strict=True)
@@ -201,16 +220,16 @@ def make_state_action_space(
 ) -> StateActionSpace:
     """The state-action space of a grid and a list of actions, checked."""
     grid = grid if isinstance(grid, StateGrid) else StateGrid(grid)
-    named = normalise_actions(actions, action_name)
+    normalised = normalise_actions(actions, action_name)
     if action_name in grid.axes:
         raise ModelError(f"the action cannot be called {action_name!r}: an axis has this name")
     require_unreserved(action_name, "the action")
-    for name in component_names(named):
+    for name in component_names(normalised):
         if name in (*grid.axes, action_name):
             subject = "an axis" if name in grid.axes else "the action"
             requirement = f"a component of the actions cannot be called {name!r}"
             raise ModelError(f"{requirement}: {subject} has this name")
-    return StateActionSpace(grid, named, action_name)
+    return StateActionSpace(grid, normalised, action_name)
 
 
 def drop_time_axis(space: StateActionSpace) -> StateActionSpace:
@@ -235,7 +254,7 @@ def call_by_name(
     budget = _budget.get()
     if budget is not None:
         max_entries = budget.remaining // max(budget.multiplier, 1)
-        charge_entries(_result_size(function, given, values_per_point, max_entries), subject)
+        charge_entries(_bound_result_size(function, given, values_per_point, max_entries), subject)
     try:
         return function(**given)
     except TessellaError:
@@ -254,14 +273,14 @@ def call_if_function(
     *,
     values_per_point: int = 1,
 ) -> Any:
-    """The value of a function of ``variables``; numbers are returned as they are."""
+    """``given(variables)`` if it is a function; otherwise ``given`` itself."""
     if not callable(given):
         return given
     return call_by_name(given, variables, subject, values_per_point=values_per_point)
 
 
 def names_time(part: object) -> bool:
-    """Whether a part of a model is a function that is called with the time of a period."""
+    """Whether ``part`` is a function with a parameter for the time of a period."""
     try:
         parameters = inspect.signature(part).parameters.values()  # type: ignore[arg-type]
     except (TypeError, ValueError):  # no function, or none that can be called by name
@@ -277,49 +296,48 @@ def _select_arguments(
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as fault:
         raise error(f"{subject} must be a function of named coordinates; {fault}") from None
-    wanted = [p.name for p in parameters if p.name in variables or p.default is p.empty]
+    names = [p.name for p in parameters if p.name in variables or p.default is p.empty]
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        wanted = list(variables)
-    for name in wanted:
+        names = list(variables)
+    for name in names:
         if name not in variables:
-            allowed = f"it may name {', '.join(variables)}"
-            raise error(f"{subject} asks for {name!r}", value=allowed)
-    return {name: variables[name] for name in wanted}
+            allowed = f"the arguments may be {', '.join(variables)}"
+            raise error(f"{subject} has an unknown argument {name!r}", value=allowed)
+    return {name: variables[name] for name in names}
 
 
-def _result_size(
+def _bound_result_size(
     function: Callable, given: dict[str, NDArray], values_per_point: int, max_entries: int
 ) -> int:
-    """How many numbers a function returns; an upper bound if that is at most ``max_entries``.
+    """How many numbers a function returns, or an upper bound if that is at most ``max_entries``.
 
-    Then it is called on the first two values of every axis: its result is as long there as the axes
-    on which it depends.
+    Otherwise it is called on the first two values of every axis: its result has length two along
+    the axes on which it depends.
     """
     shapes = [array.shape for array in given.values()]
-    full = [max(lengths) for lengths in zip(*shapes, strict=True)]  # beyond what NumPy broadcasts
-    most = values_per_point * math.prod(full)
-    if most <= max_entries:
-        return most
-    first = {name: array[(slice(2),) * array.ndim] for name, array in given.items()}
+    full = [max(lengths) for lengths in zip(*shapes, strict=True)]  # perhaps too large for NumPy
+    max_size = values_per_point * math.prod(full)
+    if max_size <= max_entries:
+        return max_size
+    first_values = {name: array[(slice(2),) * array.ndim] for name, array in given.items()}
     try:
-        parts = _flatten_result(function(**first))
-    except Exception:  # it works on whole axes only
-        return most
+        parts = _flatten_result(function(**first_values))
+    except Exception:  # the function works on whole axes only
+        return max_size
 
-    def size(part: Any) -> int:
-        shape = np.shape(part)
-        along = zip(reversed(shape), reversed(full), strict=False)
-        return math.prod(axis if got == min(axis, 2) else got for got, axis in along)
+    def extrapolate_size(part: Any) -> int:
+        lengths = zip(reversed(np.shape(part)), reversed(full), strict=False)
+        return math.prod(whole if length == min(whole, 2) else length for length, whole in lengths)
 
-    return sum(map(size, parts))
+    return sum(map(extrapolate_size, parts))
 
 
 def _flatten_result(result: Any) -> list[Any]:
-    """The arrays that a function of a model returns: one, by name, or next states and rewards."""
+    """The arrays in the result of a function: an array, a mapping, or a tuple of these."""
     if isinstance(result, Mapping):
         return list(result.values())
     if isinstance(result, tuple):
-        return [part for one in result for part in _flatten_result(one)]
+        return [part for item in result for part in _flatten_result(item)]
     return [result]
 
 
@@ -347,7 +365,7 @@ def build_feasible_mask(
 
 
 def require_feasible_actions(grid: StateGrid, mask: NDArray[np.bool_]) -> None:
-    """Refuse a state with no feasible action."""
+    """Reject a state with no feasible action."""
     stuck = ~mask.any(axis=1)
     requirement = "every state needs a feasible action"
     raise_for_first(requirement, stuck, grid.describe, lambda _: "has none", "states")

@@ -63,13 +63,6 @@ class ConditionalProbabilities:
         return self.law(np.asarray(self.values), **parameters)
 
 
-def make_noise(name: str, values: Sequence, law: Law, formulas: Mapping[str, Any]) -> Noise:
-    """A noise whose probabilities ``law`` computes from its formulas."""
-    probabilities = ConditionalProbabilities(law, values, formulas)
-    inputs = inspect.signature(probabilities).parameters
-    return Noise(name, values, probabilities if inputs else probabilities())
-
-
 def poisson(values: NDArray, mean: Any) -> NDArray[np.float64]:
     return truncated_poisson(mean, int(values[-1]))
 
@@ -84,7 +77,7 @@ def negative_binomial(values: NDArray, successes: Any, chance: Any) -> NDArray[n
     from scipy.stats import nbinom
 
     n = _require_positive(successes, "the number of successes")
-    p = _require_probability(chance, lower_bound=0.0)
+    p = _require_probability(chance, allow_zero=False)
     probabilities = nbinom.pmf(values, n, p)
     probabilities[..., -1] = nbinom.sf(values[-1] - 1, n, p)[..., 0]
     return probabilities
@@ -98,7 +91,7 @@ def normal(values: NDArray, mean: Any, deviation: Any) -> NDArray[np.float64]:
     from scipy.stats import norm
 
     scale = _require_positive(deviation, "the deviation of a normal quantity")
-    return _cell_masses(norm.cdf(values[:-1] + 0.5, _with_value_axis(mean), scale))
+    return _interval_probabilities(norm.cdf(values[:-1] + 0.5, _with_value_axis(mean), scale))
 
 
 def gamma(values: NDArray, mean: Any, variation: Any) -> NDArray[np.float64]:
@@ -106,7 +99,7 @@ def gamma(values: NDArray, mean: Any, variation: Any) -> NDArray[np.float64]:
 
     shape = 1 / _require_positive(variation, "the variation of a gamma quantity") ** 2
     scale = _require_positive(mean, "the mean of a gamma quantity") / shape
-    return _cell_masses(law.cdf(values[:-1] + 0.5, shape, scale=scale))
+    return _interval_probabilities(law.cdf(values[:-1] + 0.5, shape, scale=scale))
 
 
 def uniform(values: NDArray) -> NDArray[np.float64]:
@@ -136,17 +129,16 @@ def _with_value_axis(array: Any) -> NDArray[np.float64]:
     return result.reshape(1) if result.ndim == 0 else result
 
 
-def _cell_masses(cumulative: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What lies between neighbouring edges, and beyond the last, given the masses below them."""
+def _interval_probabilities(cumulative: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities below the first edge, between edges and above the last."""
     shape = (*cumulative.shape[:-1], 1)
     return np.diff(np.concatenate([np.zeros(shape), cumulative, np.ones(shape)], axis=-1), axis=-1)
 
 
-def _require_probability(array: Any, lower_bound: float = -1.0) -> NDArray[np.float64]:
-    """Refuse what is no probability; where it must not be 0, ``lower_bound`` is 0."""
-    range_text = "above 0, to 1" if lower_bound == 0 else "from 0 to 1"
+def _require_probability(array: Any, *, allow_zero: bool = True) -> NDArray[np.float64]:
+    range_text = "from 0 to 1" if allow_zero else "above 0 and at most 1"
     chances = np.asarray(array, dtype=float)
-    is_valid = (chances >= 0) & (chances <= 1) & (chances > lower_bound)
+    is_valid = (chances <= 1) & ((chances >= 0) if allow_zero else (chances > 0))
     return _require(chances, is_valid, f"a chance must be a number {range_text}")
 
 
@@ -164,13 +156,13 @@ def _require(array: NDArray, is_valid: NDArray, requirement: str) -> NDArray[np.
 
 
 @dataclass(eq=False)
-class RandomSections:
-    """Distributions and tables, as they are read."""
+class DistributionReader:
+    """Reads distributions, and the tables that depend on their values."""
 
     document: TomlDocument
     symbols: SymbolTable
     values: dict[str, list] = field(default_factory=dict)  # of each distribution
-    laws: dict[str, Law] = field(default_factory=dict)  # its probabilities
+    laws: dict[str, Law] = field(default_factory=dict)  # of each distribution
 
     def __post_init__(self) -> None:
         self.files = CsvFiles(self.document.path.parent, self.document.limits)
@@ -196,12 +188,12 @@ class RandomSections:
             return self._read_explicit(key_path, entry)
         if not isinstance(kind, str) or kind not in LAWS:
             return None
-        reader = self._read_range if kind in ("normal", "uniform") else self._read_count
+        reader = self._read_range if kind in ("normal", "uniform") else self._read_counts
         values = reader(key_path, entry)
         return None if values is None else (values, LAWS[kind])
 
     def make_noises(self) -> dict[str, Noise]:
-        """The distributions as noises; what their chances name is known by now."""
+        """The distributions as noises; call it after the tables and terms are read."""
         noises = {}
         for name, law in self.laws.items():
             entry = self.document.section("distributions")[name]
@@ -212,7 +204,12 @@ class RandomSections:
             }
             with self.document.noting_errors(key_path):
                 if None not in formulas.values():
-                    noises[name] = make_noise(name, self.values[name], law, formulas)
+                    values = self.values[name]
+                    probabilities = ConditionalProbabilities(law, values, formulas)  # type: ignore[arg-type]
+                    is_constant = not inspect.signature(probabilities).parameters
+                    noises[name] = Noise(
+                        name, values, probabilities() if is_constant else probabilities
+                    )
         return noises
 
     def read_tables(self, values_by_name: Mapping[str, list | None]) -> None:
@@ -259,7 +256,7 @@ class RandomSections:
     def _read_columns(
         self, key_path: KeyPath, entry: dict, by: Sequence[str] = ()
     ) -> CsvColumns | None:
-        """The columns of the file that a part names, which has the one it asks for."""
+        """The columns of the file that an entry names; None where one that it needs is missing."""
         file = entry.get("csv")
         column = entry.get("column")
         if not isinstance(file, str) or not isinstance(column, str):
@@ -276,7 +273,7 @@ class RandomSections:
             self.document.note_mistake(path, message)
         return None if missing else columns
 
-    def _read_count(self, key_path: KeyPath, entry: dict) -> list[int] | None:
+    def _read_counts(self, key_path: KeyPath, entry: dict) -> list[int] | None:
         """Values from 0 to the number of trials, or to the largest."""
         key = "trials" if entry["kind"] == "binomial" else "largest"
         limit = DISTRIBUTION_MAX_VALUES - 1
@@ -342,6 +339,6 @@ def _probability_formulas(key_path: KeyPath, entry: dict) -> list[tuple[str, Key
     if entry["kind"] == "values":
         numbered = enumerate(entry["probabilities"])
         return [(str(i), (*key_path, "probabilities", i), text) for i, text in numbered]
-    law = LAWS.get(entry["kind"], uniform)  # which has no parameters, as what was observed
+    law = LAWS.get(entry["kind"], uniform)  # empirical: without parameters, like uniform
     keys = [*inspect.signature(law).parameters][1:]
     return [(key, (*key_path, key), entry.get(key)) for key in keys]

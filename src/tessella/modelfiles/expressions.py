@@ -1,15 +1,15 @@
 """Expressions of model files: from text to a tree, and what their operators do on arrays.
 
 A text is cut into numbers, quoted text, names and signs; whatever is none of them, such as a dot, a
-backslash or a brace, is refused. Python's parser then sees the signs alone, with one placeholder
+backslash or a brace, is rejected. Python's parser then sees the signs alone, with one placeholder
 for every operand: it decides precedence, and no literal, keyword or attribute of Python can reach
 it. Its nodes are converted one by one, those of a closed list; nothing is compiled or run.
 
 Numbers are doubles throughout, so nothing wraps around: what grows too large becomes infinite, and
-what has no value is not a number; either is refused by whoever reads the result. Truth values count
-as 0 and 1 in arithmetic. What is compared with something that has no value has none either: it is
-not a number among doubles 0 and 1. ``and``, ``or`` and ``where`` have a value all the same where
-others decide it (the strong logic of Kleene).
+a missing value is NaN; who reads the result rejects either. Truth values count as 0 and 1 in
+arithmetic. A comparison with a missing value is missing too: NaN among doubles 0 and 1. ``and``,
+``or`` and ``where`` have a value all the same where the other operands decide it (Kleene's strong
+logic of three values).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SYMBOL_HINTS = {
     "=": "'==' compares",
     "&": "'and' joins conditions",
     "|": "'or' joins conditions",
-    "!": "'not' turns a condition round",
+    "!": "'not' negates a condition",
     "^": "'**' is a power",
     ".": "names have no parts",
 }
@@ -121,33 +121,33 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _on_doubles(function: Callable) -> Callable:
-    """The same of doubles: NumPy has rules of its own for truth values."""
-    return lambda *of: function(*(np.asarray(part, dtype=float) for part in of))
+    """``function`` of doubles: NumPy has other rules for truth values."""
+    return lambda *operands: function(*(np.asarray(x, dtype=float) for x in operands))
 
 
-MISSING_TEXT = "no value\u200b"  # as text; no text of a model is like it, as that can be printed
+MISSING_TEXT = "no value\u200b"  # equals no text of a model, since those are printable
 
 
-def _all_boolean(*of: Any) -> bool:
-    """Whether all of them have a value."""
-    return all(np.asarray(part).dtype.kind == "b" for part in of)
+def _are_boolean(*conditions: Any) -> bool:
+    """Whether these are plain truth values, none of them missing."""
+    return all(np.asarray(condition).dtype.kind == "b" for condition in conditions)
 
 
 def logical_and(a: Any, b: Any) -> Any:
     """``a and b``."""
-    if _all_boolean(a, b):
+    if _are_boolean(a, b):
         return np.logical_and(a, b)
     return np.where(np.equal(a, 0) | np.equal(b, 0), 0.0, np.multiply(a, b, dtype=float))
 
 
 def _logical_or(a: Any, b: Any) -> Any:
-    if _all_boolean(a, b):
+    if _are_boolean(a, b):
         return np.logical_or(a, b)
     return np.where(np.equal(a, 1) | np.equal(b, 1), 1.0, np.add(a, b, dtype=float))
 
 
 def _select(condition: Any, if_true: Any, if_false: Any) -> Any:
-    if _all_boolean(condition):
+    if _are_boolean(condition):
         return np.where(condition, if_true, if_false)
     result = np.where(np.equal(condition, 1), if_true, if_false)
     return np.where(
@@ -186,7 +186,7 @@ class OperatorSpec:
         return self.min_operands == 2
 
 
-# Each sign with the node of Python's parser that stands for it, and what it does.
+# Each sign with the class of its node in Python's parser, and its function.
 ARITHMETIC = {
     "+": (ast.Add, operator.add),
     "-": (ast.Sub, operator.sub),
@@ -216,7 +216,7 @@ UNARY_FUNCTIONS = {
     "cos": np.cos,
 }
 NAMED_FUNCTIONS = {
-    **{word: OperatorSpec(_on_doubles(of), 1, 1) for word, of in UNARY_FUNCTIONS.items()},
+    **{word: OperatorSpec(_on_doubles(f), 1, 1) for word, f in UNARY_FUNCTIONS.items()},
     "min": OperatorSpec(_on_doubles(np.minimum), 2, CALL_MAX_OPERANDS),
     "max": OperatorSpec(_on_doubles(np.maximum), 2, CALL_MAX_OPERANDS),
     "where": OperatorSpec(_select, 3, 3),
@@ -227,7 +227,7 @@ OPERATORS = {
     "and": OperatorSpec(logical_and, 2, 2, CONDITION, CONDITION),
     "or": OperatorSpec(_logical_or, 2, 2, CONDITION, CONDITION),
     "not": OperatorSpec(
-        lambda a: np.logical_not(a) if _all_boolean(a) else 1.0 - a, 1, 1, CONDITION, CONDITION
+        lambda a: np.logical_not(a) if _are_boolean(a) else 1.0 - a, 1, 1, CONDITION, CONDITION
     ),
     **NAMED_FUNCTIONS,
 }
@@ -237,8 +237,7 @@ NODE_OPERATORS: dict[type[ast.AST], str] = {
 }
 LOGICAL_WORDS = ("and", "or", "not")
 PI_NAME = "pi"
-# No name of a model can be one of these.
-RESERVED_WORDS = frozenset({*LOGICAL_WORDS, PI_NAME, *NAMED_FUNCTIONS})
+RESERVED_WORDS = frozenset({*LOGICAL_WORDS, PI_NAME, *NAMED_FUNCTIONS})  # no names of a model
 
 
 @dataclass(frozen=True)
@@ -286,7 +285,7 @@ def _tokenize(text: str) -> list[Token]:
         if not match:
             symbol = text[position]
             hint = f": {SYMBOL_HINTS[symbol]}" if symbol in SYMBOL_HINTS else ""
-            raise ExpressionError(f"{symbol!r} cannot stand here{hint}", position)
+            raise ExpressionError(f"{symbol!r} is not allowed here{hint}", position)
         kind = "sign" if match.group() in LOGICAL_WORDS else str(match.lastgroup)
         tokens += [Token(kind, match.group(), position)] if kind != "blank" else []
         position = match.end()
@@ -294,7 +293,7 @@ def _tokenize(text: str) -> list[Token]:
 
 
 def _check_tokens(tokens: list[Token]) -> None:
-    """Refuse neighbours that do not fit, brackets that do not match, and deep nesting."""
+    """Reject neighbours that do not fit, brackets that do not match, and deep nesting."""
     brackets = [("", False)]  # what closes each open one, and whether it holds a list
     for previous, token in pairwise([Token("start", "", 0), *tokens]):
         _check_neighbours(previous, token, *brackets[-1])
@@ -332,13 +331,13 @@ def _may_follow_operand(token: Token, previous: Token, closing: str, in_list: bo
 
 
 def _unexpected_token(token: Token, closing: str, in_list: bool) -> ExpressionError:
-    """What is wrong with a token where an operator, a comma or a bracket is expected."""
+    """The error for a token where an operator, a comma or a bracket is expected."""
     if not closing:
-        message = f"{token} cannot stand here"
+        message = f"{token} is not allowed here"
     elif in_list and token.kind != "end":
-        message = f"',' is missing before {token}, which parts the entries of a list"
+        message = f"',' is missing before {token}, between two entries of a list"
     else:
-        message = f"{closing!r} is missing before {token}, which closes a bracket"
+        message = f"{closing!r} is missing before {token}, to close a bracket"
     return ExpressionError(message, token.position)
 
 
@@ -348,7 +347,7 @@ def _nesting_error(token: Token) -> ExpressionError:
 
 
 def _convert(node: ast.expr, tokens: Mapping[int, Token], depth: int = 1) -> Node:
-    """A node of Python's parser as one of ours; ``tokens`` are those at the columns of its text."""
+    """A node of Python's parser as one of ours; ``tokens`` by their columns in the parsed text."""
     token = tokens[node.col_offset]
     if isinstance(node, ast.Name):
         return _make_leaf(token)

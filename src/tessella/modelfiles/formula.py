@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any, Protocol
@@ -46,7 +46,7 @@ HELD_REQUIREMENT = f"an expression holds at most {FORMULA_MAX_HELD_NUMBERS:,} nu
 
 
 class LookupSource(Protocol):
-    """Numbers that are looked up by so many coordinates."""
+    """Numbers that are looked up by ``arity`` coordinates."""
 
     @property
     def arity(self) -> int: ...
@@ -58,15 +58,12 @@ class LookupSource(Protocol):
 class VisibleNames:
     """What an expression may name."""
 
-    # Names of arrays, such as axes, to the kind of their values.
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)  # of the values of arrays, by name
     constants: Mapping[str, Any] = field(default_factory=dict)  # parameters, by name
-    # What can be looked up, by name.
     tables: Mapping[str, LookupSource] = field(default_factory=dict)
-    terms: Mapping[str, Formula] = field(default_factory=dict)  # expressions that were given a name
-    hidden: frozenset[str] = frozenset()  # names of the model that cannot be named in this place
-    # Names of what has mistakes of its own, about which nothing more is reported.
-    invalid: frozenset[str] = frozenset()
+    terms: Mapping[str, Formula] = field(default_factory=dict)  # named expressions
+    hidden: frozenset[str] = frozenset()  # names of the model that cannot be used in this place
+    invalid: frozenset[str] = frozenset()  # definitions with mistakes, reported already
 
     def __iter__(self) -> Iterator[str]:
         yield from (*self.kinds, *self.constants, *self.terms, *self.tables)
@@ -75,7 +72,7 @@ class VisibleNames:
 class Formula:
     """An expression as a vectorised function; ``kind`` is that of its values.
 
-    What has no value is not a number; where ``wanted_kind`` is a condition, it is refused.
+    A missing value, such as an entry that a table does not have, is NaN; a condition must have one.
     """
 
     def __init__(
@@ -86,10 +83,7 @@ class Formula:
         self.names = names
         self.wanted_kind = wanted_kind
         self.direct_names = names_in(tree)
-        direct = [name for name in self.direct_names if name in names.terms]
-        needed = {n for name in direct for n in (name, *names.terms[name].terms)}
-        # Each after those that it needs itself.
-        self.terms = {name: term for name, term in names.terms.items() if name in needed}
+        self.terms = _select_terms(self.direct_names, names.terms)
         deepest = max((term.depth for term in self.terms.values()), default=0)
         self.depth = _measure_depth(tree) + deepest
         used = [*self.direct_names, *(n for term in self.terms.values() for n in term.direct_names)]
@@ -99,10 +93,10 @@ class Formula:
     def __call__(self, /, **arrays: Any) -> Any:
         given = {name: np.asarray(array) for name, array in arrays.items()}
         values = {n: a if a.dtype.kind == "U" else a.astype(float) for n, a in given.items()}
-        self._require_small(values)
+        self._check_memory(values)
         constants = self.names.constants.items()
         bindings = {n: _to_scalar(v) for n, v in constants if not isinstance(v, list)} | values
-        with np.errstate(all="ignore"):  # what is no number is refused by whoever reads it
+        with np.errstate(all="ignore"):  # who reads the result rejects NaN
             for name, term in self.terms.items():
                 bindings[name] = evaluate_node(term.tree, bindings, self.names.tables)
             result = evaluate_node(self.tree, bindings, self.names.tables)
@@ -133,9 +127,9 @@ class Formula:
         )
 
     def peak_memory(self, widths: Mapping[str, float]) -> float:
-        """Numbers held at once for each combination, given how wide the entries of arrays are.
+        """Doubles held at once for each combination, given how many an entry of each array takes.
 
-        Widths count doubles, of which a letter is half a one. The values of terms stay.
+        A letter of a text takes half a double. The values of terms are kept to the end.
         """
         all_widths = {n: entry_width(v) for n, v in self.names.constants.items()} | dict(widths)
         peak = 0.0
@@ -146,17 +140,24 @@ class Formula:
             held += all_widths[name]
         return max(peak, held + _peak_memory(self.tree, all_widths))
 
-    def _require_small(self, values: Mapping[str, Any]) -> None:
+    def _check_memory(self, values: Mapping[str, Any]) -> None:
         shape = np.broadcast_shapes(*(value.shape for value in values.values()))
         count = math.prod(shape)
         count_text = f"{', '.join(values)} have {count:,}"
         if count * (1 + len(self.terms)) > FORMULA_MAX_COMBINATIONS:
             limit = f"at most {FORMULA_MAX_COMBINATIONS:,} combinations"
-            requirement = f"an expression and its terms are worked out for {limit}"
+            requirement = f"an expression and its terms are evaluated for {limit}"
             raise ModelError(requirement, value=count_text)
         widths = {name: value.dtype.itemsize / 8 for name, value in values.items()}
         if count * self.peak_memory(widths) > FORMULA_MAX_HELD_NUMBERS:
             raise ModelError(f"{HELD_REQUIREMENT} for all combinations", value=count_text)
+
+
+def _select_terms(used: Sequence[str], terms: Mapping[str, Formula]) -> dict[str, Formula]:
+    """The terms that these names need, each after those that it needs itself."""
+    direct = [name for name in used if name in terms]
+    needed = {n for name in direct for n in (name, *terms[name].terms)}
+    return {name: term for name, term in terms.items() if name in needed}
 
 
 def make_signature(names: Iterable[str]) -> inspect.Signature:
@@ -285,17 +286,15 @@ def _infer_operator_kind(node: OperatorNode, kinds: list[str]) -> str:
 def _require_comparable(node: CompareNode, kinds: list[str]) -> None:
     for symbol, pair in zip(node.comparisons, pairwise(kinds), strict=True):
         if TEXT in pair and not (pair == (TEXT, TEXT) and symbol in ("==", "!=")):
-            raise ExpressionError(
-                "text is compared with text alone, by '==' or '!='", node.position
-            )
+            requirement = "text is compared with text alone, by '==' or '!='"
+            raise ExpressionError(requirement, node.position)
 
 
 def _infer_where_kind(node: OperatorNode, kinds: list[str]) -> str:
     condition, if_true, if_false = kinds
     if condition != CONDITION:
-        raise ExpressionError(
-            f"'where' begins with a condition; this is {condition}", node.position
-        )
+        requirement = f"'where' begins with a condition; this is {condition}"
+        raise ExpressionError(requirement, node.position)
     if (if_true == TEXT) != (if_false == TEXT):
         raise ExpressionError(f"'where' chooses between {if_true} and {if_false}", node.position)
     return if_true if if_true == if_false else NUMBER
@@ -316,9 +315,8 @@ def _to_scalar(value: Any) -> Any:
 def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]) -> Any:
     """The array that an expression is, given arrays for its names.
 
-    Operands are evaluated from the left. Those of a sum, of ``min`` or of a row of comparisons are
-    put together as they come, so that of many operands two are there at once; ``where`` and a table
-    need all of theirs.
+    Operands are evaluated from the left. Those of a sum, of ``min`` or of a chain of comparisons
+    are combined one by one, so that only two are held at once; ``where`` and a table need all.
     """
 
     def evaluate_part(part: Node) -> Any:
@@ -347,8 +345,8 @@ def _evaluate_comparison(node: CompareNode, evaluate_part: Callable[[Node], Any]
     result = None
     for symbol, part in zip(node.comparisons, node.operands[1:], strict=True):
         rhs = evaluate_part(part)
-        link = compare_values(symbol, lhs, rhs)
-        result = link if result is None else logical_and(result, link)
+        holds = compare_values(symbol, lhs, rhs)
+        result = holds if result is None else logical_and(result, holds)
         lhs = rhs
     return result
 
@@ -356,7 +354,7 @@ def _evaluate_comparison(node: CompareNode, evaluate_part: Callable[[Node], Any]
 def find_missing_entry(
     node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]
 ) -> str | None:
-    """The first entry of a tree, as ``limit[7]``, that its table does not have; numbers given."""
+    """The first entry, as ``limit[7]``, that a table of a tree lacks for these values."""
     for part in node.operands:
         entry = find_missing_entry(part, values, tables)
         if entry:
@@ -371,8 +369,8 @@ def find_missing_entry(
 def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
     """Doubles held at once for each combination while a tree is evaluated, its result included.
 
-    The results of earlier operands stay while a later one is evaluated: all of them for a table or
-    ``where``, one where two operands are put together at a time, and one more in a comparison.
+    The results of earlier operands are kept while a later one is evaluated: all of them for a table
+    or ``where``, one where operands are combined one by one, and one more in a comparison.
     """
     if not node.operands:
         return 0.0
@@ -386,7 +384,7 @@ def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
         workspace = 2.0
     elif isinstance(node, OperatorNode) and OPERATORS[node.operator_name].is_binary_fold:
         n_kept = 1
-    kept: list[float] = []  # sizes of results; the array of a name is there anyway
+    kept: list[float] = []  # of results; the array of a name is held anyway
     peak = 0.0
     for part in node.operands:
         peak = max(peak, sum(kept[-n_kept:]) + _peak_memory(part, widths))
@@ -395,7 +393,7 @@ def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
 
 
 def _result_width(node: Node, widths: Mapping[str, float]) -> float:
-    """Doubles that an entry of the result takes: more than one for text alone."""
+    """Doubles that an entry of the result takes: one, or more for text."""
     if isinstance(node, ConstantNode):
         return entry_width(node.value)
     if isinstance(node, NameNode):

@@ -1,9 +1,9 @@
-"""A model file that describes a model of its own: what it holds, part by part, and the model it is.
+"""A model file that describes a model in full: its parts, and the model that they make.
 
 Parts are read in the order in which they build on one another: parameters, axes, actions, the
 values of distributions, tables, terms, and then the expressions of a period, which are stages in
-their order or events at rates. Every part notes its own mistakes and goes on; only a document
-without any becomes a model.
+their order or events at rates. Mistakes are noted and reading goes on; only a document without any
+becomes a model.
 """
 
 from __future__ import annotations
@@ -20,16 +20,11 @@ from tessella.criteria import Average, Discounted, FiniteHorizon, Total
 from tessella.criteria.criterion import Criterion
 from tessella.errors import ArgumentError, ModelError, format_brief
 from tessella.grid import StateGrid
-from tessella.mdp.measures import (
-    CONSTRAINT_KEYS,
-    MeasureFormula,
-    check_measure_name,
-    read_measure,
-)
+from tessella.mdp.measures import CONSTRAINT_KEYS, MeasureFormula, check_measure_name, read_measure
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.stages.stage import Stage
 from tessella.mdp.state_action_space import TIME, call_by_name
-from tessella.modelfiles.distributions import RandomSections
+from tessella.modelfiles.distributions import DistributionReader
 from tessella.modelfiles.expressions import CONDITION, EXACT_INTEGER_MAX, NUMBER
 from tessella.modelfiles.formula import (
     FORMULA_MAX_COMBINATIONS,
@@ -41,8 +36,7 @@ from tessella.modelfiles.symbols import NEXT_NAME, SymbolTable, infer_kind
 from tessella.modelfiles.toml_document import KeyPath, TomlDocument, find_text_fault, suggest_name
 
 MODEL_FILE_MAX_PERIODS = 10_000  # periods of a horizon
-# The noise of a jump without a distribution, as in the problems of the package.
-CERTAIN_NOISE = "end"
+CERTAIN_NOISE = "end"  # of a jump without a distribution, as in the problems of the package
 STAGES = {"pay": Pay, "decide": Decide, "shift": Shift, "move": Move, "jump": Jump}
 
 
@@ -59,7 +53,7 @@ class ModelDocument:
     criterion: Criterion | float | None = None  # a number is an interest rate
     feasible: Any = None
     noises: dict[str, Noise] = field(default_factory=dict)
-    values_by_name: dict[str, list | None] = field(default_factory=dict)  # of all that has some
+    values_by_name: dict[str, list | None] = field(default_factory=dict)  # axes, actions, noises
 
     def __post_init__(self) -> None:
         self.symbols = SymbolTable(self.document, read_parameters(self.document, self.settings))
@@ -76,16 +70,16 @@ class ModelDocument:
         self._read_axes("scratch", self.scratch, self.symbols.scratch, "a scratch axis")
         self._read_actions()
         self._read_criterion()
-        random_sections = RandomSections(self.document, self.symbols)
-        random_sections.read_values()
+        distributions = DistributionReader(self.document, self.symbols)
+        distributions.read_values()
         actions = self.actions if isinstance(self.actions, dict) else {}
         if isinstance(self.actions, list):
             actions = {self.action_name: self.actions}
-        values = random_sections.values
+        values = distributions.values
         self.values_by_name = {**self.axes, **self.scratch, **actions, **values}
-        random_sections.read_tables(self.values_by_name)
+        distributions.read_tables(self.values_by_name)
         self._read_terms()
-        self.noises = random_sections.make_noises()
+        self.noises = distributions.make_noises()
         self._read_feasible_and_start()
 
     def _read_axes(
@@ -170,15 +164,17 @@ class ModelDocument:
         return FiniteHorizon(periods, discount, final_value)
 
     def _read_terms(self) -> None:
+        symbols = self.symbols
         for name, given in self.document.section("terms").items():
             key_path = ("terms", name)
-            if not self.symbols.define(name, "a term", key_path):
+            if not symbols.define(name, "a term", key_path):
                 continue
-            formula = self.symbols.read_formula(key_path, given, self.symbols.all_names, None)
+            names = symbols.visible_names(*symbols.state_groups, symbols.noises)
+            formula = symbols.read_formula(key_path, given, names, None)
             if formula is None:
-                self.symbols.invalid_names.add(name)
+                symbols.invalid_names.add(name)
             else:
-                self.symbols.terms[name] = formula
+                symbols.terms[name] = formula
 
     def _read_feasible_and_start(self) -> None:
         symbols = self.symbols
@@ -215,7 +211,7 @@ def read_parameters(document: TomlDocument, settings: Mapping[str, Any]) -> dict
 
 
 def _valid_parameter(document: TomlDocument, name: str, value: Any) -> Any:
-    """A parameter as it is, or a number in its place where that is none of the kinds there are."""
+    """A parameter, or a valid one in its place where ``check_schema`` rejected it."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -230,24 +226,21 @@ def _valid_parameter(document: TomlDocument, name: str, value: Any) -> Any:
 
 def _convert_setting(name: str, default: Any, value: Any) -> Any:
     """A parameter set from outside, of the kind that it has in the document."""
-    try:
-        if isinstance(default, list):
-            is_text = isinstance(value, str)
-            parts = [part.strip() for part in value.split(",")] if is_text else list(value)
-            return [_convert_setting(name, default[0] if default else 0, part) for part in parts]
-        if not isinstance(default, str):
-            return _parse_number(value)
+    if isinstance(default, str):
         fault = find_text_fault(str(value))
         if fault:
             raise ArgumentError(f"{name} {fault}")
         return str(value)
-    except ArgumentError:
-        raise
+    try:
+        if not isinstance(default, list):
+            return _parse_number(value)
+        is_text = isinstance(value, str)
+        parts = [part.strip() for part in value.split(",")] if is_text else list(value)
     except (TypeError, ValueError, OverflowError):
         kind = "a list" if isinstance(default, list) else "a number"
-        raise ArgumentError(
-            f"{name} must be {kind}, as in the file", value=f"got {value!r}"
-        ) from None
+        requirement = f"{name} must be {kind}, as in the file"
+        raise ArgumentError(requirement, value=f"got {value!r}") from None
+    return [_convert_setting(name, default[0] if default else 0, part) for part in parts]
 
 
 def _parse_number(value: Any) -> int | float:
@@ -294,7 +287,9 @@ class PeriodReader:
         for key_path, entry in self.document.entries("events"):
             name = entry.get("name")
             if isinstance(name, str) and name in names:
-                requirement = f"events must have different names; {format_brief(name)} stands above"
+                requirement = (
+                    f"events must have different names; {format_brief(name)} is used above"
+                )
                 self.document.note_mistake((*key_path, "name"), requirement)
             names |= {name} if isinstance(name, str) else set()
             arguments = self._read_arguments(key_path, entry)
@@ -324,7 +319,7 @@ class PeriodReader:
     def _read_arguments(self, key_path: KeyPath, entry: dict) -> dict[str, Any]:
         """The arguments of a stage or an event, which are the keys of its table.
 
-        None where one has mistakes; what the schema refused is not read.
+        None where one has mistakes; what ``check_schema`` rejected is not read.
         """
         noises = self.symbols.stage_noises(entry["noise"]) if "noise" in entry else {}
         names = self.symbols.visible_names(*self.symbols.state_groups, noises)
@@ -359,7 +354,7 @@ class PeriodReader:
         return symbols.read_formula(path, given, names)
 
     def _certain_noise(self) -> Noise:
-        """A noise of one value, whose name no file can write where something else has it."""
+        """A noise of one value; where its name is taken, it gets one that no file can write."""
         is_taken = CERTAIN_NOISE in self.symbols.definitions
         return Noise(f"the {CERTAIN_NOISE}" if is_taken else CERTAIN_NOISE, (0,), (1.0,))
 

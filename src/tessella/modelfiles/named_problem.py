@@ -5,9 +5,9 @@
     [parameters]
     life = 3
 
-A name with a colon would import a module, and a file runs no code: it is refused. A file that
-``write_model`` writes has every parameter with its value, its range and a line that explains it, so
-it is a place to start from; read back as it is, it gives the same model.
+A name with a colon would import a module, and a file runs no code: it is rejected. ``write_model``
+writes every parameter with its value, its range and a line that explains it; read again, the file
+gives the same model.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> 
 
 
 def _find_problem(document: TomlDocument, name: object) -> Problem | None:
-    if not isinstance(name, str):  # that was noted with the shape
+    if not isinstance(name, str):  # ``check_schema`` noted it
         return None
     known = find_registered(name)
     if known is None:
@@ -67,6 +67,20 @@ def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> 
     """The text of a model file, written to ``path`` too where one is given.
 
     ``source`` is a problem, its name, or a model that a problem of the registry built.
+
+    Args:
+        source: see above.
+        path: where to write it.
+
+    Returns:
+        The text, with a comment for every parameter.
+
+    Raises:
+        ArgumentError: the model was not built by a problem of the registry.
+
+    Example:
+        >>> print(ts.write_model("machine_replacement").splitlines()[0])
+        # When to replace a machine that wears.
     """
     if isinstance(source, MDP):
         source_problem, settings = _find_origin(source)
@@ -84,7 +98,7 @@ def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> 
 
 
 def _find_origin(mdp: MDP) -> tuple[Problem, dict[str, Any]]:
-    """The problem that built a model, and its settings; that of the same name if there is one."""
+    """The problem that built a model, and its settings; one of the same name first."""
     settings: dict[str, Any] = {**mdp.parameters, OBSERVATION_NOISE: mdp.observation_noise}
     for candidate in sorted(all_problems(), key=lambda candidate: candidate.name != mdp.name):
         if {p.name for p in candidate.parameters} != set(mdp.parameters):
@@ -133,5 +147,5 @@ def _to_printable(text: str) -> str:
 
 
 def _format_toml(value: Any) -> str:
-    """A setting as TOML: what a parameter holds is as plain as JSON, which writes it alike."""
+    """A setting as TOML, in which plain values are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)

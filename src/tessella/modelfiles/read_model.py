@@ -3,15 +3,15 @@
 The file names a problem and its parameters, or describes a model of its own. All its mistakes are
 reported at once, in a ``ModelFileError``. Nothing in it is ever run as a program.
 
-How large a model would be is computed before any part of it is built. An expression is evaluated
-for all combinations of the coordinates that it names, a distribution for as many times its values,
-a jump or an event for all states and outcomes. Their sum is bounded, and what one expression holds
-at once, and so are states, actions and pairs of both.
+The size of a model is computed before any part of it is built. An expression is evaluated for all
+combinations of the coordinates that it names, a distribution for these times its values, a jump or
+an event for all states and outcomes. Their sum is bounded, as are the memory of one expression, and
+the numbers of states, actions and pairs.
 
-The stages of a model are checked by the model itself, which raises for the first that is wrong.
-Then each is tried alone, so that every mistake gets its line: a stage sees the state that it is
-given, whatever came before, and the mask of feasible actions up to the first that moves. Events are
-tried likewise, each together with another that moves nothing.
+The model itself checks its stages, and raises for the first that is wrong. Then each is tried
+alone, so that every mistake gets its line: a stage does not depend on those before it, except that
+``feasible`` applies up to the first that moves. Events are tried in the same way, each with another
+that moves nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from tessella.modelfiles.schema import (
 from tessella.modelfiles.symbols import NEXT_NAME, SymbolTable
 from tessella.modelfiles.toml_document import KeyPath, ReadLimits, TomlDocument, read_document
 
-Trial = tuple[KeyPath, Callable[[], MDP]]  # of a model or a part of one, and its place
+Trial = tuple[KeyPath, Callable[[], MDP]]  # the place of a part, and a function that builds it
 
 
 def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> MDP:
@@ -55,6 +55,21 @@ def read_model(path: str | Path, settings: Mapping[str, Any] | None = None) -> M
 
     ``settings`` take the place of parameters in the file, by name: values, or text as it is typed
     on a command line.
+
+    Args:
+        path: of the TOML file; CSV files that it names are in its folder or below.
+        settings: parameters by name.
+
+    Returns:
+        The model.
+
+    Raises:
+        ModelFileError: the file has mistakes; ``mistakes`` lists all of them with their lines.
+
+    Example:
+        >>> text = ts.write_model("machine_replacement", "machine.toml")
+        >>> ts.read_model("machine.toml", {"worst": 20})
+        MDP(machine_replacement: wear 21; 2 replace actions, average reward, costs, staged)
     """
     return read_limited(path, settings or {}, ReadLimits())
 
@@ -70,7 +85,7 @@ def read_limited(path: str | Path, settings: Mapping[str, Any], limits: ReadLimi
         document.raise_mistakes()
         return replace(mdp, **measures)
     check_schema(document, _choose_schema(document))
-    if document.is_full:  # what has mistakes is not told apart from the rest any more
+    if document.is_full:  # later rounds could not tell which parts have mistakes
         document.raise_mistakes()
     return _build_model(document, settings)
 
@@ -95,7 +110,7 @@ def _build_model(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
     measures = read_measures(model.symbols, period.counted, {})
     _check_size(model)
     document.raise_mistakes()
-    with np.errstate(all="ignore"):  # what is not finite is refused
+    with np.errstate(all="ignore"):  # what is not finite is rejected
         mdp = _build_or_explain(document, whole, trials)
     return replace(_with_start(document, mdp), **measures)
 
@@ -133,17 +148,16 @@ def _stage_trials(period: PeriodReader) -> Iterator[Trial]:
 
 
 def _event_trials(period: PeriodReader) -> Iterator[Trial]:
-    """The whole model, and then each part of it alone; the clock, where no other is refused."""
+    """The whole model, and then each part of it alone; the clock, if all others are accepted."""
     period.read_events()
     model = period.model
     feasible = model.feasible
     average = Average()
     events = [event for _, event in period.events]
-    pays = {"pays_rate": period.read_rate("pays_rate")}
-    costs = {"costs_rate": period.read_rate("costs_rate")}
-    given = model.document.section("counts_rate")
+    rates: dict[str, Any] = {key: period.read_rate(key) for key in ("pays_rate", "costs_rate")}
+    counts = model.document.section("counts_rate")
     names = model.symbols.state_names
-    counts = {"counts_rate": period.read_counts(("counts_rate",), given, names)}
+    rates["counts_rate"] = period.read_counts(("counts_rate",), counts, names)
     clock = model.data.get("clock")
     clock = None if clock is None else model.symbols.read_number(("clock",), clock)
 
@@ -158,16 +172,14 @@ def _event_trials(period: PeriodReader) -> Iterator[Trial]:
             **_descriptive_arguments(model),
         )
 
-    rates = {**pays, **costs, **counts, "clock": clock}
-    yield ("events",), partial(build, events, model.criterion, feasible, **rates)
+    yield ("events",), partial(build, events, model.criterion, feasible, clock=clock, **rates)
     taken = {event.name for event in events}
     idle = Event(next(f"event {i}" for i in count() if f"event {i}" not in taken), 1.0)
     yield ("axes",), partial(build, [idle], average, None)
     yield ("feasible",), partial(build, [idle], average, feasible)
     yield ("criterion",), partial(build, [idle], model.criterion, None)
-    yield ("pays_rate",), partial(build, [idle], average, feasible, **pays)
-    yield ("costs_rate",), partial(build, [idle], average, feasible, **costs)
-    yield ("counts_rate",), partial(build, [idle], average, feasible, **counts)
+    for key, rate in rates.items():
+        yield (key,), partial(build, [idle], average, feasible, **{key: rate})
     for key_path, event in period.events:
         yield key_path, partial(build, [event, idle], average, feasible)
     if not model.document.mistakes:
@@ -180,17 +192,17 @@ def _descriptive_arguments(model: ModelDocument) -> dict[str, Any]:
 
 
 def _build_or_explain(document: TomlDocument, whole: Trial, parts: Iterator[Trial]) -> MDP:
-    """The whole model; where it is refused, all parts that are refused, each at its place."""
+    """The whole model; if that fails, note each part that fails alone, at its place."""
     key_path, build = whole
     try:
         return build()
     except (TessellaError, MemoryError) as error:
-        message = _describe_refusal(error)
+        message = _describe_rejection(error)
     for part_path, build_part in parts:
         try:
             build_part()
         except (TessellaError, MemoryError) as error:
-            document.note_mistake(part_path, _describe_refusal(error))
+            document.note_mistake(part_path, _describe_rejection(error))
             if part_path in (("axes",), ("feasible",)):
                 break  # nothing else can be tried
     if not document.mistakes:
@@ -199,9 +211,9 @@ def _build_or_explain(document: TomlDocument, whole: Trial, parts: Iterator[Tria
     raise AssertionError(message)
 
 
-def _describe_refusal(error: Exception) -> str:
+def _describe_rejection(error: Exception) -> str:
     is_too_large = isinstance(error, MemoryError)
-    return "this needs more memory than there is" if is_too_large else str(error)
+    return "this needs more memory than is available" if is_too_large else str(error)
 
 
 def _with_start(document: TomlDocument, mdp: MDP) -> MDP:
@@ -213,7 +225,7 @@ def _with_start(document: TomlDocument, mdp: MDP) -> MDP:
 
 
 def _check_size(model: ModelDocument) -> None:
-    """Note what of a model would be too large."""
+    """Note each part of a model that would be too large."""
     limits = model.document.limits
     lengths = {
         name: len(values) for name, values in model.values_by_name.items() if values is not None
@@ -236,17 +248,14 @@ def _check_size(model: ModelDocument) -> None:
     if "feasible" in model.data:
         subject = "pairs of state and action with 'feasible'"
         check(("feasible",), subject, states * actions, limits.max_pairs)
-    subject = "entries, of all that its expressions are worked out for"
+    subject = "entries of all its expressions together"
     check(largest_path, subject, total, limits.max_entries)
 
 
 def _formula_entries(
     model: ModelDocument, lengths: Mapping[str, int]
 ) -> Iterator[tuple[KeyPath, int]]:
-    """The place of each formula, and how many numbers it is.
-
-    One that would hold too many at once is noted at its own place.
-    """
+    """The place of each formula, and its number of entries; note one that needs too much memory."""
     widths = {
         name: max(map(entry_width, values))
         for name, values in model.values_by_name.items()
@@ -265,14 +274,14 @@ def _formula_entries(
             model.document.note_mistake(key_path, f"{HELD_REQUIREMENT}; it would be {held:,.0f}")
         n_values = 1
         if key_path[0] == "distributions" and "probabilities" not in key_path:
-            n_values = lengths.get(str(key_path[1]), 1)  # it decides the chances of all of them
+            n_values = lengths.get(str(key_path[1]), 1)  # it is evaluated for each of them
         yield key_path, size * n_values * (1 + len(formula.terms))
 
 
 def _jump_entries(
     model: ModelDocument, lengths: Mapping[str, int], states: int, actions: int
 ) -> Iterator[tuple[KeyPath, int]]:
-    """The place of each jump or event, and how many states and outcomes it has."""
+    """The place of each jump or event, and its number of entries."""
     for key in ("stages", "events"):
         for key_path, entry in model.document.entries(key):
             if isinstance(entry.get("to"), dict):

@@ -1,12 +1,12 @@
-"""The shape of a model file, as JSON Schema, and the mistakes of a document that does not fit it.
+"""The shape of a model file, as JSON Schema, and messages for a document that does not fit it.
 
 The same schema is published (docs/model.schema.json), so that editors complete and check a file as
-it is written. ``check_schema`` reads it and words the mistakes; its titles are words of messages.
-Limits on the number of entries precede the schema of an entry: keywords are read in their order.
+it is written. ``check_schema`` finds the mistakes with ``jsonschema`` and writes the messages, in
+which it uses titles of the schema. Limits on the number of entries precede the schema of an entry:
+keywords are checked in their order.
 
-``jsonschema`` finds the mistakes and their key paths; the words are ours. Of several tables the one
-that ``kind`` names is meant, of several types the one that the value has; what is unknown gets the
-nearest name. Numbers must be finite wherever they stand.
+Of several tables ``kind`` selects one, of several types the type of the value does; an unknown name
+gets the most similar known one. All numbers must be finite.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from typing import Any
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
-from tessella.errors import format_brief
+from tessella.errors import find_closest, format_brief
 from tessella.mdp.measures import CONSTRAINT_KEYS
 from tessella.modelfiles.toml_document import (
     TEXT_MAX_CHARACTERS,
     KeyPath,
     TomlDocument,
-    find_closest,
     find_text_fault,
     suggest_name,
 )
@@ -35,15 +34,19 @@ Schema = dict[str, Any]
 AXES_MAX_COUNT = 10  # of each kind: states, scratch, components, what a table is looked up by
 STAGES_MAX_COUNT = 100  # or events
 UNKNOWN_MAX_KEYS = 100  # keys of one table
-KIND = "kind"  # the keyword that errors about a kind name, as no keyword of JSON Schema does
+KIND = "kind"  # a key of tables, and the validator of errors about it
+
+
+def _describe(about: str) -> Schema:
+    return {"description": about} if about else {}
 
 
 def _reference(name: str, about: str = "") -> Schema:
-    return {"$ref": f"#/$defs/{name}"} | ({"description": about} if about else {})
+    return {"$ref": f"#/$defs/{name}"} | _describe(about)
 
 
-def _text_schema(description: str, title: str = "text") -> Schema:
-    return {"type": "string", "title": title, "description": description}
+def _text_schema(about: str, title: str = "text") -> Schema:
+    return {"type": "string", "title": title, "description": about}
 
 
 def _choice_schema(title: str, *options: str) -> Schema:
@@ -53,10 +56,8 @@ def _choice_schema(title: str, *options: str) -> Schema:
 def _table_schema(
     title: str, properties: Schema, required: Iterable[str] = (), about: str = ""
 ) -> Schema:
-    return {
-        "type": "object",
-        "title": title,
-        **({"description": about} if about else {}),
+    schema = {"type": "object", "title": title} | _describe(about)
+    return schema | {
         "properties": properties,
         "required": list(required),
         "additionalProperties": False,
@@ -67,14 +68,9 @@ def _mapping_schema(
     title: str, item_schema: Schema, about: str, min_count: int = 0, max_count: int = 100
 ) -> Schema:
     """A table whose keys are names that the user chooses."""
-    return {
-        "type": "object",
-        "title": title,
-        "description": about,
-        "maxProperties": max_count,
-        **({"minProperties": min_count} if min_count else {}),
-        "additionalProperties": item_schema,
-    }
+    schema = {"type": "object", "title": title, "description": about, "maxProperties": max_count}
+    minimum = {"minProperties": min_count} if min_count else {}
+    return schema | minimum | {"additionalProperties": item_schema}
 
 
 def _axes_schema(item_schema: Schema, about: str) -> Schema:
@@ -84,18 +80,16 @@ def _axes_schema(item_schema: Schema, about: str) -> Schema:
 def _list_schema(
     title: str, item_schema: Schema | None, max_count: int | None = None, about: str = ""
 ) -> Schema:
-    limits = {} if max_count is None else {"maxItems": max_count}
+    limits = {"minItems": 1} | ({} if max_count is None else {"maxItems": max_count})
     items = {} if item_schema is None else {"items": item_schema}
-    description = {"description": about} if about else {}
-    return {"type": "array", "title": title, "minItems": 1, **limits, **items, **description}
+    return {"type": "array", "title": title} | limits | items | _describe(about)
 
 
 def _kind_schema(
     title: str, kind: str, properties: Schema, required: Iterable[str], about: str
 ) -> Schema:
-    own_kind = {"kind": {"const": kind, "title": repr(kind)}}
-    required = ("kind", *required)
-    return _table_schema(f"{title} of kind {kind!r}", own_kind | properties, required, about)
+    properties = {"kind": {"const": kind, "title": repr(kind)}} | properties
+    return _table_schema(f"{title} of kind {kind!r}", properties, ("kind", *required), about)
 
 
 def _expressions(*keys: str) -> Schema:
@@ -104,7 +98,7 @@ def _expressions(*keys: str) -> Schema:
 
 EXPRESSION_SCHEMA = {"type": ["string", "number"], "title": "a number, or an expression in quotes"}
 EXPRESSION_REF = _reference("expression")
-PRINTABLE_TEXT = {  # of text that a model shows; `check_schema` refuses all that is not printable
+PRINTABLE_TEXT = {  # `_check_printable` rejects more than this pattern does
     "maxLength": TEXT_MAX_CHARACTERS,
     "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$",
 }
@@ -113,7 +107,7 @@ RANGE_SCHEMA = _table_schema(
     "a range",
     _expressions("from", "to", "step", "points"),
     ("from", "to"),
-    "from and to, both taken, in steps of 1 or of step, or with so many points evenly spaced",
+    "from and to, both included, in steps of 1 or of step, or that many points evenly spaced",
 )
 VALUES_SCHEMA = {
     "title": "a list of values, a range { from = .., to = .. }, or the name of a list parameter",
@@ -191,7 +185,7 @@ CRITERION_KINDS: list[tuple[str, Schema, tuple[str, ...], str]] = [
         "horizon",
         _expressions("periods", "discount", "final"),
         ("periods",),
-        "so many periods, with time as an axis",
+        "that many periods, with time as an axis",
     ),
 ]
 CRITERION_SCHEMA = {
@@ -199,13 +193,13 @@ CRITERION_SCHEMA = {
     "oneOf": [_kind_schema("the criterion", *kind) for kind in CRITERION_KINDS],
 }
 LARGEST_KEY = {"largest": _reference("expression", "the largest value: the tail is put on it")}
-CSV_KEY = {"csv": _text_schema("a CSV file beside the model file, or in a folder below it")}
+CSV_KEY = {"csv": _text_schema("a CSV file in the folder of the model file, or below it")}
 DISTRIBUTION_KINDS: dict[str, tuple[Schema, str]] = {
     "poisson": (_expressions("mean") | LARGEST_KEY, "counts"),
     "binomial": (_expressions("trials", "chance"), "successes"),
     "negative_binomial": (
         _expressions("successes", "chance") | LARGEST_KEY,
-        "failures before so many successes",
+        "failures before that many successes",
     ),
     "geometric": (
         _expressions("chance") | LARGEST_KEY,
@@ -341,7 +335,7 @@ EVENT_MODEL_SCHEMA = _table_schema(
 )
 STAGES_AND_EVENTS_SCHEMA = _table_schema(
     "a model file", MODEL_KEYS | STAGES_KEY | EVENTS_KEYS, REQUIRED_KEYS
-)  # which is a mistake
+)  # with both: a mistake that ``read_model`` notes
 DEFINITIONS = {
     "expression": EXPRESSION_SCHEMA,
     "counts": COUNTS_SCHEMA,
@@ -402,32 +396,32 @@ def _parameter_schema(parameter: Parameter) -> Schema:
 
 
 def check_schema(document: TomlDocument, schema: Schema) -> None:
-    """Note all that is wrong with the shape of a document."""
-    refused: set[KeyPath] = set()
+    """Note all mistakes in the shape of a document."""
+    rejected: set[KeyPath] = set()
     for error in ModelFileValidator(schema | {"$defs": DEFINITIONS}).iter_errors(document.data):
         if document.is_full:
             return
         _note_error(document, error)
         if error.validator in ("type", "enum", "oneOf", KIND):
-            refused.add(tuple(error.absolute_path))
-    _note_non_finite(document, document.data, (), refused)
+            rejected.add(tuple(error.absolute_path))
+    _note_non_finite(document, document.data, (), rejected)
 
 
 def _note_non_finite(
-    document: TomlDocument, value: Any, key_path: KeyPath, refused: set[KeyPath]
+    document: TomlDocument, value: Any, key_path: KeyPath, rejected: set[KeyPath]
 ) -> None:
-    """Note the numbers that are not finite, outside the values that are ``refused`` already."""
-    if key_path in refused:
+    """Note the numbers that are not finite, outside the values that are ``rejected`` already."""
+    if key_path in rejected:
         return
     if isinstance(value, float) and not math.isfinite(value):
         document.note_mistake(key_path, f"{_format_key_path(key_path)} must be finite; got {value}")
     items = value.items() if isinstance(value, dict) else ()
     for key, item in enumerate(value) if isinstance(value, list) else items:
-        _note_non_finite(document, item, (*key_path, key), refused)
+        _note_non_finite(document, item, (*key_path, key), rejected)
 
 
 def _check_branch(validator: Any, branches: Any, value: Any, schema: Any) -> Iterator[Any]:
-    """Check a value by the one of several schemas that is meant."""
+    """Check a value by one of several schemas, selected by its kind or type."""
     by_kind = {
         branch["properties"][KIND]["const"]: branch
         for branch in branches
@@ -470,7 +464,7 @@ def _check_items(validator: Any, items: Any, value: Any, schema: Any) -> Iterato
 
 
 def _check_printable(validator: Any, pattern: Any, value: Any, schema: Any) -> Iterator[Any]:
-    """Refuse what cannot be printed: of that, the published pattern names the worst."""
+    """Reject text that cannot be printed."""
     if isinstance(value, str) and not value.isprintable():
         yield ValidationError("not printable")
 
@@ -516,7 +510,7 @@ def _note_keys(document: TomlDocument, key_path: KeyPath, error: Any) -> None:
             message = f"unknown key {format_brief(name)} in {title}{suggest_name(name, known)}"
             document.note_mistake((*key_path, name), message)
         return
-    misspelt = {find_closest(name, known) for name in unknown}  # is not missing too
+    misspelt = {find_closest(name, known) for name in unknown}  # reported as unknown already
     for name in error.validator_value:
         if name not in error.instance and name not in misspelt:
             document.note_mistake(key_path, f"{title} needs {name!r}")

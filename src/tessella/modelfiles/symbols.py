@@ -1,9 +1,8 @@
 """The names of a model that a file describes, and the numbers, values and formulas at its places.
 
 Each name (an axis, the action, a noise, a parameter, a table or a term) means one thing, so that an
-expression can be read without knowing where it stands. A number may be written as an expression of
-parameters. A reader gives None where it noted a mistake, or where the shape of the document was
-wrong there already.
+expression can be read without knowing its place. A number may be written as an expression of
+parameters. A reader returns None where it noted a mistake, or where ``check_schema`` did before.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ RESERVED_NAMES = RESERVED_WORDS | {NEXT_NAME}
 
 @dataclass(eq=False)
 class SymbolTable:
-    """What expressions may name, as far as the document was read, and what reads them."""
+    """The names that are defined so far, and readers of numbers, values and formulas."""
 
     document: TomlDocument
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -50,12 +49,12 @@ class SymbolTable:
     time: dict[str, str] = field(default_factory=dict)
     tables: dict[str, LookupSource] = field(default_factory=dict)
     terms: dict[str, Formula] = field(default_factory=dict)
-    definitions: dict[str, str] = field(default_factory=dict)  # every name, to what has it
-    invalid_names: set[str] = field(default_factory=set)  # names of what has mistakes of its own
-    formulas: list[tuple[KeyPath, Formula]] = field(default_factory=list)  # that were read
+    definitions: dict[str, str] = field(default_factory=dict)  # every name: ``an axis``, ...
+    invalid_names: set[str] = field(default_factory=set)  # whose definitions have mistakes
+    formulas: list[tuple[KeyPath, Formula]] = field(default_factory=list)  # all that were read
 
     def define(self, name: str, subject: str, key_path: KeyPath) -> bool:
-        """Give a name to something; a mistake where it cannot be that."""
+        """Give ``name`` to ``subject``, such as ``an axis``; False if it cannot have that name."""
         with self.document.noting_errors(key_path):
             self._check_name(name, subject)
             self.definitions[name] = subject
@@ -72,20 +71,19 @@ class SymbolTable:
         if name in RESERVED_NAMES:
             raise ModelError(f"{subject} cannot be called {name!r}: expressions use it")
         if name in self.definitions:
-            raise ModelError(
-                f"{subject} cannot be called {name!r}: {self.definitions[name]} has this name"
-            )
+            owner = self.definitions[name]
+            raise ModelError(f"{subject} cannot be called {name!r}: {owner} has this name")
         if subject in ("an axis", "the action", "a component"):
             require_unreserved(name, subject)
 
     def check_known(self, subject: str, name: str, known: Iterable[str], key_path: KeyPath) -> None:
-        """Note that a name is none of the ``known``, unless it is of something with mistakes."""
+        """Note a name that is not ``known``, unless its definition has mistakes."""
         if name not in known and name not in self.invalid_names:
             message = f"unknown {subject} {format_brief(name)}{suggest_name(name, known)}"
             self.document.note_mistake(key_path, message)
 
     def visible_names(self, *groups: dict[str, str]) -> VisibleNames:
-        """The names of a place that may speak of these groups of arrays."""
+        """The names of a place where the arrays of these groups are known."""
         kinds = {name: kind for group in groups for name, kind in group.items()}
         hidden = frozenset(self.kinds) - set(kinds)
         invalid = frozenset(self.invalid_names)
@@ -98,7 +96,7 @@ class SymbolTable:
 
     @property
     def state_groups(self) -> tuple[dict[str, str], ...]:
-        """What a place within a period may name: axes, action, time."""
+        """Arrays that a place within a period may name, without its noise."""
         return (self.axes, self.scratch, self.action, self.time)
 
     @property
@@ -106,24 +104,19 @@ class SymbolTable:
         return self.visible_names(*self.state_groups)
 
     @property
-    def all_names(self) -> VisibleNames:
-        """Whatever an expression may name somewhere."""
-        return self.visible_names(*self.state_groups, self.noises)
-
-    @property
     def kinds(self) -> dict[str, str]:
-        """The kind of the values of whatever has some."""
+        """The kind of the values of each axis, action and noise."""
         return {**self.axes, **self.scratch, **self.action, **self.noises}
 
     def stage_noises(self, noise: object) -> dict[str, str]:
-        """The noise of a stage; all of them where that is misspelt, which is a mistake already."""
+        """The noise of a stage; all noises where its name is unknown, which is noted elsewhere."""
         is_known = isinstance(noise, str) and noise in self.noises
         return {noise: self.noises[noise]} if is_known else self.noises  # type: ignore[dict-item]
 
     def read_formula(
         self, key_path: KeyPath, given: Any, names: VisibleNames, wanted: str | None = NUMBER
     ) -> Formula | None:
-        """The formula of an expression or a number, of the kind that is wanted, if one is."""
+        """The formula of an expression or a number; ``wanted`` is its kind, None for any."""
         if isinstance(given, bool) or not isinstance(given, str | int | float):
             return None
 
@@ -172,9 +165,9 @@ class SymbolTable:
             return given if are_scalars and given else None
         if isinstance(given, dict):
             return self._read_range(key_path, given)
-        return self._list_parameter(key_path, given) if isinstance(given, str) else None
+        return self._find_list_parameter(key_path, given) if isinstance(given, str) else None
 
-    def _list_parameter(self, key_path: KeyPath, name: str) -> list | None:
+    def _find_list_parameter(self, key_path: KeyPath, name: str) -> list | None:
         values = self.parameters.get(name)
         if isinstance(values, list):
             return values
@@ -218,13 +211,13 @@ class SymbolTable:
 
 
 def infer_kind(given: Any, values: list | None) -> str:
-    """Whether values are text; where they could not be read, whether they look like it."""
+    """Text or number, by the first of the values; of ``given`` where they could not be read."""
     candidates = values if values is not None else given
     first = candidates[0] if isinstance(candidates, list) and candidates else None
     return TEXT if isinstance(first, str) else NUMBER
 
 
 def _format_key(key_path: KeyPath) -> str:
-    """The key that a place ends in, and which of its entries: ``matrix 2 1``."""
+    """The last key of a path with the positions after it, from 1: ``matrix 2 1``."""
     last = max((i for i, part in enumerate(key_path) if isinstance(part, str)), default=0)
     return " ".join(str(part + 1 if isinstance(part, int) else part) for part in key_path[last:])

@@ -1,24 +1,23 @@
-"""Tables of a model file, and the CSV files that lie beside it.
+"""Tables of a model file, and the CSV files in its folder.
 
     [tables.price]                        [tables.cost]
     by = ["month"]                        by = ["region", "product"]
     values = [1.5, 1.4, 0.8]              csv = "costs.csv"
                                           column = "cost"
 
-Given in place, ``by`` names axes, actions or distributions, and there is a number for each of their
-values, in their order; in a file, ``by`` names the columns that say where, and every combination of
-their values stands in one row; a column called like an axis has values of the same kind. What is
-not in a table has no value there: it is not a number.
+Without a file, ``by`` names axes, actions or distributions, and ``values`` has a number for each of
+their values, in their order. With a file, ``by`` names the columns of the coordinates, and every
+combination of their values has one row; a column with the name of an axis has values of the same
+kind. An entry that a table does not have is NaN.
 
-The first line of a CSV file names its columns; every other has a field for each. A message says
-file, line and column, and how many cells are wrong alike. Each file is read once, however many
-parts of a model name it, and all of them together have a bounded size.
+The first line of a CSV file names its columns; every other has a field for each. A message has
+file, line and column, and the number of cells with the same mistake. Each file is read once,
+however many parts of a model name it, and their total size is bounded.
 
-A file must lie beside the model file or below: its path is neither absolute nor climbing out of the
-folder, and no part of it is a symbolic link. Each part is opened from the folder before it, so what
-was checked is what is read; where a system cannot do that (Windows), each part of the path is
-looked at, and the file that was opened must be the one that was. Pipes and devices are never waited
-for.
+A file must be in the folder of the model file or below: its path is relative, without ``..``, and
+no part of it is a symbolic link. Each part is opened relative to the folder before it, so what was
+checked is what is read; where a system cannot do that (Windows), each part of the path is checked,
+and then that the opened file is the checked one. A read never waits for a pipe or a device.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError, ModelError, format_brief, raise_for_first
-from tessella.files import OPEN_FLAGS, read_open, require_regular
+from tessella.files import OPEN_FLAGS, read_open_file, require_regular
 from tessella.grid import StateGrid
 from tessella.modelfiles.expressions import NUMBER
 from tessella.modelfiles.toml_document import ReadLimits
@@ -51,7 +50,7 @@ NO_FOLLOW_FLAG = getattr(os, "O_NOFOLLOW", 0)
 
 @dataclass(frozen=True, eq=False)
 class LookupTable:
-    """(n1, n2, ...) numbers, by the values of so many coordinates."""
+    """(n1, n2, ...) numbers, by the values of n1, n2, ... coordinates."""
 
     grid: StateGrid
     numbers: NDArray[np.float64]
@@ -115,9 +114,9 @@ def _require_distinct_rows(
     if repeated.size:
         row = int(repeated[0])
         raise FileError(
-            "a combination stands in one row",
+            "a combination must have one row only",
             location=f"{columns.file}, line {columns.lines[row]}:",
-            value=f"{grid.describe(int(flat_indices[row]))} stands there again",
+            value=f"{grid.describe(int(flat_indices[row]))} is there again",
         )
 
 
@@ -227,7 +226,7 @@ def _read_rows(name: str, reader: Any, n_fields: int) -> Iterator[tuple[int, lis
     first_empty_line = 0
     for row in reader:
         if not row:
-            first_empty_line = first_empty_line or reader.line_num  # which is fine at the end
+            first_empty_line = first_empty_line or reader.line_num  # an empty last line is fine
             continue
         if first_empty_line and n_fields == 1:
             requirement = "a cell must not be empty"
@@ -252,11 +251,11 @@ def read_data_file(folder: Path, name: str, max_bytes: int) -> bytes:
     """The bytes of the file that a model file in ``folder`` names."""
     requirement = f"{name!r} cannot be read"
     parts = _require_relative(name, requirement)
-    opens_relative = hasattr(os, "O_DIRECTORY") and {os.open, os.stat} <= os.supports_dir_fd
+    can_open_relative = hasattr(os, "O_DIRECTORY") and {os.open, os.stat} <= os.supports_dir_fd
     try:
         descriptor = (
             _open_relative(folder, parts, requirement)
-            if opens_relative
+            if can_open_relative
             else _open_by_path(folder, name, requirement)
         )
     except FileNotFoundError:
@@ -264,19 +263,17 @@ def read_data_file(folder: Path, name: str, max_bytes: int) -> bytes:
     except (OSError, ValueError) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(
-            requirement, value=getattr(error, "strerror", None) or str(error)
-        ) from error
-    return read_open(descriptor, requirement, max_bytes)
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileError(requirement, value=reason) from error
+    return read_open_file(descriptor, requirement, max_bytes)
 
 
 def _require_relative(name: str, requirement: str) -> tuple[str, ...]:
     posix_path = PurePosixPath(name)
     climbs = ".." in (*posix_path.parts, *PureWindowsPath(name).parts)
     if posix_path.is_absolute() or PureWindowsPath(name).drive or climbs or not posix_path.parts:
-        raise FileError(
-            requirement, value="data lie beside the model file, or in a folder below it"
-        )
+        reason = "data must be in the folder of the model file, or below it"
+        raise FileError(requirement, value=reason)
     return posix_path.parts
 
 
@@ -314,7 +311,7 @@ def _open_by_path(folder: Path, name: str, requirement: str) -> int:
 
 
 def _require_no_link(status: os.stat_result, requirement: str) -> None:
-    """Refuse symbolic links, and what Windows has like them."""
+    """Reject symbolic links, and their like on Windows."""
     is_reparse_point = getattr(status, "st_file_attributes", 0) & stat.FILE_ATTRIBUTE_REPARSE_POINT
     if stat.S_ISLNK(status.st_mode) or is_reparse_point:
         raise FileError(requirement, value="it is a symbolic link")

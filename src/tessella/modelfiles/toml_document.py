@@ -1,20 +1,19 @@
-"""A model file as it was read: what it holds, where each part stands, what is wrong with it.
+"""A model file as it was read: its content, the line of each part, and its mistakes.
 
 All mistakes are reported at once, each with its line and the nearest name:
 ``model.toml:12: unknown axis 'stok'; did you mean 'stock'?``
 
-``tomllib`` says what a document holds, and not where. ``find_lines`` scans the same text, looks at
-nothing but keys, brackets and the ends of values, and records the line of each key path: keys and
-positions, as in ``("stages", 1, "pays")``. What it cannot follow is left to ``tomllib`` to refuse.
+``tomllib`` gives the content of a document without lines. ``find_lines`` scans the same text, reads
+only keys, brackets and the ends of values, and records the line of each key path: keys and
+positions, as in ``("stages", 1, "pays")``. What it cannot follow, ``tomllib`` rejects.
 
-It comes before ``tomllib`` and keeps from it what that would take too long over, or fail on:
-nesting, long keys and long numbers. As paths have a bounded length, and only what is new is
-recorded, the time is in proportion to the text.
+It runs before ``tomllib`` and rejects what that would take too long for, or fail on: deep nesting,
+long keys and long numbers. Paths have a bounded length and each is recorded once, so the time is
+proportional to the text.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from bisect import bisect_right
@@ -24,8 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tessella.errors import BRIEF_MAX_CHARACTERS, FileError, TessellaError, format_brief
-from tessella.files import read_whole
+from tessella.errors import FileError, TessellaError, find_closest, format_brief
+from tessella.files import read_file_bytes
 from tessella.mdp.state_action_space import FUNCTION_MAX_ENTRIES
 
 REPORTED_MAX_MISTAKES = 50  # mistakes that are reported at once
@@ -49,7 +48,7 @@ SCALAR = re.compile(r"[^,\]}#\n]+")
 
 @dataclass(frozen=True)
 class Mistake:
-    """One of them: the file as the user named it, the line, and what is wrong there."""
+    """A mistake: the file as the user named it, the line, and what is wrong there."""
 
     file: str
     line: int
@@ -62,7 +61,7 @@ class Mistake:
 class ModelFileError(FileError):
     """A model file has mistakes; they are listed in ``mistakes``, in the order of their lines.
 
-    Where there are more than somebody reads, ``more`` says how many: ``30``, ``at least 150``.
+    Beyond ``REPORTED_MAX_MISTAKES``, ``more`` says how many others: ``30``, ``at least 150``.
     """
 
     def __init__(self, mistakes: Sequence[Mistake], more: str = "") -> None:
@@ -75,17 +74,8 @@ class ModelFileError(FileError):
         return type(self), (self.mistakes, self.more), vars(self)
 
 
-def find_closest(name: str, known: Iterable[str]) -> str | None:
-    """The name that somebody who wrote ``name`` may have meant."""
-    by_lower_case = {other.lower(): other for other in known}  # capitals are the commonest slip
-    matches = difflib.get_close_matches(
-        name[:BRIEF_MAX_CHARACTERS].lower(), [*by_lower_case], n=1, cutoff=0.5
-    )
-    return by_lower_case[matches[0]] if matches else None
-
-
 def suggest_name(name: str, known: Iterable[str]) -> str:
-    """``; did you mean 'stock'?``, or what there is where nothing comes near."""
+    """``; did you mean 'stock'?``, or all known names where none is similar."""
     names = [*dict.fromkeys(known)]
     closest = find_closest(name, names)
     if closest is not None:
@@ -108,7 +98,7 @@ def to_one_line(text: str) -> str:
 
 
 def find_text_fault(text: str) -> str | None:
-    """Why a text cannot be shown, if it cannot: in a terminal, control characters are commands."""
+    """Why a text cannot be shown, None if it can; control characters would act on a terminal."""
     if len(text) > TEXT_MAX_CHARACTERS:
         return f"has at most {TEXT_MAX_CHARACTERS} characters; got {len(text):,}"
     if not text.isprintable():
@@ -120,14 +110,14 @@ def find_text_fault(text: str) -> str | None:
 class ReadLimits:
     """How much is read, and how large a model may be; a file of a few lines cannot ask for more."""
 
-    model_file_max_bytes: int = 1 << 20  # long data belong in a CSV file beside it
+    model_file_max_bytes: int = 1 << 20  # long data belong in a CSV file
     csv_max_bytes: int = 16 << 20  # of one file
     csv_max_total_bytes: int = 32 << 20  # of all that a model file names
     csv_max_rows: int = 1_000_000
     max_states: int = 20_000_000  # scratch axes and time included
     max_actions: int = 100_000
     max_pairs: int = 200_000_000  # of states and actions, where some are infeasible
-    max_entries: int = FUNCTION_MAX_ENTRIES  # that all expressions are evaluated for
+    max_entries: int = FUNCTION_MAX_ENTRIES  # of all expressions together
 
 
 class LimitError(Exception):
@@ -139,8 +129,8 @@ class LimitError(Exception):
         self.text = text
 
 
-class _SyntaxLostError(Exception):
-    """Not a valid TOML file."""
+class _ScanError(Exception):
+    """The text is not valid TOML; ``tomllib`` reports where."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +154,7 @@ class TomlDocument:
             self.mistake_paths.append(key_path)
 
     def find_line(self, key_path: KeyPath) -> int:
-        """The line of ``key_path``, or of what it stands in."""
+        """The line of ``key_path``, or of the nearest part around it."""
         while key_path and key_path not in self.lines:
             key_path = key_path[:-1]
         return self.lines.get(key_path, 1)
@@ -209,8 +199,7 @@ class TomlDocument:
 
 
 def read_document(path: str | Path, limits: ReadLimits) -> TomlDocument:
-    """The document in the file at ``path``."""
-    content = read_whole(path, "a model file", limits.model_file_max_bytes)
+    content = read_file_bytes(path, "a model file", limits.model_file_max_bytes)
     path = Path(path)
     try:
         text = content.decode("utf-8-sig")
@@ -218,18 +207,18 @@ def read_document(path: str | Path, limits: ReadLimits) -> TomlDocument:
         line = content.count(b"\n", 0, error.start) + 1
         raise _single_mistake(path, line, "the file is not text in UTF-8") from None
     try:
-        lines = find_lines(text)  # first: it keeps from tomllib what that would fail on
+        lines = find_lines(text)  # first: it rejects what tomllib would fail on
         return TomlDocument(path, tomllib.loads(text), lines, limits)
     except LimitError as error:
         raise _single_mistake(path, error.line, error.text) from None
     except RecursionError:
-        raise _single_mistake(path, 1, "brackets stand too deep") from None
+        raise _single_mistake(path, 1, "brackets are nested too deeply") from None
     except ValueError as error:
         raise _single_mistake(path, *_parse_toml_error(error, text)) from None
 
 
 def _parse_toml_error(error: ValueError, text: str) -> tuple[int, str]:
-    """The line and the words of what ``tomllib`` refuses."""
+    """The line and the message of an error of ``tomllib``."""
     message = str(error)
     match = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
     if not match:
@@ -248,14 +237,14 @@ def find_lines(text: str) -> dict[KeyPath, int]:
 
 
 class _Scanner:
-    """One way through a document."""
+    """A scan of a document from its beginning, with the lines found so far."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
         self.line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
         self.lines: dict[KeyPath, int] = {}
-        self.table_counts: dict[KeyPath, int] = {}  # how many [[tables]] of a name there are so far
+        self.table_counts: dict[KeyPath, int] = {}  # [[tables]] of each name so far
 
     def scan(self) -> dict[KeyPath, int]:
         table: KeyPath = ()
@@ -265,7 +254,7 @@ class _Scanner:
                     table = self._read_header()
                 else:
                     self._read_pair(table, 0)
-        except _SyntaxLostError:
+        except _ScanError:
             pass
         return self.lines
 
@@ -288,10 +277,10 @@ class _Scanner:
         return True
 
     def _record_line(self, path: KeyPath, line: int) -> None:
-        """The line of a path, and of all that it begins with and was not there before."""
+        """Record the line of a path, and of its beginnings that are new."""
         if len(path) > KEY_PATH_MAX_PARTS:
             limit = f"at most {KEY_PATH_MAX_PARTS} keys deep"
-            raise LimitError(line, f"tables and lists stand within one another, {limit}")
+            raise LimitError(line, f"tables and lists are nested {limit}")
         while path and path not in self.lines:
             self.lines[path] = line
             path = path[:-1]
@@ -301,7 +290,7 @@ class _Scanner:
         is_repeated = self._accept("[")
         *parents, last = self._read_keys()
         if not self._accept("]]" if is_repeated else "]"):
-            raise _SyntaxLostError
+            raise _ScanError
         path = (*self._resolve_path(parents), last)
         if is_repeated:
             self._record_line(path, line)
@@ -323,7 +312,7 @@ class _Scanner:
         line = self.line
         path = (*table, *self._read_keys())
         if not self._accept("="):
-            raise _SyntaxLostError
+            raise _ScanError
         self._record_line(path, line)
         self._skip(INLINE_BLANK)
         self._read_value(path, depth)
@@ -349,13 +338,13 @@ class _Scanner:
     def _match(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self.position)
         if not match:
-            raise _SyntaxLostError
+            raise _ScanError
         self.position = match.end()
         return match.group()
 
     def _read_value(self, path: KeyPath, depth: int) -> None:
         if depth > BRACKETS_MAX_DEPTH:
-            raise LimitError(self.line, f"brackets stand at most {BRACKETS_MAX_DEPTH} deep")
+            raise LimitError(self.line, f"brackets are nested at most {BRACKETS_MAX_DEPTH} deep")
         if self._accept("["):
             self._read_array(path, depth + 1)
         elif self._accept("{"):
@@ -381,7 +370,7 @@ class _Scanner:
     def _read_comma(self, end: str) -> None:
         self._skip()
         if not self._accept(",") and not self.text.startswith(end, self.position):
-            raise _SyntaxLostError
+            raise _ScanError
         self._skip()
 
     def _read_scalar(self) -> None:
@@ -398,4 +387,4 @@ def _unquote(key: str) -> str:
     try:
         return tomllib.loads(f"key = {key}")["key"]
     except ValueError:
-        raise _SyntaxLostError from None
+        raise _ScanError from None

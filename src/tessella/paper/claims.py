@@ -1,252 +1,445 @@
-"""The paper's claims, each checked against the stored results.
+"""The paper's claims, each with its place in the paper, checked against the stored results.
 
-A claim is about every boundary method against every value-based baseline of the study, or says that
-one method is the best of all. It holds, fails, or is undecided: a method or a problem without
-finished runs might have decided otherwise. A method is the best of all only where the interval of
-its paired difference from every other method lies below zero. All evidence is computed.
+Most claims say that some methods have a lower figure than others. Such a claim is decided by its
+closest pair: the one whose paired difference over seeds has the highest upper end of its interval.
+
+    reproduced       the whole 95 % interval agrees with the claim
+    tie              the interval has both signs: the results cannot tell the two apart
+    not reproduced   the whole interval contradicts the claim
+    undecided        a method or a problem without finished runs might have decided otherwise
+
+Claims about exact quantities (optimal policies, parameters) need no interval. All evidence is
+computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
+from math import isnan
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from tessella.errors import counted
 from tessella.paper.derived_numbers import (
-    LOW_MARGIN_SHARE,
-    PairedDifference,
+    Effect,
+    averages_by_seed,
+    compare_decays,
     compare_paired,
+    compare_shares,
+    compare_spread,
+    error_curves,
     error_decays,
+    final_runs,
     find_missing_runs,
+    format_effect,
+    format_range,
     low_margin_shares,
     method_title,
-    spread_over_seeds,
-    values_by_seed,
+    select_runs,
 )
-from tessella.paper.published import COLUMN_TITLES, FAMILY_TITLES, LOWEST_METHODS
-from tessella.paper.results import PaperResults
-from tessella.rounding import round_down, round_up
+from tessella.paper.published import FAMILY_TITLES, ORDER_CLAIMS, OrderClaim
+from tessella.paper.results import LOW_MARGIN_SHARE, PaperResults
 
 # Share of errors in the low-margin quarter: twice the share under independence.
 CONCENTRATED_MIN_SHARE = 0.5
+NEARLY_ALL_PAIRS_SHARE = 0.95  # share of the pairs of neighbouring states
+SMALLEST_MARGIN_SHARE = 0.1  # share of the states
+ESSENTIALLY_ZERO_MAX_ERROR = 1e-4  # prints as 0.0000 or 0.0001
+MODERATE_SIZES = (400, 800, 1600)  # our reading of "moderate sample sizes"
+FLEXIBLE_METHODS = ("neural", "margin", "local")
+
+VERDICT_REMARK = (
+    "Differences are paired over seeds, and brackets hold 95 % intervals; each claim is decided by "
+    "its closest pair of methods. Reproduced: the whole interval agrees with the claim. Tie: the "
+    "interval has both signs. Not reproduced: the whole interval contradicts the claim."
+)
+
+Verdict = Literal["reproduced", "tie", "not reproduced", "undecided"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim of the paper and the evidence; ``holds`` is None where the results are undecided."""
+    """A claim, where the paper makes it, and what the results say."""
 
+    place: str
     claim: str
-    holds: bool | None
+    verdict: Verdict
     evidence: str
 
 
 @dataclass(frozen=True)
-class Caveat:
-    """Failed runs behind a claim, as text, and whether they leave it undecided."""
+class Assessment:
+    """What the finished runs say of a claim."""
 
-    text: str = ""
-    is_fatal: bool = False
+    verdict: Verdict
+    evidence: str
+
+
+@dataclass(frozen=True)
+class PaperClaim:
+    """A claim about ``methods`` in the problems ``labels``, and how it is assessed.
+
+    ``assess`` returns None where there are not enough runs.
+    """
+
+    place: str
+    text: str
+    labels: Sequence[str]
+    methods: Sequence[str]
+    assess: Callable[[PaperResults], Assessment | None]
 
 
 def check_claims(results: PaperResults) -> list[Finding]:
-    """All claims, by family, then those about single methods and about one problem."""
-    findings = [
-        check(results, family)
-        for family in results.families()
-        for check in (
-            partial(_check_lower, column="policy_error"),
-            partial(_check_lower, column="value_gap"),
-            _check_concentrated,
+    """All claims about problems of the study, in the paper's order."""
+    claims = [*_list_table_claims(results), *_list_figure_claims(results)]
+    return [_check(results, claim) for claim in claims]
+
+
+def _check(results: PaperResults, claim: PaperClaim) -> Finding:
+    assessment = claim.assess(results)
+    found = assessment or Assessment("undecided", "there are not enough runs to compare")
+    missing = _describe_missing(results, claim)
+    evidence = "; ".join([found.evidence, *missing])
+    is_complete = not any(missing.values())
+    return Finding(claim.place, claim.text, found.verdict if is_complete else "undecided", evidence)
+
+
+def _describe_missing(results: PaperResults, claim: PaperClaim) -> dict[str, bool]:
+    """What failed runs leave out, and whether that leaves the claim undecided."""
+    notes = {}
+    for method in claim.methods:
+        missing = find_missing_runs(results, claim.labels, method)
+        if missing.note:
+            is_fatal = bool(missing.missing_problems) or not missing.seeds
+            notes[f"{method_title(method)}: {missing.note}"] = is_fatal
+    return notes
+
+
+def count_reproduced(findings: Sequence[Finding]) -> str:
+    """``17 of 25``."""
+    return f"{sum(f.verdict == 'reproduced' for f in findings)} of {len(findings)}"
+
+
+def tally_verdicts(findings: Sequence[Finding]) -> str:
+    """``17 reproduced, 5 ties, 3 not reproduced``."""
+    counts = Counter(finding.verdict for finding in findings)
+    words = {v: f"{counts[v]} {v}" for v in get_args(Verdict) if counts[v]}
+    return ", ".join((words | {"tie": counted(counts["tie"], "tie")})[v] for v in words)
+
+
+def _list_table_claims(results: PaperResults) -> Iterator[PaperClaim]:
+    """Claims of Sections 1 to 5.4: geometry and the main table."""
+    families = {family: results.problems_of(family) for family in results.families()}
+    compared = results.planned_methods("boundary", "value")
+    labels = results.study.problems
+    shown = results.representative
+    text = "Boundary methods reach low errors with fewer parameters than the baselines"
+    yield PaperClaim("Section 1, third contribution", text, labels, compared, _assess_sizes)
+    for family, members in families.items():
+        text = f"{FAMILY_TITLES[family]}: every optimal policy has few contiguous regions"
+        assess = partial(_assess_regions, labels=members)
+        yield PaperClaim("Section 5.3, Figure 1", text, members, (), assess)
+    text = (
+        f"{shown}: the value varies over the whole grid, margins are small near the boundary only"
+    )
+    yield PaperClaim("Section 5.3, Figure 2", text, [shown], (), _assess_landscape)
+    for claim in ORDER_CLAIMS:
+        if claim.family in families:
+            yield _make_order_claim(results, claim)
+    if "queue" in families:
+        text = "Queue admission: Local Boundary reaches essentially zero policy error"
+        assess = partial(_assess_nearly_exact, family="queue", method="local")
+        yield PaperClaim("Section 5.4, Table 2", text, families["queue"], ["local"], assess)
+    for family, members in families.items():
+        text = f"{FAMILY_TITLES[family]}: Local Boundary trains fastest of all methods"
+        assess = partial(_assess_training_time, family=family)
+        yield PaperClaim("Section 5.4, Table 2", text, members, compared, assess)
+
+
+def _make_order_claim(results: PaperResults, claim: OrderClaim) -> PaperClaim:
+    lower = [m for name in claim.lower for m in _expand(results, name)]
+    higher = [m for name in claim.higher for m in _expand(results, name) if m not in lower]
+    text = f"{FAMILY_TITLES[claim.family]}: {claim.text}"
+    assess = partial(_assess_order, claim=claim, lower=lower, higher=higher)
+    members = results.problems_of(claim.family)
+    return PaperClaim(claim.place, text, members, [*lower, *higher], assess)
+
+
+def _list_figure_claims(results: PaperResults) -> Iterator[PaperClaim]:
+    """Claims of Section 5.5 and of the appendix: where errors are, sample sizes, seeds."""
+    ours, theirs = (results.planned_methods(group) for group in ("boundary", "value"))
+    compared = [*ours, *theirs]
+    labels = results.study.problems
+    shown = results.representative
+    for family in results.families():
+        text = (
+            f"{FAMILY_TITLES[family]}: errors of boundary methods concentrate at low margins, "
+            "those of baselines less so"
         )
+        assess = partial(_assess_concentration, family=family)
+        members = results.problems_of(family)
+        yield PaperClaim("Section 5.5, Figure 3", text, members, compared, assess)
+    text = f"{shown}: the error of every boundary method falls faster with n than any baseline's"
+    place = "Abstract; Section 5.5, Figure 4"
+    yield PaperClaim(place, text, [shown], compared, _assess_decay)
+    runs = select_runs(results.frame, problem=shown)
+    moderate = {shown: runs[runs["n"].isin(MODERATE_SIZES)]}
+    for method in ("local", "margin"):
+        text = (
+            f"{shown}: {method_title(method)} does well at moderate sample sizes (our reading: "
+            f"fewer errors than Neural Boundary at n = {format_range(MODERATE_SIZES)})"
+        )
+        assess = partial(_assess_pairs, frames=moderate, lower=[method], higher=["neural"])
+        yield PaperClaim("Section 5.5, Figure 4", text, [shown], [method, "neural"], assess)
+    text = f"{shown}: Neural Boundary improves with every increase of n"
+    yield PaperClaim("Section 5.5, Figure 4", text, [shown], ["neural"], _assess_steady)
+    text = "Every problem: Margin, Local and Neural Boundary err less than every baseline"
+    frames = {label: select_runs(results.final_frame, problem=label) for label in labels}
+    assess = partial(_assess_pairs, frames=frames, lower=FLEXIBLE_METHODS, higher=theirs)
+    yield PaperClaim("Section 5.5, Figure 5", text, labels, [*FLEXIBLE_METHODS, *theirs], assess)
+    text = "Every baseline errs more on inventory than on queue admission"
+    yield PaperClaim("Section 5.5, Figure 5", text, labels, theirs, _assess_families)
+    place = "Abstract; Appendix B, Figure A1"
+    text = f"{shown}: every boundary method errs less than every baseline"
+    assess = partial(_assess_pairs, frames={shown: frames[shown]}, lower=ours, higher=theirs)
+    yield PaperClaim(place, text, [shown], compared, assess)
+    text = (
+        f"{shown}: the spread over seeds of every boundary method is below that of every baseline"
+    )
+    yield PaperClaim(place, text, [shown], compared, _assess_spread)
+
+
+def _expand(results: PaperResults, name: str) -> list[str]:
+    """The methods of a group, or the method itself."""
+    return results.planned_methods(name) if name in ("boundary", "value") else [name]
+
+
+def _decide(effect: Effect, neutral: float = 0.0, *, is_lower: bool = True) -> Verdict:
+    """Whether an effect lies below ``neutral``, or above it, by its interval."""
+    if not effect.is_known:
+        return "undecided"
+    is_below = effect.high < neutral
+    is_above = effect.low > neutral
+    if not is_below and not is_above:
+        return "tie"
+    return "reproduced" if is_below == is_lower else "not reproduced"
+
+
+def _as_verdict(holds: Any) -> Verdict:
+    """The verdict on a claim about exact quantities, which need no interval."""
+    return "reproduced" if holds else "not reproduced"
+
+
+def _assess_sizes(results: PaperResults) -> Assessment | None:
+    sizes = results.final_frame.groupby("method")["size"].max()
+    groups = [
+        {method_title(m): int(sizes[m]) for m in results.planned_methods(group) if m in sizes}
+        for group in ("boundary", "value")
     ]
-    lowest_findings = [
-        _check_lowest(results, family, column, method)
-        for (family, column), method in LOWEST_METHODS.items()
-        if family in results.families()
+    if not all(groups):
+        return None
+    ours, theirs = groups
+    listed = [", ".join(f"{title} {size:,}" for title, size in g.items()) for g in groups]
+    evidence = f"{listed[0]}; {listed[1]} (exact; of a forest, its trees)"
+    return Assessment(_as_verdict(max(ours.values()) < min(theirs.values())), evidence)
+
+
+def _assess_regions(results: PaperResults, labels: Sequence[str]) -> Assessment:
+    geometries = [results.geometry[label] for label in labels]
+    actions = [len(results.tessellations[label].actions) for label in labels]
+    regions = [g.region_components for g in geometries]
+    evidence = (
+        f"{format_range(regions)} connected regions for {format_range(actions)} actions; at most "
+        f"{max(g.boundary_length for g in geometries):.1%} of neighbouring states act differently "
+        "(exact)"
+    )
+    return Assessment(_as_verdict((np.array(regions) <= actions).all()), evidence)
+
+
+def _assess_landscape(results: PaperResults) -> Assessment:
+    label = results.representative
+    solution = results.solutions[label]
+    steps = [np.diff(solution.value, axis=axis).ravel() for axis in range(solution.value.ndim)]
+    changed = float(np.mean(np.concatenate(steps) != 0))
+    is_small = solution.margin <= np.quantile(solution.margin, SMALLEST_MARGIN_SHARE)
+    at_boundary = float(results.tessellations[label].boundary[is_small].mean())
+    evidence = (
+        f"the value differs between {changed:.0%} of neighbouring states, the action between "
+        f"{results.geometry[label].boundary_length:.1%}; of the {SMALLEST_MARGIN_SHARE:.0%} of "
+        f"states with the smallest margins, {at_boundary:.0%} touch the boundary (exact)"
+    )
+    return Assessment(
+        _as_verdict(changed >= NEARLY_ALL_PAIRS_SHARE and at_boundary > 0.5), evidence
+    )
+
+
+def _assess_order(
+    results: PaperResults, claim: OrderClaim, lower: Sequence[str], higher: Sequence[str]
+) -> Assessment | None:
+    frames = {claim.family: select_runs(results.final_frame, family=claim.family)}
+    smallest = min(results.study.sizes)
+    early = select_runs(results.frame, family=claim.family, n=smallest)
+    if smallest == max(results.study.sizes):
+        early = None
+    return _assess_pairs(results, frames, lower, higher, claim.column, early)
+
+
+def _assess_pairs(
+    results: PaperResults,
+    frames: Mapping[str, Any],
+    lower: Sequence[str],
+    higher: Sequence[str],
+    column: str = "policy_error",
+    early: Any = None,
+) -> Assessment | None:
+    """Whether each of ``lower`` is below each of ``higher`` in all frames, by the closest pair.
+
+    The evidence adds the difference of that pair in ``early``, the runs at the smallest n.
+    """
+    effects = {
+        (label, *pair): effect
+        for label, frame in frames.items()
+        for pair, effect in _compare_all(frame, lower, higher, column).items()
+    }
+    if not effects:
+        return None
+    closest = max(effects, key=lambda key: effects[key].high)
+    label, *pair = closest
+    means = [
+        averages_by_seed(select_runs(frames[label], method=method), column).mean()
+        for method in pair
     ]
-    return [*findings, *lowest_findings, _check_faster(results), _check_steadier(results)]
+    listed = ", ".join(f"{method_title(m)} {mean:.3g}" for m, mean in zip(pair, means, strict=True))
+    evidence = f"{listed}; difference {format_effect(effects[closest])}"
+    if len(frames) > 1:
+        evidence = f"closest on {label}: {evidence}"
+    if early is not None:
+        for effect in _compare_all(early, pair[:1], pair[1:], column).values():
+            n = early["n"].iloc[0]
+            evidence += f"; at n = {n:,} the difference is {format_effect(effect)}"
+    return Assessment(_decide(effects[closest]), evidence)
 
 
-def count_reproduced(findings: list[Finding]) -> str:
-    """How many claims of how many hold."""
-    return f"{sum(finding.holds is True for finding in findings)} of {len(findings)}"
-
-
-def _check_lower(results: PaperResults, family: str, column: str) -> Finding:
-    claim = (
-        f"{FAMILY_TITLES[family]}: every boundary method has a lower {COLUMN_TITLES[column]} "
-        "than every baseline"
-    )
-    values_by_method = {
-        m: values_by_seed(results.final_frame, family, m, column)
-        for m in _compared_methods(results)
+def _compare_all(
+    frame: Any, lower: Sequence[str], higher: Sequence[str], column: str
+) -> dict[tuple[str, str], Effect]:
+    """Paired differences of all pairs that have an interval."""
+    averages = {
+        method: averages_by_seed(select_runs(frame, method=method), column)
+        for method in (*lower, *higher)
     }
-    means = {m: float(values.mean()) for m, values in values_by_method.items() if values.size}
-    caveat = _family_caveat(results, family)
-    closest = _closest_pair(results, means, lower_is_better=True)
-    if closest is None:
-        return _make_undecided(claim, caveat)
-    highest_boundary, lowest_baseline = closest
+    effects = {(a, b): compare_paired(averages[a], averages[b]) for a in lower for b in higher}
+    return {pair: effect for pair, effect in effects.items() if effect.is_known}
+
+
+def _assess_nearly_exact(results: PaperResults, family: str, method: str) -> Assessment | None:
+    counts = select_runs(results.error_counts, family=family, method=method)
+    decisions, errors = counts[["decisions", "errors"]].sum()
+    if not decisions:
+        return None
+    evidence = f"{counted(errors, 'error') if errors else 'no error'} in {decisions:,} decisions"
+    return Assessment(_as_verdict(errors < ESSENTIALLY_ZERO_MAX_ERROR * decisions), evidence)
+
+
+def _assess_training_time(results: PaperResults, family: str) -> Assessment | None:
+    runs = select_runs(results.final_frame, family=family)
+    seconds = runs.groupby("method")["seconds"].median()
+    rivals = [m for m in results.planned_methods("boundary", "value") if m in seconds]
+    if "local" not in rivals or len(rivals) < 2:
+        return None
+    rivals.remove("local")
+    fastest = min(rivals, key=seconds.__getitem__)
     evidence = (
-        f"highest boundary {means[highest_boundary]:.4f} ({method_title(highest_boundary)}), "
-        f"lowest baseline {means[lowest_baseline]:.4f} ({method_title(lowest_baseline)})"
+        f"median {seconds['local']:.2g} s; the fastest other method is {method_title(fastest)}, "
+        f"{seconds[fastest]:.2g} s (shares of batches, so without interval)"
     )
-    return _make_finding(claim, means[highest_boundary] < means[lowest_baseline], evidence, caveat)
+    return Assessment(_as_verdict(seconds["local"] < seconds[fastest]), evidence)
 
 
-def _check_lowest(results: PaperResults, family: str, column: str, method: str) -> Finding:
-    claim = (
-        f"{FAMILY_TITLES[family]}: {method_title(method)} has the lowest {COLUMN_TITLES[column]} "
-        "of all methods"
-    )
-    caveat = _family_caveat(results, family)
-    differences = {
-        other: compare_paired(results.final_frame, family, method, other, column)
-        for other in _compared_methods(results)
-        if other != method
-    }
-    comparable = {other: d for other, d in differences.items() if d.seeds > 1}
-    if not comparable:
-        return _make_undecided(claim, caveat)
-    closest_rival = max(comparable, key=lambda other: comparable[other].high)
-    difference = comparable[closest_rival]
-    n = results.planned_runs[method].n
-    evidence = (
-        f"{method_title(method)} minus {method_title(closest_rival)}, paired over "
-        f"{difference.seeds} seeds with 95 % intervals: {_format_difference(difference)} "
-        f"at n = {n:,}"
-    )
-    smallest_n = min(results.study.sizes)
-    smallest_runs = results.frame[results.frame["n"] == smallest_n]
-    smallest_difference = compare_paired(smallest_runs, family, method, closest_rival, column)
-    if smallest_n < n and smallest_difference.seeds > 1:
-        evidence += f", {_format_difference(smallest_difference)} at n = {smallest_n:,}"
-    return _make_finding(claim, difference.high < 0, evidence, caveat)
-
-
-def _format_difference(difference: PairedDifference) -> str:
-    return f"{difference.mean:+.4f} [{difference.low:+.4f}, {difference.high:+.4f}]"
-
-
-def _check_concentrated(results: PaperResults, family: str) -> Finding:
-    claim = (
-        f"{FAMILY_TITLES[family]}: errors of boundary methods concentrate at low margins, "
-        "those of baselines less so"
-    )
+def _assess_concentration(results: PaperResults, family: str) -> Assessment | None:
     shares = {m: s for (f, m), s in low_margin_shares(results).items() if f == family}
-    caveat = _family_caveat(results, family)
-    closest = _closest_pair(results, shares, lower_is_better=False)
-    if closest is None:
-        return _make_undecided(claim, caveat)
-    lowest_boundary, highest_baseline = (shares[method] for method in closest)
+    pair = _closest_pair(results, shares)
+    if pair is None:
+        return None
+    effect = compare_shares(results, family, *pair)
     evidence = (
-        f"of their errors, boundary methods make at least {round_down(100 * lowest_boundary, 2)}% "
-        f"and baselines at most {round_up(100 * highest_baseline, 2)}% "
-        f"on the {LOW_MARGIN_SHARE:.0%} of states with the smallest margins"
-        + _list_undefined("no errors at all", results, shares)
+        f"share of errors on the {LOW_MARGIN_SHARE:.0%} of states with the smallest margins: "
+        f"{method_title(pair[0])} {shares[pair[0]]:.1%}, {method_title(pair[1])} "
+        f"{shares[pair[1]]:.1%}; difference {format_effect(effect)}"
     )
-    is_concentrated = lowest_boundary >= CONCENTRATED_MIN_SHARE
-    return _make_finding(
-        claim, is_concentrated and lowest_boundary > highest_baseline, evidence, caveat
-    )
+    faultless = [m for m in results.planned_methods("boundary", "value") if isnan(shares.get(m, 0))]
+    if faultless:
+        evidence += f"; no errors at all: {', '.join(map(method_title, faultless))}"
+    is_concentrated = shares[pair[0]] >= CONCENTRATED_MIN_SHARE
+    verdict = _decide(effect, is_lower=False)
+    return Assessment(verdict if is_concentrated else "not reproduced", evidence)
 
 
-def _check_faster(results: PaperResults) -> Finding:
-    claim = (
-        f"{results.representative}: the error of every boundary method falls faster with n than "
-        "that of every baseline"
-    )
-    powers = error_decays(results)
-    caveat = _problem_caveat(results, powers)
-    closest = _closest_pair(results, powers, lower_is_better=False)
-    if closest is None:
-        return _make_undecided(claim, caveat)
-    slowest_boundary, fastest_baseline = closest
-    evidence = (
-        f"error ~ n^-p with p at least {round_down(powers[slowest_boundary], 2)} "
-        f"for boundary methods ({method_title(slowest_boundary)}), "
-        f"at most {round_up(powers[fastest_baseline], 2)} "
-        f"for baselines ({method_title(fastest_baseline)})"
-        + _list_undefined("errors at fewer than two sizes", results, powers)
-    )
-    return _make_finding(
-        claim, powers[slowest_boundary] > powers[fastest_baseline], evidence, caveat
-    )
-
-
-def _check_steadier(results: PaperResults) -> Finding:
-    claim = (
-        f"{results.representative}: the spread over seeds of every boundary method is smaller "
-        "than that of every baseline"
-    )
-    spread = spread_over_seeds(results)
-    caveat = _problem_caveat(results, spread) if results.study.seeds > 1 else Caveat()
-    closest = _closest_pair(results, spread, lower_is_better=True)
-    if closest is None:
-        return _make_undecided(claim, caveat)
-    widest_boundary, narrowest_baseline = closest
-    evidence = (
-        f"standard deviation at most {round_up(spread[widest_boundary], 2)} "
-        f"for boundary methods ({method_title(widest_boundary)}), "
-        f"at least {round_down(spread[narrowest_baseline], 2)} "
-        f"for baselines ({method_title(narrowest_baseline)})"
-    )
-    return _make_finding(
-        claim, spread[widest_boundary] < spread[narrowest_baseline], evidence, caveat
-    )
-
-
-def _closest_pair(
-    results: PaperResults, values: Mapping[str, float], *, lower_is_better: bool
-) -> tuple[str, str] | None:
-    """The worst boundary method and the best baseline; None where a group has no value."""
-    sign = 1 if lower_is_better else -1
-    costs = {m: sign * value for m, value in values.items() if not np.isnan(value)}
-    ours = [m for m in results.planned_methods("boundary") if m in costs]
-    theirs = [m for m in results.planned_methods("value") if m in costs]
+def _closest_pair(results: PaperResults, values: Mapping[str, float]) -> tuple[str, str] | None:
+    """The lowest boundary method and the highest baseline; None where a group has no value."""
+    known = {method: value for method, value in values.items() if not isnan(value)}
+    ours = [m for m in results.planned_methods("boundary") if m in known]
+    theirs = [m for m in results.planned_methods("value") if m in known]
     if not ours or not theirs:
         return None
-    return max(ours, key=costs.__getitem__), min(theirs, key=costs.__getitem__)
+    return min(ours, key=known.__getitem__), max(theirs, key=known.__getitem__)
 
 
-def _list_undefined(reason: str, results: PaperResults, values: Mapping[str, float]) -> str:
-    """``; reason: titles`` of the methods whose value is nan; empty where there are none."""
-    titles = [
-        method_title(m) for m in _compared_methods(results) if m in values and np.isnan(values[m])
-    ]
-    return f"; {reason}: {', '.join(titles)}" if titles else ""
+def _assess_decay(results: PaperResults) -> Assessment | None:
+    powers = {method: power.mean for method, power in error_decays(results).items()}
+    pair = _closest_pair(results, powers)
+    if pair is None or len(powers) < len(results.planned_methods("boundary", "value")):
+        return None
+    effect = compare_decays(results, *pair)
+    evidence = (
+        f"error ~ n^-p with p = {powers[pair[0]]:.2f} for {method_title(pair[0])} and "
+        f"{powers[pair[1]]:.2f} for {method_title(pair[1])}; difference {format_effect(effect)}"
+    )
+    return Assessment(_decide(effect, is_lower=False), evidence)
 
 
-def _family_caveat(results: PaperResults, family: str) -> Caveat:
-    """For a claim about family averages: missing problems leave it undecided, not missing seeds."""
-    notes = []
-    is_fatal = False
-    for method in _compared_methods(results):
-        missing_runs = find_missing_runs(results, family, method)
-        if missing_runs.note:
-            notes.append(f"{method_title(method)}: {missing_runs.note}")
-        is_fatal |= bool(missing_runs.missing_problems) or not missing_runs.seeds
-    return Caveat("; ".join(notes), is_fatal)
+def _assess_steady(results: PaperResults) -> Assessment | None:
+    curves = error_curves(results, "neural", results.representative)
+    effects = {
+        (a, b): compare_paired(curves.loc[b], curves.loc[a]) for a, b in pairwise(curves.index)
+    }
+    if not effects or not all(effect.is_known for effect in effects.values()):
+        return None
+    (a, b), effect = max(effects.items(), key=lambda item: item[1].high)
+    evidence = f"the smallest change, from n = {a:,} to {b:,}, is {format_effect(effect)}"
+    return Assessment(_decide(effect), evidence)
 
 
-def _problem_caveat(results: PaperResults, values: Mapping[str, float]) -> Caveat:
-    """For a claim about one problem: methods that have no value there."""
-    missing = [method_title(m) for m in _compared_methods(results) if m not in values]
-    text = f"too few finished runs on {results.representative}: {', '.join(missing)}"
-    return Caveat(text, is_fatal=True) if missing else Caveat()
+def _assess_families(results: PaperResults) -> Assessment | None:
+    effects = {}
+    for method in results.planned_methods("value"):
+        runs = select_runs(results.final_frame, method=method)
+        inventory, queue = (
+            averages_by_seed(select_runs(runs, family=name), "policy_error")
+            for name in ("inventory", "queue")
+        )
+        effects[method] = compare_paired(inventory, queue)
+    if not effects or not all(effect.is_known for effect in effects.values()):
+        return None
+    method, effect = min(effects.items(), key=lambda item: item[1].low)
+    evidence = f"inventory minus queue, {method_title(method)}: {format_effect(effect)}"
+    return Assessment(_decide(effect, is_lower=False), evidence)
 
 
-def _compared_methods(results: PaperResults) -> list[str]:
-    return results.planned_methods("boundary", "value")
-
-
-def _make_finding(claim: str, holds: bool, evidence: str, caveat: Caveat) -> Finding:
-    full_evidence = f"{evidence}; {caveat.text}" if caveat.text else evidence
-    return Finding(claim, None if caveat.is_fatal else bool(holds), full_evidence)
-
-
-def _make_undecided(claim: str, caveat: Caveat) -> Finding:
-    evidence = "there are not enough runs to compare"
-    return _make_finding(claim, False, evidence, replace(caveat, is_fatal=True))
+def _assess_spread(results: PaperResults) -> Assessment | None:
+    runs = {method: errors for method, errors in final_runs(results).items() if errors.size > 1}
+    spread = {method: float(errors.std(ddof=1)) for method, errors in runs.items()}
+    pair = _closest_pair(results, {method: -value for method, value in spread.items()})
+    if pair is None:
+        return None
+    effect = compare_spread(*(runs[method] for method in pair))
+    evidence = (
+        f"standard deviation {spread[pair[0]]:.4f} for {method_title(pair[0])}, "
+        f"{spread[pair[1]]:.4f} for {method_title(pair[1])}; ratio {format_effect(effect, '')}"
+    )
+    return Assessment(_decide(effect, 1.0), evidence)

@@ -1,9 +1,10 @@
-"""The figures of a study: each draws itself, for a page or for a phone, and says what it shows.
+"""The figures of a study: each draws itself for a page or for one column, and describes itself.
 
-Boundary methods are drawn solid in blues and greens, value-based ones dashed in warm colours,
-references in greys; every method has its own mark, so that no reader depends on colour.
+The narrow form has the width of a column of a two-column paper and text of 8 points; phones show it
+too. Boundary methods are drawn solid in blues and greens, value-based ones dashed in warm colours,
+references in greys; every method has its own marker, so that no reader depends on colour.
 
-Figure 3   policy error given the margin, for each family
+Figure 3   policy error given the margin, for each family and group of methods
 Figure 4   policy error against the number of labels or updates, on one problem
 Figure 5   final policy error of every method in every problem
 Figure A1  final policy error of every seed, on one problem
@@ -11,8 +12,10 @@ Figure A1  final policy error of every seed, on one problem
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,27 +25,32 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
-from tessella.certificates.decisions import MarginError, count_errors_by_margin
 from tessella.paper.derived_numbers import (
     COST_UNIT,
+    TABULAR_METHODS,
+    Effect,
+    bootstrap,
     error_curves,
     error_decays,
+    explain_first_action,
     final_errors,
     final_runs,
+    format_effect,
     format_range,
     low_margin_shares,
     mean_costs,
     method_title,
+    select_runs,
     spread_over_seeds,
 )
 from tessella.paper.published import FAMILY_TITLES
 from tessella.paper.results import PaperResults
 from tessella.plot import legends, margin_map, small_multiples, value_map
-from tessella.plot.maps import margin_error
+from tessella.plot.frame import boundary_lines
 from tessella.tessellation import Tessellation
 
 WIDE_INCHES = 7.0  # width of a figure on a page
-NARROW_INCHES = 3.7  # width of a figure on a phone
+NARROW_INCHES = 3.4  # width of a figure in a column
 FIGURE_STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -61,13 +69,25 @@ FIGURE_STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "svg.hashsalt": "tessella",
 }
+COLUMN_STYLE: dict[Any, Any] = FIGURE_STYLE | {
+    **{f"{part}.labelsize": 8 for part in ("xtick", "ytick")},
+    **{"axes.titlesize": 8, "legend.fontsize": 8},
+}
 MARGIN_BINS = 10  # bins of about equally many states
-LINEAR_SCALE_MAX_SHARE = 1e-3  # below this share the scale is linear, so that it includes zero
 COLOUR_MIN_ERROR = 1e-4  # errors below this share the lightest colour
 DARK_CELL_MIN_ERROR = 0.05  # errors above this are written in white
 GROUP_TITLES = {"boundary": "boundary methods", "value": "value-based methods"}
-OVERLAP_OFFSET_FACTOR = 1.17  # factor between methods that would be drawn on one another
-LINEAR_SCALE_MAX_LOSS = 1e-3  # losses below this share the scale's linear part, with zero
+OVERLAP_OFFSET_FACTOR = 1.16  # factor between methods that would be drawn on one another
+QUEUE_ACTIONS = ("reject", "admit")  # of the paper's indices 0 and 1
+MAX_LABEL_LINES = 14  # lines of text in the height of a panel
+LABEL_SPACE_FACTOR = 100.0  # from the largest cost to the end of its axis: space for names
+SHORT_TITLES = {
+    **{"linear": "Linear", "neural": "Neural", "margin": "Margin", "local": "Local"},
+    **{"double_q": "Double Q", "fitted_q": "Fitted Q", "tabular_q": "Tabular Q"},
+    **{"value_iteration_2": "2 sweeps", "value_iteration_4": "4 sweeps"},
+    **{"tabular_q_100": "Tabular Q × 100", "fitted_q_tuned": "Fitted, tuned"},
+}
+ERROR_DIGITS = 2  # decimals of a policy error in percent
 
 
 @dataclass(frozen=True)
@@ -116,7 +136,7 @@ def get_style(method: str) -> MethodStyle:
 
 
 def make_figure(narrow: bool, wide_height: float, narrow_height: float) -> Figure:
-    """An empty figure, of a page's width or a phone's."""
+    """An empty figure, of a page's width or a column's."""
     size = (NARROW_INCHES, narrow_height) if narrow else (WIDE_INCHES, wide_height)
     return Figure(figsize=size, layout="constrained")
 
@@ -124,18 +144,18 @@ def make_figure(narrow: bool, wide_height: float, narrow_height: float) -> Figur
 def make_panels(
     narrow: bool, count: int, wide_height: float, narrow_height: float, **options: Any
 ) -> tuple[Figure, NDArray]:
-    """A figure of ``count`` axes, side by side on a page and one above the other on a phone."""
+    """A figure of ``count`` axes, side by side on a page, one above the other in a column."""
     figure = make_figure(narrow, wide_height, narrow_height)
     shape = (count, 1) if narrow else (1, count)
     return figure, figure.subplots(*shape, squeeze=False, **options).ravel()
 
 
 def draw_legend_below(figure: Figure, narrow: bool) -> None:
-    """One legend for all axes, under them, also of what only some of them show."""
+    """One legend for all axes, below them."""
     handle_by_label: dict[str, Any] = {}
     for axes in figure.axes:
         handles, labels = axes.get_legend_handles_labels()
-        handle_by_label = dict(zip(labels, handles, strict=True)) | handle_by_label
+        handle_by_label |= dict(zip(labels, handles, strict=True))
     figure.legend(
         list(handle_by_label.values()),
         list(handle_by_label),
@@ -151,7 +171,10 @@ def draw_policies(results: PaperResults, narrow: bool) -> Figure:
     """Every optimal policy, by family; the legends use the first free place."""
     families: dict[str, list[Tessellation]] = {}
     for label, tessellation in results.tessellations.items():
-        families.setdefault(results.family(label), []).append(tessellation)
+        family = results.family(label)
+        if family == "queue":
+            tessellation = replace(tessellation, actions=QUEUE_ACTIONS, action_name="arrivals")
+        families.setdefault(family, []).append(tessellation)
     columns = 2 if narrow else 4
     # One place more than maps, for the legends.
     rows = [-(-(len(maps) + (i == 0)) // columns) for i, maps in enumerate(families.values())]
@@ -170,40 +193,42 @@ def draw_policies(results: PaperResults, narrow: bool) -> Figure:
 
 
 def _hide_inner_labels(axes_grid: np.ndarray, rows: list[int]) -> None:
-    """Maps of one family share their axes."""
-    for row in axes_grid:
-        for axes in row[1:]:
-            axes.set_ylabel("")
-            axes.tick_params(labelleft=False)
-    last_rows = np.cumsum(rows) - 1
-    for row_index, row in enumerate(axes_grid):
-        for column, axes in enumerate(row):
-            has_axes_below = (
-                row_index + 1 < len(axes_grid) and axes_grid[row_index + 1, column].axison
-            )
-            if row_index not in last_rows and has_axes_below:
-                axes.set_xlabel("")
-                axes.tick_params(labelbottom=False)
+    """Remove the labels between maps of one family, which share their axes."""
+    for axes in axes_grid[:, 1:].ravel():
+        axes.set_ylabel("")
+        axes.tick_params(labelleft=False)
+    inner_rows = np.setdiff1d(np.arange(len(axes_grid)), np.cumsum(rows) - 1)
+    for axes in axes_grid[inner_rows].ravel():
+        axes.set_xlabel("")
+        axes.tick_params(labelbottom=False)
 
 
 def describe_policies(results: PaperResults) -> str:
     parts = []
     for family in results.families():
-        geometries = [g for label, g in results.geometry.items() if results.family(label) == family]
+        labels = results.problems_of(family)
+        geometries = [results.geometry[label] for label in labels]
         regions = format_range([g.region_components for g in geometries], "")
         parts.append(
             f"{FAMILY_TITLES[family]}: {regions} connected regions in each problem, and at most "
             f"{max(g.boundary_length for g in geometries):.1%} of neighbouring states act "
             "differently"
         )
-    return ". ".join(parts) + "."
+        same: dict[bytes, list[str]] = {}
+        for label in labels:
+            same.setdefault(results.tessellations[label].table.tobytes(), []).append(label)
+        parts += [f"{' = '.join(group)}: the same map" for group in same.values() if group[1:]]
+    return ". ".join(parts) + ". Observation noise does not enter the optimal policy."
 
 
 def draw_landscape(results: PaperResults, narrow: bool) -> Figure:
     solution = results.solutions[results.representative]
     figure, (value_axes, margin_axes) = make_panels(narrow, 2, 2.8, 5.4)
+    tessellation = results.tessellations[results.representative]
     value_map(value_axes, solution)
-    margin_map(margin_axes, results.tessellations[results.representative])
+    boundary_lines(value_axes, tessellation, linewidths=2.0, colors="white")
+    boundary_lines(value_axes, tessellation, linewidths=1.0)
+    margin_map(margin_axes, tessellation)
     return figure
 
 
@@ -217,40 +242,83 @@ def describe_landscape(results: PaperResults) -> str:
     return (
         f"{results.representative}: the value falls from {value.max():,.1f} to {value.min():,.1f} "
         f"across the whole grid, while the margin is small only in a band: of the tenth of states "
-        f"with the smallest margins (at most {low:.2g}), {boundary_share:.0%} touch the boundary."
+        f"with the smallest margins (at most {low:.2g}), {boundary_share:.0%} touch the boundary, "
+        "which is drawn in both panels."
     )
 
 
 def draw_margins(results: PaperResults, narrow: bool) -> Figure:
     families = results.families()
-    figure, axes_list = make_panels(narrow, len(families), 3.1, 0.9 + 2.4 * len(families))
-    for axes, family in zip(axes_list, families, strict=True):
-        for method in results.finished_methods("boundary", "value"):
-            curve = pool_errors(results, family, method)
-            if curve.states.any():
-                options = get_style(method).line_options()
-                margin_error(axes, curve, **options, label=method_title(method))
-        axes.set_yscale("symlog", linthresh=LINEAR_SCALE_MAX_SHARE, linscale=0.4)
-        axes.set_yticks([0, 1e-3, 1e-2, 1e-1, 1], ["0", "0.001", "0.01", "0.1", "1"])
-        axes.set_ylim(-2e-4, 1.3)
+    figure = make_figure(narrow, 4.4, 4.6)
+    axes_grid = figure.subplots(
+        len(GROUP_TITLES), len(families), squeeze=False, sharex="col", sharey="row"
+    )
+    for row, group in zip(axes_grid, GROUP_TITLES, strict=True):
+        for axes, family in zip(row, families, strict=True):
+            _draw_margin_curves(axes, results, family, results.finished_methods(group), narrow)
+        row[0].set_ylabel(f"policy error,\n{GROUP_TITLES[group]}")
+        row[0].set_ylim(bottom=0)
+    for axes, family in zip(axes_grid[0], families, strict=True):
         axes.set_title(FAMILY_TITLES[family])
-        axes.set_ylabel("policy error in the bin")
-        axes.grid(visible=True)
+    for axes in axes_grid[-1]:
+        axes.set_xlabel("mean margin" if narrow else "mean margin of a tenth of the states")
     draw_legend_below(figure, narrow)
     return figure
 
 
-def pool_errors(results: PaperResults, family: str, method: str) -> MarginError:
-    """Errors of all seeds and problems of the family, in bins of about equally many states."""
-    margins = []
-    wrong = []
-    for label in results.problems_of(family):
-        errors = results.wrong_actions(label, method)
-        margin = results.solutions[label].margin.ravel()
-        margins.append(np.tile(margin, len(errors)))
-        wrong.append(errors.ravel())
-    margin = np.concatenate(margins)
-    return count_errors_by_margin(margin, np.concatenate(wrong), MARGIN_BINS, method_title(method))
+def _draw_margin_curves(
+    axes: Axes, results: PaperResults, family: str, methods: Sequence[str], narrow: bool
+) -> None:
+    """A method is drawn a little to the right of the one before, so that none hides another."""
+    margins, bins = bin_margins(results, family)
+    places = np.arange(MARGIN_BINS)
+    for k, method in enumerate(methods):
+        errors = pool_errors(results, bins, method)
+        if errors:
+            rates = np.array([e.mean for e in errors])
+            ends = np.abs(np.array([[e.low, e.high] for e in errors]).T - rates)
+            style = replace(get_style(method), width=1.0).line_options(3.5)
+            label = method_title(method)
+            axes.errorbar(
+                places + 0.16 * (k - 1), rates, ends, label=label, elinewidth=0.9, **style
+            )
+    ticks = places[:: 3 if narrow else 1]
+    axes.set_xticks(ticks, [f"{margins[k]:.2g}" for k in ticks])
+    axes.grid(visible=True)
+
+
+def bin_margins(results: PaperResults, family: str) -> tuple[NDArray, dict[str, NDArray]]:
+    """Mean margin of each bin, and the bin of each state by problem.
+
+    Bins have about equally many states of the family.
+    """
+    labels = results.problems_of(family)
+    margins = [results.solutions[label].margin.ravel() for label in labels]
+    pooled = np.concatenate(margins)
+    edges = np.quantile(pooled, np.linspace(0, 1, MARGIN_BINS + 1)[1:-1])
+    bins = [np.searchsorted(edges, margin) for margin in margins]
+    sums, states = (
+        np.bincount(np.concatenate(bins), weights, MARGIN_BINS) for weights in (pooled, None)
+    )
+    return sums / np.maximum(states, 1), dict(zip(labels, bins, strict=True))
+
+
+def pool_errors(results: PaperResults, bins: dict[str, NDArray], method: str) -> list[Effect]:
+    """Policy error in each bin over all seeds and problems; none where the method has no runs."""
+    counts: dict[int, Any] = {}  # by seed: (errors, states) of each bin
+    for label, bin_of in bins.items():
+        states = np.bincount(bin_of, minlength=MARGIN_BINS)
+        records = results.final_records(label, method)
+        for record, wrong in zip(records, results.wrong_actions(label, method), strict=True):
+            errors = np.bincount(bin_of, wrong, MARGIN_BINS)
+            counts[record.spec.seed] = counts.get(record.spec.seed, 0) + np.stack([errors, states])
+    by_seed = np.stack([*counts.values()]) if counts else np.zeros((0, 2, 0))
+
+    def rate(k: int, drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+        errors, states = by_seed[drawn, :, k].sum(axis=1).T
+        return errors / np.maximum(states, 1)
+
+    return [bootstrap(partial(rate, k), len(by_seed)) for k in range(by_seed.shape[2])]
 
 
 def describe_margins(results: PaperResults) -> str:
@@ -266,8 +334,10 @@ def describe_margins(results: PaperResults) -> str:
                 group_texts.append(_format_shares(group_shares, title))
         parts.append(f"{FAMILY_TITLES[family]}: {', '.join(group_texts) or 'no finished runs'}")
     return (
-        "Share of all errors that fall on the quarter of states with the smallest margins (25% if "
-        f"margins did not matter). {'; '.join(parts)}."
+        "Each point is a tenth of the family's states, ordered by margin; bars are 95 % bootstrap "
+        "intervals over seeds. Methods are drawn side by side. Share "
+        "of all errors on the quarter of states with the smallest margins (25% if margins did not "
+        f"matter). {'; '.join(parts)}."
     )
 
 
@@ -282,22 +352,25 @@ def _format_shares(shares: list[float], title: str) -> str:
 def draw_scaling(results: PaperResults, narrow: bool) -> Figure:
     figure = make_figure(narrow, 3.6, 4.0)
     axes = figure.subplots()
-    smallest = 1.0
+    states = results.solutions[results.representative].mdp.n_states
     for method in results.finished_methods("boundary", "value"):
-        runs = error_curves(results, method, results.representative)
+        runs = error_curves(results, method, results.representative).dropna(axis=1)
         if runs.empty:
             continue
-        n = runs.index.to_numpy()
-        mean = runs.mean(axis=1).to_numpy()
-        low = runs.quantile(0.1, axis=1)
-        high = runs.quantile(0.9, axis=1)
+        # Half an error in all runs: a place on the logarithmic axis for none.
+        floor = 0.5 / (states * runs.shape[1])
+        errors = [bootstrap(partial(_mean_of, row), row.size) for row in runs.to_numpy(dtype=float)]
+        mean, low, high = (
+            np.maximum([getattr(e, part) for e in errors], floor)
+            for part in ("mean", "low", "high")
+        )
         style = get_style(method)
-        axes.fill_between(n, low, high, color=style.colour, alpha=0.15, linewidth=0)
-        axes.plot(n, mean, label=method_title(method), **style.line_options())
-        smallest = min(smallest, mean[mean > 0].min(initial=1.0))
-    axes.set(xscale="log", yscale="log", xlabel="labels, or Bellman updates", ylabel="policy error")
-    axes.set_ylim(bottom=smallest / 2)
-    axes.set_xticks(list(results.study.sizes), [f"{n:,}" for n in results.study.sizes])
+        axes.fill_between(runs.index, low, high, color=style.colour, alpha=0.2, linewidth=0)
+        axes.plot(runs.index, mean, label=method_title(method), **style.line_options())
+    label = "labels (boundary methods) or" + ("\n" if narrow else " ") + "transitions (baselines)"
+    axes.set(xscale="log", yscale="log", xlabel=label, ylabel="policy error")
+    sizes = results.study.sizes[:: 2 if narrow else 1]
+    axes.set_xticks(list(sizes), [f"{n:,}" for n in sizes])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     axes.set_title(results.representative)
@@ -306,53 +379,86 @@ def draw_scaling(results: PaperResults, narrow: bool) -> Figure:
     return figure
 
 
+def _mean_of(values: NDArray[np.float64], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+    return values[drawn].mean(axis=-1)
+
+
 def describe_scaling(results: PaperResults) -> str:
-    powers = {m: p for m, p in error_decays(results).items() if not np.isnan(p)}
+    powers = {m: p for m, p in error_decays(results).items() if not np.isnan(p.mean)}
     parts = []
     for group, title in GROUP_TITLES.items():
         methods = [m for m in results.finished_methods(group) if m in powers]
-        methods.sort(key=lambda method: (powers[method], method_title(method)), reverse=True)
         if methods:
-            listed = ", ".join(f"{method_title(m)} {powers[m]:.2f}" for m in methods)
-            parts.append(f"for {title}: {listed}")
-    caption = "Mean over seeds; bands hold the middle 80% of them."
+            parts.append(f"for {title}: {_list_powers({m: powers[m] for m in methods})}")
+    caption = "Mean over seeds; bands are its 95 % bootstrap intervals."
     if not parts:
-        return f"{caption} No method has errors at two sizes or more, so none tells how they fall."
-    remark = " Where p is negative the error rises." if min(powers.values()) < 0 else ""
+        return f"{caption} No method has errors at two sizes or more, so no power is known."
+    remark = _describe_rising_errors(results, powers)
     return f"{caption} The error goes about as n^-p, with p {'; '.join(parts)}.{remark}"
 
 
+def _list_powers(powers: dict[str, Effect]) -> str:
+    """Methods with their powers, the largest first."""
+    methods = sorted(powers, key=lambda method: powers[method].mean, reverse=True)
+    return ", ".join(f"{method_title(m)} {format_effect(powers[m], '')}" for m in methods)
+
+
+def _describe_rising_errors(results: PaperResults, powers: dict[str, Effect]) -> str:
+    """A remark about methods whose error rises with n; empty where there are none."""
+    rising = {method for method, power in powers.items() if power.mean < 0}
+    if not rising:
+        return ""
+    reason = "." if rising.isdisjoint(TABULAR_METHODS) else explain_first_action(results)
+    return f" Where p is negative the error rises{reason}"
+
+
 def draw_heatmap(results: PaperResults, narrow: bool) -> Figure:
-    table = final_errors(results)
+    table, spread = (final_errors(results, statistic) for statistic in ("mean", "std"))
     names = [method_title(m) for m in table.index]
     if narrow:
-        table = table.T
-    figure = make_figure(narrow, 0.9 + 0.3 * len(table), 1.7 + 0.27 * len(table))
+        table, spread = table.T, spread.T
+    figure = make_figure(narrow, 0.9 + 0.38 * len(table), 1.5 + 0.36 * len(table))
     axes = figure.subplots()
     clipped = np.clip(table.to_numpy(), COLOUR_MIN_ERROR, 1)
     image = axes.imshow(clipped, norm=LogNorm(COLOUR_MIN_ERROR, 1), cmap="YlOrRd", aspect="auto")
     rows, columns = (list(table.index), names) if narrow else (names, list(table.columns))
-    axes.set_xticks(range(len(columns)), columns, rotation=55 if narrow else 35, ha="right")
+    axes.set_xticks(
+        range(len(columns)),
+        columns,
+        rotation=60 if narrow else 35,
+        ha="right",
+        rotation_mode="anchor",
+    )
     axes.set_yticks(range(len(rows)), rows)
     for (i, j), value in np.ndenumerate(table.to_numpy()):
-        colour = "white" if value > DARK_CELL_MIN_ERROR else "0.1"
-        options = {"ha": "center", "va": "center", "fontsize": 6 if narrow else 6.8}
-        axes.text(j, i, _format_error(value), color=colour, **options)
+        _write_cell(axes, i, j, value, spread.iloc[i, j])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     _draw_dividers(axes, results, narrow)
-    bar = figure.colorbar(image, ax=axes, extend="min", shrink=0.9, pad=0.015)
-    bar.set_label("policy error")
-    bar.set_ticks([1e-4, 1e-3, 1e-2, 1e-1, 1], labels=["0.0001", "0.001", "0.01", "0.1", "1"])
+    if not narrow:
+        bar = figure.colorbar(image, ax=axes, extend="min", shrink=0.9, pad=0.015)
+        bar.set_label("policy error, %")
+        bar.set_ticks([1e-4, 1e-3, 1e-2, 1e-1, 1], labels=["0.01", "0.1", "1", "10", "100"])
     return figure
 
 
-def _format_error(value: float) -> str:
-    if np.isnan(value):
+def _write_cell(axes: Axes, row: int, column: int, error: float, deviation: float) -> None:
+    """An error in percent, with its deviation below where that is known and not zero."""
+    colour = "white" if error > DARK_CELL_MIN_ERROR else "0.1"
+    options: dict[str, Any] = {"ha": "center", "color": colour}
+    text = _format_percent(error)
+    if not deviation > 0:
+        axes.text(column, row, text, va="center", fontsize=8, **options)
+        return
+    axes.text(column, row, text, va="bottom", fontsize=8, **options)
+    deviation_text = f"±{_format_percent(deviation)}"
+    axes.text(column, row + 0.05, deviation_text, va="top", fontsize=7, **options)
+
+
+def _format_percent(share: float) -> str:
+    if np.isnan(share):
         return "–"
-    if value < 5e-5:
-        return "0"
-    return f"{value:.4f}".lstrip("0") if value < 0.01 else f"{value:.3f}".lstrip("0")
+    return f"{100 * share:.{ERROR_DIGITS}f}" if share else "0"
 
 
 def _draw_dividers(axes, results: PaperResults, narrow: bool) -> None:
@@ -366,13 +472,18 @@ def _draw_dividers(axes, results: PaperResults, narrow: bool) -> None:
         axes.axvline(position - 0.5, color="white", linewidth=3)
 
 
+HEATMAP_CAPTION = (
+    "Policy error in percent at the largest sample size: mean ± standard deviation over seeds."
+)
+
+
 def describe_heatmap(results: PaperResults) -> str:
     table = final_errors(results)
     ours = table.loc[results.planned_methods("boundary")]
     theirs = table.loc[results.planned_methods("value")]
     complete = table.columns[table.notna().all()]
     if ours.empty or theirs.empty or complete.empty:
-        return "Mean policy error over seeds at the largest sample size."
+        return HEATMAP_CAPTION
     wins = (ours[complete].max() < theirs[complete].min()).sum()
     restriction = (
         " in which every method has finished runs" if len(complete) < table.shape[1] else ""
@@ -380,8 +491,9 @@ def describe_heatmap(results: PaperResults) -> str:
     boundary_errors = ours.stack()
     method, problem = boundary_errors.idxmax()
     return (
-        f"In {wins} of {len(complete)} problems{restriction} the worst boundary method errs less "
-        f"than the best value-based one. The largest boundary error is {boundary_errors.max():.3f} "
+        f"{HEATMAP_CAPTION} In {wins} of {len(complete)} problems{restriction} the worst boundary "
+        "method errs less than the best value-based one. The largest boundary error is "
+        f"{boundary_errors.max():.3f} "
         f"({method_title(method)} on {problem}), the smallest value-based one "
         f"{theirs.min().min():.3f}."
     )
@@ -389,29 +501,30 @@ def describe_heatmap(results: PaperResults) -> str:
 
 def draw_seeds(results: PaperResults, narrow: bool) -> Figure:
     runs = final_runs(results)
-    figure, (errors, spread) = make_panels(narrow, 2, 3.0, 5.2, sharex=True)
+    figure, (errors, spread) = make_panels(narrow, 2, 3.0, 5.4, sharex=True)
     _draw_points(errors, runs)
     smallest = min((r[r > 0].min(initial=1.0) for r in runs.values()), default=1.0)
-    errors.set_yscale("symlog", linthresh=smallest, linscale=0.3)
+    if any((r == 0).any() for r in runs.values()):
+        errors.set_yscale("symlog", linthresh=smallest, linscale=0.3)
+        errors.set_ylim(-smallest / 4, 1)
+    else:
+        errors.set_yscale("log")
     errors.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    errors.set_ylim(-smallest / 4, 1)
     errors.set_ylabel("policy error")
-    errors.set_title(f"{results.representative}, every seed (bar: mean)")
+    errors.set_title(f"{results.representative}: every seed, and the mean")
     _draw_points(spread, {method: r - r.mean() for method, r in runs.items()})
-    spread.set_ylabel("policy error minus its mean")
-    spread.set_title("the same, around the mean")
+    spread.set_ylabel("policy error minus the mean")
+    spread.set_title("deviation from each method's mean")
     return figure
 
 
 def _draw_points(axes: Axes, runs: dict[str, NDArray]) -> None:
     for position, (method, values) in enumerate(runs.items()):
-        style = get_style(method)
-        # Seeds next to each other in their order: no point hides another.
-        offsets = np.linspace(-0.36, 0.36, len(values)) if len(values) > 1 else np.zeros(1)
-        axes.plot(position + offsets, values, linestyle="", **style.marker_options(2.6))
-        axes.hlines(
-            values.mean(), position - 0.4, position + 0.4, color=style.colour, linewidth=1.2
-        )
+        colour = get_style(method).colour
+        # Seeds next to each other in their order, the mean to their right: nothing is hidden.
+        offsets = np.linspace(-0.34, 0.16, len(values)) if len(values) > 1 else np.zeros(1)
+        axes.plot(position + offsets, values, ".", markersize=3.5, color=colour)
+        axes.hlines(values.mean(), position + 0.22, position + 0.42, color="0.1", linewidth=1.6)
     names = [method_title(method) for method in runs]
     axes.set_xticks(range(len(runs)), names, rotation=35, ha="right", rotation_mode="anchor")
     axes.grid(visible=True, axis="y")
@@ -427,40 +540,94 @@ def describe_seeds(results: PaperResults) -> str:
 
 def draw_cost(results: PaperResults, narrow: bool) -> Figure:
     families = results.families()
-    figure, axes_list = make_panels(narrow, len(families), 3.4, 1.3 + 2.5 * len(families))
+    figure, axes_list = make_panels(narrow, len(families), 3.6, 0.4 + 3.1 * len(families))
     table = mean_costs(results)
     for axes, family in zip(axes_list, families, strict=True):
-        _draw_family(axes, results, table[table["family"] == family])
+        _draw_family(axes, results, select_runs(table, family=family))
         axes.set_title(FAMILY_TITLES[family])
-    draw_legend_below(figure, narrow)
+        axes.set_xlabel("state-action evaluations")
+    axes_list[0].set_ylabel("mean loss")
     return figure
 
 
 def _draw_family(axes: Axes, results: PaperResults, table: Any) -> None:
-    boundary = results.finished_methods("boundary")
-    for method in results.finished_methods("boundary", "value", "reference"):
-        rows = table[table["method"] == method]
-        if rows.empty:
-            continue
-        # All boundary methods rest on the same solve: drawn side by side, or they would hide.
-        offset = OVERLAP_OFFSET_FACTOR ** boundary.index(method) if method in boundary else 1.0
-        axes.plot(
-            rows["cost"] * offset,
-            rows["mean_loss"],
-            label=method_title(method),
-            **get_style(method).line_options(),
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("symlog", linthresh=LINEAR_SCALE_MAX_LOSS, linscale=0.4)
-    axes.set_ylim(bottom=-LINEAR_SCALE_MAX_LOSS / 4)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    axes.set_xlabel("state-action evaluations behind the policy")
-    axes.set_ylabel("mean loss")
-    axes.grid(visible=True)
+    """Every method at its largest n, in two clusters: cheap ones, and those of an exact solve."""
+    points = _final_costs(results, table)
+    if not points:
+        return
+    costs, losses = np.array(list(points.values())).T
+    positive = losses[losses > 0] if losses.any() else np.ones(1)
+    floor = 10 ** np.floor(np.log10(positive.min()) - 0.5)  # where a loss of zero is drawn
+    top = 3 * positive.max()
+    middle = np.sqrt(costs.min() * costs.max())
+    cheap = {method: point for method, point in points.items() if point[0] <= middle}
+    costly = {method: point for method, point in points.items() if method not in cheap}
+    _draw_cluster(axes, "samples or\na few sweeps", cheap, (floor, top))
+    _draw_cluster(axes, "exact solve, or\n100 × samples", costly, (floor, top))
+    axes.set(xscale="log", yscale="log")
+    axes.set_xlim(costs.min() / 2, LABEL_SPACE_FACTOR * costs.max())
+    axes.set_ylim(floor / 2.5, top * (top / floor) ** 0.25)
+    decades = np.arange(np.log10(floor) + 1, np.log10(top))
+    decades = decades[:: -(-len(decades) // 5)]
+    axes.set_yticks([floor, *10.0**decades], ["0", *(f"$10^{{{k:.0f}}}$" for k in decades)])
+    axes.set_xticks(10.0 ** np.arange(np.ceil(np.log10(costs.min())), np.log10(costs.max())))
+    axes.axhline(2.5 * floor, color="0.6", linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.minorticks_off()
+    axes.grid(visible=True, axis="y")
+
+
+def _final_costs(results: PaperResults, table: Any) -> dict[str, tuple[float, float]]:
+    """Cost and mean loss of each method with runs at its largest n."""
+    points = {}
+    for method in results.finished_methods("value", "reference", "boundary"):
+        rows = select_runs(table, method=method, n=results.planned_runs[method].n)
+        if len(rows):
+            points[method] = (float(rows["cost"].iloc[0]), float(rows["mean_loss"].iloc[0]))
+    return points
+
+
+def _draw_cluster(
+    axes: Axes, title: str, points: dict[str, tuple[float, float]], span: tuple[float, float]
+) -> None:
+    """Methods of similar cost, with their names; those of one cost are set apart."""
+    if not points:
+        return
+    floor, top = span
+    seen: Counter[float] = Counter()
+    places = []
+    for cost, loss in points.values():
+        places.append((cost * OVERLAP_OFFSET_FACTOR ** seen[cost], max(loss, floor)))
+        seen[cost] += 1
+    for method, place in zip(points, places, strict=True):
+        axes.plot(*place, linestyle="", **get_style(method).marker_options(5.5))
+    label_points(axes, [SHORT_TITLES.get(m, method_title(m)) for m in points], places, span)
+    left = min(x for x, _ in places)
+    axes.axvspan(left / 1.4, 1.4 * max(x for x, _ in places), color="0.94", zorder=0)
+    axes.text(left / 1.3, 1.5 * top, title, fontweight="bold", va="bottom")
+
+
+def label_points(
+    axes: Axes,
+    titles: Sequence[str],
+    places: Sequence[tuple[float, float]],
+    span: tuple[float, float],
+) -> None:
+    """Names to the right of a cluster, in the order of its points and a line apart."""
+    order = sorted(range(len(places)), key=lambda i: places[i][1])
+    low, high = np.log10(span)
+    gap = (high - low) / MAX_LABEL_LINES
+    heights = np.log10([places[i][1] for i in order])
+    for k in range(1, len(heights)):
+        heights[k] = max(heights[k], heights[k - 1] + gap)
+    heights = np.minimum(heights, high - gap * np.arange(len(heights))[::-1])
+    x = 1.6 * max(x for x, _ in places)
+    line = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+    for i, height in zip(order, heights, strict=True):
+        axes.annotate(titles[i], places[i], (x, 10**height), va="center", arrowprops=line)
 
 
 def describe_cost(results: PaperResults) -> str:
-    """For each family: what is the cheapest way to lose less than the best boundary method?"""
+    """For each family, the cheapest method that loses no more than the best boundary method."""
     table = mean_costs(results)
     parts = []
     for family in results.families():
@@ -483,8 +650,11 @@ def describe_cost(results: PaperResults) -> str:
         else:
             text += "; nothing cheaper in this study loses as little"
         parts.append(text)
-    aside = "Boundary methods rest on one and the same solve and are drawn side by side."
-    return " ".join([COST_UNIT, *(f"{part}." for part in parts), aside])
+    scope = (
+        "Every method at its largest n; points of one cost are drawn side by side, and losses of "
+        "zero below the dashed line."
+    )
+    return " ".join([scope, COST_UNIT, *(f"{part}." for part in parts)])
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from tessella.paper.derived_numbers import error_curves, mean_costs, method_title
+from tessella.paper.derived_numbers import (
+    TABULAR_METHODS,
+    averages_by_seed,
+    compare_paired,
+    error_curves,
+    explain_first_action,
+    format_effect,
+    mean_costs,
+    method_title,
+    select_runs,
+)
 from tessella.paper.published import COLUMN_TITLES, FAMILY_TITLES
 from tessella.paper.results import PaperResults
 from tessella.paper.table import TableRow
 
 NEARLY_ALL_STATES_SHARE = 0.95  # share of states that counts as nearly every one
-# All values of these methods are equal where they have learned nothing.
-TABULAR_METHODS = ("tabular_q", "double_q")
 CLOSE_MAX_DEVIATION = 0.25  # a ratio within this of 1 needs no explanation
 
 MODEL_DIFFERENCES = (
@@ -64,9 +70,10 @@ def describe_limits(results: PaperResults, table: list[TableRow]) -> list[tuple[
     if not results.has_comparison:
         return []
     checks = {
-        "A few sweeps of the model may do": _check_references,
+        "A few sweeps of the model may be enough": _check_references,
         "The labels show nearly every state": _check_coverage,
         "The exact table is smaller": _check_sizes,
+        "Margin weights": _check_margin_weights,
         "Small samples": _check_small_samples,
         "Spread over seeds": _check_spread,
         "Training time": _check_training_times,
@@ -81,7 +88,7 @@ def _select_rows(table: list[TableRow], family: str, group: str) -> list[TableRo
 
 
 def _check_references(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
-    """A plain use of the model that was given less information and loses no more."""
+    """References that were given less information and lose no more."""
     costs = mean_costs(results).set_index(["family", "method", "n"])["cost"]
     for family in results.families():
         ours = _select_rows(table, family, "boundary")
@@ -96,13 +103,13 @@ def _check_references(results: PaperResults, table: list[TableRow]) -> Iterator[
                     f"{FAMILY_TITLES[family]}: {row.title} loses {row.mean_loss.mean:.3g} on "
                     f"average, {best.title} {best.mean_loss.mean:.3g}, with "
                     f"{row_cost:,.0f} state-action evaluations against the "
-                    f"{cost:,.0f} behind the labels. Who has the model and can afford a few sweeps "
-                    "needs no learner here."
+                    f"{cost:,.0f} behind the labels. With the model and a few sweeps, nobody "
+                    "needs a learner here."
                 )
 
 
 def _check_coverage(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
-    """Families whose labels have already shown nearly the whole table."""
+    """Families in which the labels show nearly every state."""
     for family in results.families():
         n = max((row.n for row in _select_rows(table, family, "boundary")), default=0)
         states = max(results.solutions[label].mdp.n_states for label in results.problems_of(family))
@@ -116,7 +123,7 @@ def _check_coverage(results: PaperResults, table: list[TableRow]) -> Iterator[st
 
 
 def _describe_noise(results: PaperResults, family: str) -> str:
-    """What is left to learn when the states have been seen, where observations are noisy."""
+    """What is left to learn once all states were seen; empty without observation noise."""
     members = results.problems_of(family)
     noise_free = [label for label in members if not results.solutions[label].mdp.observation_noise]
     if len(noise_free) == len(members):
@@ -141,31 +148,39 @@ def _check_sizes(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
             )
 
 
-def _check_small_samples(results: PaperResults, table: list[TableRow]) -> list[str]:
+def _check_margin_weights(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
+    """Families in which margin weights lower the error of a network at no size."""
+    for family in results.families():
+        effects = {}
+        for n in results.study.sizes:
+            runs = select_runs(results.frame, family=family, n=n)
+            margin, neural = (
+                averages_by_seed(select_runs(runs, method=method), "policy_error")
+                for method in ("margin", "neural")
+            )
+            effects[n] = compare_paired(margin, neural)
+        if all(effect.is_known and effect.high >= 0 for effect in effects.values()):
+            worse = [f"n = {n:,} ({format_effect(e)})" for n, e in effects.items() if e.low > 0]
+            yield (
+                f"{FAMILY_TITLES[family]}: Margin Boundary errs less than Neural Boundary at no "
+                "size beyond chance" + (f", and more at {'; '.join(worse)}." if worse else ".")
+            )
+
+
+def _check_small_samples(results: PaperResults, table: list[TableRow]) -> Iterator[str]:
     """Problems and sizes at which a baseline errs no more than a boundary method."""
     means = results.frame.groupby(["method", "problem", "n"])["policy_error"].mean()
-    sentences = []
-    combination_counts = []
     for ours in results.finished_methods("boundary"):
         for theirs in results.finished_methods("value"):
             both = means[ours].to_frame("ours").join(means[theirs].rename("theirs"), how="inner")
             worse = both[both["ours"] >= both["theirs"]]
-            combination_counts.append(len(both))
             if len(worse):
                 sizes = sorted(set(worse.index.get_level_values("n")))
-                sentences.append(
+                yield (
                     f"{method_title(ours)} errs at least as much as {method_title(theirs)} in "
                     f"{len(worse)} of {len(both)} combinations of problem and size "
                     f"(n = {', '.join(map(str, sizes))})."
                 )
-    if sentences or not combination_counts:
-        return sentences
-    is_complete = min(combination_counts) == len(results.study.problems) * len(results.study.sizes)
-    restriction = "" if is_complete else " of those with finished runs"
-    return [
-        f"At no size and in no problem{restriction} does a baseline err less than a boundary "
-        "method."
-    ]
 
 
 def _check_spread(results: PaperResults, table: list[TableRow]) -> list[str]:
@@ -231,16 +246,8 @@ def _check_rising_errors(results: PaperResults, table: list[TableRow]) -> Iterat
             f"{method_title(method)} errs more with more updates on {results.representative} "
             f"({mean.iloc[0]:.3f} at n = {mean.index[0]}, {mean.iloc[-1]:.3f} at n = "
             f"{mean.index[-1]:,})"
-            + (_explain_first_action(results) if method in TABULAR_METHODS else ".")
+            + (explain_first_action(results) if method in TABULAR_METHODS else ".")
         )
-
-
-def _explain_first_action(results: PaperResults) -> str:
-    share = float(np.mean(results.solutions[results.representative].policy.table == 0))
-    return (
-        ", probably because, where it has learned nothing yet, all values are equal and the tie "
-        f"goes to the first action, which is optimal in {share:.0%} of the states."
-    )
 
 
 def describe_differences(table: Sequence[TableRow]) -> dict[str, list[str]]:

@@ -1,7 +1,8 @@
 """The report and the other files that a study leaves in its folder, written from the store.
 
 table.md, table.csv, table.tex     ours next to the paper's
-figures/*.svg, figures/*.png       the paper's figures, and loss against information
+figures/*.svg, *.png               the paper's figures, and loss against information, for a page
+figures/*-column.svg, *.pdf        the same for a column of a two-column paper
 records.parquet                    every run, with its policy
 report.html                        all of it in one file
 """
@@ -16,6 +17,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -27,15 +29,22 @@ from matplotlib.figure import Figure
 from tessella.certificates.certify import certify
 from tessella.files import atomic_write
 from tessella.paper import published
-from tessella.paper.claims import check_claims, count_reproduced
+from tessella.paper.claims import (
+    VERDICT_REMARK,
+    Finding,
+    check_claims,
+    count_reproduced,
+    tally_verdicts,
+)
 from tessella.paper.derived_numbers import describe_effort, method_title
-from tessella.paper.figures import FIGURE_STYLE, FIGURES, FigureSpec
+from tessella.paper.figures import COLUMN_STYLE, FIGURE_STYLE, FIGURES, FigureSpec
 from tessella.paper.limits import describe_differences, describe_limits
 from tessella.paper.published import paper_study
 from tessella.paper.results import PaperResults
 from tessella.paper.table import (
     BOLD_REMARK,
     INFORMATION_HEAD,
+    IQM_REMARK,
     MAIN_HEAD,
     TableRow,
     describe_incomplete,
@@ -52,16 +61,22 @@ from tessella.problems.registry import BENCHMARKS
 from tessella.runner.record import records_to_parquet
 from tessella.runner.study import Study
 from tessella.support.progress import ProgressDisplay
-from tessella.support.text import format_duration
 
 LISTED_MAX_FAILURES = 20  # failures that are listed
 PNG_DOTS_PER_INCH = 200
+FIGURE_FORMS = {"": ("svg", "png"), "-column": ("svg", "pdf")}  # by the ending of the width
+# Without dates and versions the same results give the same bytes.
+LEFT_OUT_METADATA = {
+    "svg": ("Date", "Creator"),
+    "png": ("Software",),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
 OUTPUT_TASK = "Tables, figures, report"
 
 
 @dataclass(frozen=True)
 class RenderedFigure:
-    """A figure as two SVG images in data URIs, for a page and for a phone."""
+    """A figure as two SVG images in data URIs, for a page and for a column or a phone."""
 
     name: str
     title: str
@@ -71,7 +86,10 @@ class RenderedFigure:
 
 
 def render_report(
-    results: PaperResults, table: Sequence[TableRow], rendered: Sequence[RenderedFigure]
+    results: PaperResults,
+    table: Sequence[TableRow],
+    findings: Sequence[Finding],
+    rendered: Sequence[RenderedFigure],
 ) -> str:
     """The whole page."""
     environment = Environment(
@@ -81,13 +99,14 @@ def render_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    findings = check_claims(results)
     settings = {spec.method: spec.settings for spec in results.study.specs}
     return environment.get_template("report.html.j2").render(
         paper=published,
         extent=_describe_extent(results),
         findings=findings,
-        tally=count_reproduced(findings),
+        tally=tally_verdicts(findings),
+        reproduced=count_reproduced(findings),
+        verdicts=VERDICT_REMARK,
         families=[
             _family_tables(family, list(rows))
             for family, rows in groupby(table, lambda r: r.family)
@@ -96,6 +115,7 @@ def render_report(
         information_head=INFORMATION_HEAD,
         seeds=results.study.seeds,
         bold=BOLD_REMARK,
+        iqm=IQM_REMARK,
         incomplete=describe_incomplete(table),
         intervals=describe_intervals(table),
         margins=any(row.margins > 0 for row in table),
@@ -125,12 +145,18 @@ def _describe_extent(results: PaperResults) -> dict[str, Any]:
         "methods": [method_title(m) for m in study.methods],
         "sizes": study.sizes,
         "seeds": study.seeds,
-        "clock": format_duration(seconds),
-        "clock_unit": "hours" if round(seconds) >= 3600 else "minutes",
+        "run_time": _format_run_time(seconds),
         "sessions": len(results.sessions),
         "whole": _has_paper_protocol(results),
         "command": format_command(study),
     }
+
+
+def _format_run_time(seconds: float) -> str:
+    """``5 min 26 s``, or ``1 h 2 min``."""
+    minutes, seconds_part = divmod(round(seconds), 60)
+    hours, minutes_part = divmod(minutes, 60)
+    return f"{hours} h {minutes_part} min" if hours else f"{minutes} min {seconds_part} s"
 
 
 def format_command(study: Study) -> str:
@@ -150,7 +176,6 @@ def format_command(study: Study) -> str:
 
 
 def _has_paper_protocol(results: PaperResults) -> bool:
-    """Whether the study has the paper's protocol."""
     study = results.study
     return (
         study.seeds >= published.PAPER_SEEDS
@@ -238,26 +263,29 @@ def write_outputs(results: PaperResults, folder: Path, display: ProgressDisplay)
     n_figures = sum(_can_draw(figure_spec, results) for figure_spec in FIGURES)
     display.add_task(OUTPUT_TASK, n_figures + 3, n_figures + 3.0)
     table = make_rows(results)
-    files = []
-    for name, form in (("table.md", to_markdown), ("table.csv", to_csv), ("table.tex", to_latex)):
-        files.append(write_file(folder / name, form(table).encode()))
+    findings = check_claims(results)
+    forms = {
+        "table.md": partial(to_markdown, findings=findings),
+        "table.csv": to_csv,
+        "table.tex": to_latex,
+    }
+    files = [write_file(folder / name, form(table).encode()) for name, form in forms.items()]
     display.advance(OUTPUT_TASK, 1, 1.0)
     files.append(write_file(folder / "records.parquet", records_to_parquet(results.records)))
     display.advance(OUTPUT_TASK, 1, 1.0)
     figure_folder = folder / "figures"
-    with suppress(OSError):  # writing into it says what is wrong
+    with suppress(OSError):  # writing a figure reports the error
         figure_folder.mkdir(exist_ok=True)
     rendered = []
     for figure_spec in FIGURES:
-        paths = [figure_folder / f"{figure_spec.name}.{form}" for form in ("svg", "png")]
         if _can_draw(figure_spec, results):
-            rendered.append(_draw_figure(results, figure_spec, *paths))
-            files += paths
+            rendered.append(_draw_figure(results, figure_spec, figure_folder))
+            files += _figure_paths(figure_spec, figure_folder)
             display.advance(OUTPUT_TASK, 1, 1.0)
         else:
-            for path in paths:
+            for path in _figure_paths(figure_spec, figure_folder):
                 path.unlink(missing_ok=True)
-    page = render_report(results, table, rendered)
+    page = render_report(results, table, findings, rendered)
     files.append(write_file(folder / "report.html", page.encode()))
     display.advance(OUTPUT_TASK, 1, 1.0)
     return files
@@ -268,38 +296,34 @@ def _can_draw(figure_spec: FigureSpec, results: PaperResults) -> bool:
 
 
 def write_file(path: Path, content: bytes) -> Path:
-    """Write ``content`` and return the path."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(content)
     return path
 
 
-def _draw_figure(
-    results: PaperResults, figure_spec: FigureSpec, svg_path: Path, png_path: Path
-) -> RenderedFigure:
-    with rc_context(FIGURE_STYLE):
-        wide = figure_spec.draw(results, False)
-        narrow = figure_spec.draw(results, True)
-        wide_svg = render_image(wide, "svg")
-        write_file(svg_path, wide_svg)
-        write_file(png_path, render_image(wide, "png"))
-        return RenderedFigure(
-            figure_spec.name,
-            figure_spec.title,
-            figure_spec.describe(results),
-            _to_data_uri(wide_svg),
-            _to_data_uri(render_image(narrow, "svg")),
-        )
+def _figure_paths(figure_spec: FigureSpec, folder: Path) -> list[Path]:
+    """The files of a figure: of a page's width, then of a column's."""
+    endings = [f"{width}.{form}" for width, forms in FIGURE_FORMS.items() for form in forms]
+    return [folder / f"{figure_spec.name}{ending}" for ending in endings]
 
 
-def _to_data_uri(svg: bytes) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+def _draw_figure(results: PaperResults, figure_spec: FigureSpec, folder: Path) -> RenderedFigure:
+    images = []
+    for width, style in (("", FIGURE_STYLE), ("-column", COLUMN_STYLE)):
+        with rc_context(style):
+            figure = figure_spec.draw(results, width == "-column")
+            content = {form: render_image(figure, form) for form in FIGURE_FORMS[width]}
+        for form, image in content.items():
+            write_file(folder / f"{figure_spec.name}{width}.{form}", image)
+        encoded = base64.b64encode(content["svg"]).decode()
+        images.append(f"data:image/svg+xml;base64,{encoded}")
+    name, title = figure_spec.name, figure_spec.title
+    return RenderedFigure(name, title, figure_spec.describe(results), *images)
 
 
 def render_image(figure: Figure, form: str) -> bytes:
-    """The figure as the bytes of a file, ``svg`` or ``png``."""
-    # No dates or versions: the same results give the same bytes.
-    no_metadata = {"Date": None, "Creator": None} if form == "svg" else {"Software": None}
+    """The figure as the bytes of a file: ``svg``, ``png`` or ``pdf``."""
     file = io.BytesIO()
-    figure.savefig(file, format=form, dpi=PNG_DOTS_PER_INCH, metadata=no_metadata)
+    metadata: dict[str, Any] = dict.fromkeys(LEFT_OUT_METADATA[form])
+    figure.savefig(file, format=form, dpi=PNG_DOTS_PER_INCH, metadata=metadata)
     return file.getvalue()

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from tessella.paper.published import REPRESENTATIVE_PROBLEM
@@ -15,6 +16,8 @@ from tessella.runner.methods import find_method
 from tessella.runner.record import Record
 from tessella.runner.run_study import StudyResults
 from tessella.tessellation import Geometry, Tessellation, measure, tessellate
+
+LOW_MARGIN_SHARE = 0.25  # share of the states, those with the smallest margins
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,13 @@ class PaperResults(StudyResults):
     """The results of the paper's study, as tables, figures and report need them."""
 
     @cached_property
+    def model_measures(self) -> list[dict[str, float]]:
+        """None: the paper has no such figures, and thousands of policies take minutes."""
+        return [{} for _ in self.done]
+
+    @cached_property
     def planned_runs(self) -> dict[str, PlannedRuns]:
-        """By method. The largest n is the plan's: a failure moves no method to a smaller one."""
+        """By method. The largest n is that of the study, whether its runs failed or not."""
         pairs: dict[str, set[tuple[int, int]]] = {name: set() for name in self.study.methods}
         for spec in self.study.specs:
             pairs[spec.method].add((spec.n, spec.seed))
@@ -89,6 +97,26 @@ class PaperResults(StudyResults):
     def geometry(self) -> dict[str, Geometry]:
         """The paper's diagnostics of every optimal policy."""
         return {label: measure(t) for label, t in self.tessellations.items()}
+
+    @cached_property
+    def error_counts(self) -> Any:
+        """Frame with a row for each run at its method's largest n: its decisions and errors.
+
+        Low-margin errors are those in the quarter of a problem's states with the smallest margins.
+        """
+        is_low_margin = {
+            label: (s.margin <= np.quantile(s.margin, LOW_MARGIN_SHARE)).ravel()
+            for label, s in self.solutions.items()
+        }
+        rows = []
+        for spec, actions in ((record.spec, record.actions) for record in self.done):
+            if spec.n == self.planned_runs[spec.method].n:
+                wrong = actions != self.solutions[spec.problem].policy.table.ravel()
+                low = int(wrong[is_low_margin[spec.problem]].sum())
+                counts = (wrong.size, int(wrong.sum()), low)
+                rows.append((spec.family, spec.method, spec.seed, *counts))
+        columns = ["family", "method", "seed", "decisions", "errors", "low_margin_errors"]
+        return pd.DataFrame(rows, columns=pd.Index(columns))
 
     def final_records(self, label: str, method: str) -> list[Record]:
         """The finished runs at the method's largest n."""

@@ -9,13 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from tessella.errors import counted
+from tessella.paper.claims import VERDICT_REMARK, Finding, tally_verdicts
 from tessella.paper.derived_numbers import (
     MissingRuns,
     Summary,
+    averages_by_seed,
     compare_paired,
     describe_interval_caution,
     find_missing_runs,
     method_title,
+    select_runs,
     summarise,
     values_by_seed,
 )
@@ -47,6 +51,8 @@ class TableRow:
     backups: float
     simulator_calls: float
     missing_runs: MissingRuns  # what failed runs left out of it
+    decisions: int  # states, over all problems and seeds
+    errors: int  # decisions that are not optimal
     published: PublishedRow | None = None  # the paper's row; None where the setting is not its
     best: tuple[str, ...] = ()  # columns in which it is, or ties with, the lowest
 
@@ -73,9 +79,10 @@ class TableRow:
 def make_rows(results: PaperResults) -> list[TableRow]:
     """Boundary methods, baselines and references of each family, failed ones too."""
     methods = results.planned_methods("boundary", "value", "reference")
+    counts = results.error_counts.groupby(["family", "method"])[["decisions", "errors"]].sum()
     all_rows = []
     for family in results.families():
-        family_rows = [_make_row(results, family, method) for method in methods]
+        family_rows = [_make_row(results, family, method, counts) for method in methods]
         compared = [
             r
             for r in family_rows
@@ -98,25 +105,25 @@ def _find_best_columns(
         printed_means = {
             f"{getattr(r, column).mean:.{DECIMALS_BY_COLUMN[column]}f}" for r in (row, lowest)
         }
-        difference = compare_paired(
-            results.final_frame, row.family, row.method, lowest.method, column
+        final = select_runs(results.final_frame, family=row.family)
+        ours, theirs = (
+            averages_by_seed(select_runs(final, method=r.method), column) for r in (row, lowest)
         )
-        return len(printed_means) == 1 or difference.low <= 0
+        return len(printed_means) == 1 or compare_paired(ours, theirs).low <= 0
 
     return tuple(column for column in DECIMALS_BY_COLUMN if row in compared and is_tied(column))
 
 
-def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
-    final = results.final_frame
-    runs = final[(final["family"] == family) & (final["method"] == method)]
-
+def _make_row(results: PaperResults, family: str, method: str, counts: Any) -> TableRow:
+    runs = select_runs(results.final_frame, family=family, method=method)
     n = results.planned_runs[method].n
     family_problems = {label for label, known in BENCHMARKS.items() if known.family == family}
     is_paper_setting = n == max(PAPER_SIZES) and family_problems <= set(runs["problem"])
     policy_error, value_gap, mean_loss = (
-        summarise(values_by_seed(final, family, method, column))
+        summarise(values_by_seed(runs, column).to_numpy(dtype=float))
         for column in ("policy_error", "value_gap", "mean_loss")
     )
+    decisions, errors = counts.loc[family, method] if len(runs) else (0, 0)
     # Of no runs, maximum, median and mean are nan.
     information: dict[str, Any] = {c: float(runs[c].mean()) for c in INFORMATION_COLUMNS}
     return TableRow(
@@ -131,14 +138,21 @@ def _make_row(results: PaperResults, family: str, method: str) -> TableRow:
         seconds=float(runs["seconds"].median()),
         size=int(runs["size"].max()) if len(runs) else 0,
         **information,
-        missing_runs=find_missing_runs(results, family, method),
+        missing_runs=find_missing_runs(results, results.problems_of(family), method),
+        decisions=int(decisions),
+        errors=int(errors),
         published=MAIN_TABLE.get((family, method)) if is_paper_setting else None,
     )
 
 
 BOLD_REMARK = (
     "Bold: the lowest error and gap, and all that tie with it: the same as printed, or a paired "
-    "difference over seeds whose 95 % interval reaches zero."
+    "difference over seeds whose 95 % interval reaches zero. Errors below 0.0001 are counts over "
+    "all problems and seeds."
+)
+IQM_REMARK = (
+    "The interquartile mean (IQM) leaves out the best and the worst quarter of the seeds in each "
+    "problem, then averages over problems; its 95 % interval is a bootstrap's over seeds."
 )
 DECIMALS_BY_COLUMN = {"policy_error": 4, "value_gap": 3}  # decimals printed, by column
 
@@ -147,14 +161,39 @@ def format_plus_minus(mean: float, std: float, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if math.isnan(std) else f" ± {std:.{digits}f}")
 
 
-def format_interval(summary: Summary, digits: int) -> str:
+def _format_ours(row: TableRow, column: str) -> str:
+    """Mean and deviation; a count, or a bound, where these would print as zero."""
+    summary: Summary = getattr(row, column)
+    digits = DECIMALS_BY_COLUMN[column]
+    if row.errors and summary.mean >= 10.0**-digits:
+        return format_plus_minus(summary.mean, summary.std, digits)
+    if column == "policy_error":
+        return f"{counted(row.errors, 'error') if row.errors else 'no error'} in {row.decisions:,}"
+    return _format_bound(digits) if row.errors else "exact"
+
+
+def _format_bound(digits: int) -> str:
+    """``< 0.001``, for a positive number that prints as zero."""
+    return f"< {10.0**-digits:.{digits}f}"
+
+
+def format_interval(row: TableRow, column: str) -> str:
+    """Interquartile mean and interval, where the method has several seeds."""
+    summary: Summary = getattr(row, column)
+    digits = DECIMALS_BY_COLUMN[column]
+    if row.errors == 0:
+        return "exact"
+    if summary.iqm < 0.5 * 10.0**-digits:
+        return _format_bound(digits)
     if math.isnan(summary.low):
-        return f"{summary.iqm:.{digits}f} [–]"
+        return f"{summary.iqm:.{digits}f}"
     return f"{summary.iqm:.{digits}f} [{summary.low:.{digits}f}, {summary.high:.{digits}f}]"
 
 
 def format_ratio(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2f}"
+    if math.isnan(value):
+        return "–"
+    return "< 0.01" if 0 < value < 0.01 else f"{value:.2f}"
 
 
 def format_seconds(value: float) -> str:
@@ -185,17 +224,14 @@ def main_cells(row: TableRow) -> list[str]:
 
 def _compared_cells(row: TableRow, column: str) -> list[str]:
     """Ours, the paper's and the ratio."""
-    digits = DECIMALS_BY_COLUMN[column]
-    ours: Summary = getattr(row, column)
     published_cell = "–"
     if row.published:
-        mean = getattr(row.published, column)
-        published_cell = format_plus_minus(mean, getattr(row.published, f"{column}_std"), digits)
-    return [
-        format_plus_minus(ours.mean, ours.std, digits),
-        published_cell,
-        format_ratio(row.ratio(column)),
-    ]
+        published_cell = format_plus_minus(
+            getattr(row.published, column),
+            getattr(row.published, f"{column}_std"),
+            DECIMALS_BY_COLUMN[column],
+        )
+    return [_format_ours(row, column), published_cell, format_ratio(row.ratio(column))]
 
 
 CELL_INDEX_BY_COLUMN = {"policy_error": 1, "value_gap": 4}  # in MAIN_HEAD
@@ -226,8 +262,8 @@ def information_cells(row: TableRow) -> list[str]:
         return [row.marked_title, *["–"] * (len(INFORMATION_HEAD) - 1)]
     return [
         row.marked_title,
-        format_interval(row.policy_error, 4),
-        format_interval(row.value_gap, 3),
+        format_interval(row, "policy_error"),
+        format_interval(row, "value_gap"),
         f"{row.mean_loss.mean:.3g}",
         f"{row.worst_loss:.3g}",
         *(f"{getattr(row, name):,.0f}" for name in INFORMATION_COLUMNS),
@@ -255,14 +291,16 @@ def describe_intervals(table: Sequence[TableRow]) -> str:
     )
 
 
-def to_markdown(table: Sequence[TableRow]) -> str:
+def to_markdown(table: Sequence[TableRow], findings: Sequence[Finding] = ()) -> str:
+    """The claims, then for each family the main table and the information that methods use."""
     seeds = max((row.missing_runs.planned_seeds for row in table), default=0)
     parts = [
         "# Our results and the paper's",
-        "Averages over a family's problems at the largest n: mean ± standard deviation over "
-        f"{seeds} {'seed' if seeds == 1 else 'seeds'}. Ratios are ours over the paper's. "
+        "Written by `tessella paper`. Averages over a family's problems at the largest n: mean ± "
+        f"standard deviation over {counted(seeds, 'seed')}. Ratios are ours over the paper's. "
         f"{BOLD_REMARK}",
         *filter(None, [describe_incomplete(table), describe_intervals(table)]),
+        *_format_claims(findings),
     ]
     for family in dict.fromkeys(row.family for row in table):
         family_rows = [row for row in table if row.family == family]
@@ -271,22 +309,38 @@ def to_markdown(table: Sequence[TableRow]) -> str:
         ]
         parts += [f"## {FAMILY_TITLES[family]}", _format_grid(MAIN_HEAD, paper_cells)]
         parts += [
-            "Interquartile means, exact losses, and the information given to each method:",
+            f"Robust means, exact losses, and the information used by each method. {IQM_REMARK}",
             _format_grid(INFORMATION_HEAD, [information_cells(row) for row in family_rows]),
         ]
     return "\n\n".join(parts) + "\n"
 
 
-def _format_grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *body]
+def _format_claims(findings: Sequence[Finding]) -> list[str]:
+    """A heading, the tally and a table; nothing where there are no claims."""
+    cells = [[f.claim, f.place, f.verdict, f.evidence] for f in findings]
+    if not cells:
+        return []
+    head = ("Claim", "In the paper", "Here", "Evidence")
+    return [
+        "## The paper's claims",
+        f"{tally_verdicts(findings)}. {VERDICT_REMARK}",
+        _format_grid(head, cells, ":---"),
+    ]
+
+
+def _format_grid(
+    head: Sequence[str], body: Sequence[Sequence[str]], alignment: str = "---:"
+) -> str:
+    lines = [head, ["---"] + [alignment] * (len(head) - 1), *body]
     escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in escaped)
 
 
 def flatten_row(row: TableRow) -> dict[str, str | float | int]:
-    """A row with every number, for CSV."""
+    """All numbers of a row by column, for CSV."""
     cells = {name: getattr(row, name) for name in ("family", "method", "title", "group", "n")}
     cells |= {"seeds": row.policy_error.seeds, "note": row.missing_runs.note}
+    cells |= {"decisions": row.decisions, "errors": row.errors}
     for column in ("policy_error", "value_gap", "mean_loss"):
         summary: Summary = getattr(row, column)
         for part in ("mean", "std", "iqm", "low", "high"):
@@ -343,7 +397,7 @@ def _tex_cells(row: TableRow) -> list[str]:
 _TEX_ESCAPES = {
     **{character: f"\\{character}" for character in "_&#%${}"},
     **{"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"},
-    **{"±": r"$\pm$", "×": r"$\times$", "–": "--"},
+    **{"±": r"$\pm$", "×": r"$\times$", "–": "--", "<": "$<$"},
 }
 
 

@@ -48,11 +48,23 @@ LEGEND_POSITION = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderax
 
 
 def action_colours(tessellation: Tessellation) -> ListedColormap:
-    """One colour for each action, by action index."""
+    """One colour for each action, by action index.
+
+    Args:
+        tessellation: of any policy.
+
+    Returns:
+        The colours.
+
+    Example:
+        >>> optimal = ts.tessellate(ts.solve(ts.benchmark("QUE-Lin")))
+        >>> from tessella.plot import action_colours
+        >>> action_colours(optimal).N
+        2
+    """
     n = len(tessellation.actions)
-    levels = np.linspace(
-        MAX_LIGHTNESS, max(MIN_LIGHTNESS, MAX_LIGHTNESS - MAX_LIGHTNESS_STEP * (n - 1)), n
-    )
+    darkest = max(MIN_LIGHTNESS, MAX_LIGHTNESS - MAX_LIGHTNESS_STEP * (n - 1))
+    levels = np.linspace(MAX_LIGHTNESS, darkest, n)
     quantities = tessellation.quantities
     if quantities is not None and quantities.min() < 0 < quantities.max():
         return ListedColormap(_pick_signed_shades(quantities, levels))
@@ -111,13 +123,13 @@ class AxisScale:
 
 @dataclass(frozen=True)
 class Frame:
-    """Where a grid of one or two axes is drawn."""
+    """Where a grid of one or two axes is frame."""
 
     order: tuple[int, ...]  # positions of the grid's axes: to the right, and up or down
     x: AxisScale  # where the places along the first of these are drawn
     y: AxisScale
 
-    def turned(self, values: NDArray) -> NDArray:
+    def orient(self, values: NDArray) -> NDArray:
         """(to the right, up or down) of (grid shape) values; one axis is a strip."""
         return values.transpose(self.order).reshape(values.shape[self.order[0]], -1)
 
@@ -143,11 +155,11 @@ def draw_grid(
     axes: Axes, grid: StateGrid, values: NDArray, cmap: Colormap, norm: Normalize
 ) -> AxesImage:
     """Draw (grid shape) values as coloured boxes."""
-    drawn = set_axes(axes, grid)
-    table = drawn.turned(values)
+    frame = set_axes(axes, grid)
+    table = frame.orient(values)
     if grid.ndim == 1:
         axes.set_yticks([])
-    extent = (*drawn.x.limits(table.shape[0]), *drawn.y.limits(table.shape[1]))
+    extent = (*frame.x.limits(table.shape[0]), *frame.y.limits(table.shape[1]))
     image = axes.imshow(
         table.T,
         cmap=cmap,
@@ -162,14 +174,28 @@ def draw_grid(
 
 
 def boundary_lines(axes: Axes, tessellation: Tessellation, **style: Any) -> Axes:
-    """Draw the faces as one collection of lines; ``style`` as for matplotlib's LineCollection."""
-    drawn = set_axes(axes, tessellation.grid)
+    """Draw the faces as one collection of lines; ``style`` as for matplotlib's LineCollection.
+
+    Args:
+        axes: of matplotlib.
+        tessellation: on one or two axes.
+        style: as for matplotlib's ``LineCollection``.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from tessella.plot import boundary_lines
+        >>> optimal = ts.tessellate(ts.solve(ts.benchmark("QUE-Lin")))
+        >>> axes = boundary_lines(Figure().subplots(), optimal, colors="black")
+    """
+    frame = set_axes(axes, tessellation.grid)
     places = outline(tessellation)
-    if drawn.order == (1, 0):
+    if frame.order == (1, 0):
         places = places[..., ::-1]
-    segments = np.stack(
-        [drawn.x.position(places[..., 0]), drawn.y.position(places[..., 1])], axis=-1
-    )
+    coordinates = frame.x.position(places[..., 0]), frame.y.position(places[..., 1])
+    segments = np.stack(coordinates, axis=-1)
     style = {"colors": LINE_COLOUR, "linewidths": 0.9, "capstyle": "projecting"} | style
     axes.add_collection(LineCollection(list(segments), **style), autolim=False)
     return axes
@@ -196,6 +222,5 @@ def _set_ticks(axis: Axis, values: NDArray, scale: AxisScale) -> None:
         return
     places = spaced_indices(n, MAX_TICKS)
     axis.set_major_locator(FixedLocator(scale.position(places).tolist()))
-    axis.set_major_formatter(
-        FixedFormatter([f"{v:g}" if v.dtype.kind == "f" else str(v) for v in values[places]])
-    )
+    labels = [f"{v:g}" if v.dtype.kind == "f" else str(v) for v in values[places]]
+    axis.set_major_formatter(FixedFormatter(labels))

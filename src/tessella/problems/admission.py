@@ -80,7 +80,7 @@ def _queue_admission_model(
                 pays=admission_pays,
                 counts={"arrivals": lambda arrivals: arrivals, "rejected": rejected},
             ),
-            Shift("regime", Noise("drift", *LAZY_WALK)),
+            Shift("regime", LAZY_WALK),
         ],
         action_name="admit",
     ).with_measures(rejection="rejected / arrivals")

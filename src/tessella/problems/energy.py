@@ -110,9 +110,9 @@ def _battery_arbitrage_model(
 ) -> MDP:
     """A battery in a market whose prices come in regimes: when to buy and when to sell.
 
-    State: charge 0..n and price. Buy (+) or sell (-) so many units at that price; what is sold
-    loses a part on the way, and each unit moved wears the battery. The price takes a lazy walk that
-    is drawn to the middle.
+    State: charge 0..n and price. The action buys (+) or sells (-) units at that price; part of
+    what is sold is lost on the way, and each unit wears the battery. The price takes a lazy walk
+    that is drawn to the middle.
     """
 
     def pays(price, trade):

@@ -78,7 +78,7 @@ def _inventory_model(
                     "lost": lambda stock, demand: np.maximum(demand - stock, 0),
                 },
             ),
-            Shift("regime", Noise("drift", *LAZY_WALK)),
+            Shift("regime", LAZY_WALK),
         ],
         action_name="order",
     ).with_measures(fill_rate="1 - lost / demand")

@@ -22,6 +22,7 @@ from tessella.problems.problem import (
     Theory,
 )
 from tessella.problems.shared import label_index
+from tessella.rounding import portable_exp
 
 
 def issue_stock(
@@ -180,7 +181,7 @@ def _platelets_model(
         def law(fresh, order):
             later = zip(life_logits, order_logits, strict=True)
             logits = [0 * order, *(c0 + c1 * order for c0, c1 in later)]
-            weights = np.exp(logits[k - 1 :] - np.max(logits[k - 1 :], axis=0))
+            weights = portable_exp(logits[k - 1 :] - np.max(logits[k - 1 :], axis=0))
             from scipy.stats import binom
 
             return binom.pmf(np.arange(most + 1), fresh, weights[0] / weights.sum(axis=0))
@@ -309,10 +310,10 @@ def _two_products_model(
         return _sell_oldest_first(of_a, names, wanted_a + unmet)[0]
 
     def earned_b(wanted_b, **names):
-        return price_b * np.minimum(wanted_b, _total_stock(of_b, names))
+        return price_b * np.minimum(wanted_b, sum(names[name] for name in of_b))
 
     def earned_a(wanted_a, unmet, **names):
-        return price_a * np.minimum(wanted_a + unmet, _total_stock(of_a, names))
+        return price_a * np.minimum(wanted_a + unmet, sum(names[name] for name in of_a))
 
     lines = zip([*reversed(of_a), "order_a"], [*reversed(of_b), "order_b"], strict=True)
     return MDP.staged(
@@ -342,10 +343,6 @@ def _two_products_model(
 def _shift_life(axis: str, source: str) -> Decide:
     """Everything moves on by one place: from the order to the shelf, and along it."""
     return Decide(axis, to=lambda **names: names[source])
-
-
-def _total_stock(stocks: list[str], names: dict[str, np.ndarray]) -> np.ndarray:
-    return sum((names[name] for name in stocks[1:]), names[stocks[0]])
 
 
 def _sell_oldest_first(

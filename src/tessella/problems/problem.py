@@ -1,10 +1,10 @@
-"""A problem is a record: its name, its parameters, what theory states, and how it is built.
+"""A problem is a record: its name, its parameters, known theory, and a function that builds it.
 
     problem.build(**settings) -> MDP
 
 Settings are checked by name, kind and range before anything is built; what is not given has its
 default. The noise with which states are observed in a training sample is a setting of the problem
-and no part of the model: it decides samples, and nothing of the model's own numbers.
+and no part of the model: samples depend on it, the numbers of the model do not.
 
 A parameter has a name, a default, a range and a line that explains it. Its value is checked once,
 where the problem is built, and becomes plain: an int, a float, a string or a list of numbers, as
@@ -36,8 +36,8 @@ from tessella.mdp.model import MDP
 from tessella.mdp.state_action_space import limit_entries
 from tessella.support.text import align_columns
 
-# Ranges that the problems of the package share. Where nothing in a problem ends a range, it ends
-# far beyond use: a form can draw a slider from end to end, and a slip of the keyboard is refused.
+# Ranges that the problems of the package share. A range without a natural end stops far beyond use:
+# a form can draw a slider from end to end, and a typing error is rejected.
 SIZE = {"low": 0, "high": 1_000_000}  # of an axis, or of a random quantity
 MEAN = {"low": 0.0, "high": 1000.0}  # of demand or arrivals in a period
 SLOPE = {"low": -1000.0, "high": 1000.0}  # what adds to such a mean
@@ -48,14 +48,14 @@ RATE = {"low": 0.0, "high": 1000.0}  # of events, per unit of time
 OBSERVATION_NOISE = "observation_noise"
 DIGITS = "0123456789"
 NOISE_MAX_GRID_STEPS = 100.0  # grid steps
-PROBLEM_MAX_STATES = 100_000_000_000  # states of a named problem: a value each takes 800 GB
+PROBLEM_MAX_STATES = 100_000_000_000  # whose values take 800 GB
 RESERVED_NAMES = ("name", "edition")
-NAME_MIN_SIMILARITY = 0.75  # ratio of difflib, 0 to 1, from which a name may be meant
+NAME_MIN_SIMILARITY = 0.75  # ratio of difflib, 0 to 1, from which a name is suggested
 
 
 @dataclass(frozen=True)
 class Parameter(ABC):
-    """What every parameter has."""
+    """A parameter of any kind."""
 
     name: str  # the keyword that ``build`` takes
     default: Any  # the value where none is given
@@ -69,7 +69,7 @@ class Parameter(ABC):
 
     @abstractmethod
     def plain(self, value: Any) -> Any:
-        """The value as JSON holds it; TypeError or ValueError when it is none of the range."""
+        """The value as JSON holds it; TypeError or ValueError when it is not in the range."""
 
     @abstractmethod
     def parse(self, text: str) -> Any:
@@ -81,18 +81,17 @@ class Parameter(ABC):
             return self.plain(value)
         except (TypeError, ValueError, OverflowError):
             requirement = f"{self.name} must be {self.range}"
-            raise ArgumentError(
-                requirement, location=owner, value=f"got {format_brief(value)}"
-            ) from None
+            reason = f"got {format_brief(value)}"
+            raise ArgumentError(requirement, location=owner, value=reason) from None
 
     def extremes(self) -> list[Any]:
-        """Values at the ends of the range that any model of the problem can be built with."""
+        """Values at the ends of the range with which a model can be built."""
         return []
 
 
 @dataclass(frozen=True)
 class _Bounded(Parameter):
-    """Of numbers: ``low`` and ``high`` may be taken, ``above`` and ``below`` may not."""
+    """Numbers in a range, which contains ``low`` and ``high`` but not ``above`` and ``below``."""
 
     low: float | None = None
     high: float | None = None
@@ -102,12 +101,13 @@ class _Bounded(Parameter):
 
     @property
     def bounds(self) -> str:
-        """``from 0 to 1``, ``above 0, to 1``; empty where there are none."""
-        ends = {"from": self.low, "above": self.above, "to": self.high, "below": self.below}
-        texts = [f"{word} {format_value(end)}" for word, end in ends.items() if end is not None]
-        if [word for word, end in ends.items() if end is not None] == ["from"]:
-            return f"{texts[0]} on"
-        return (" " if None not in (self.low, self.high) else ", ").join(texts)
+        """``from 0 to 1``, ``above 0 and at most 1``; empty where there are none."""
+        if None not in (self.low, self.high):
+            return f"from {format_value(self.low)} to {format_value(self.high)}"
+        limits = {"at least": self.low, "above": self.above}
+        limits |= {"at most": self.high, "below": self.below}
+        texts = [f"{word} {format_value(end)}" for word, end in limits.items() if end is not None]
+        return " and ".join(texts)
 
     def contains(self, number: float) -> bool:
         return (
@@ -166,7 +166,17 @@ class _NumberList(_Bounded):
 
 
 class Integer(_SingleNumber):
-    """A whole number."""
+    """A whole number.
+
+    Args:
+        name, default, about: what it is called, its default, and a line of text.
+        low, high: inclusive bounds; None for none.
+        above, below: exclusive bounds; None for none.
+
+    Example:
+        >>> ts.Integer("seats", 30, "on the flight", low=0, high=500).range
+        'a whole number from 0 to 500'
+    """
 
     kind = "integer"
     number_type = int
@@ -176,7 +186,17 @@ class Integer(_SingleNumber):
 
 
 class Number(_SingleNumber):
-    """A finite number."""
+    """A finite number.
+
+    Args:
+        name, default, about: what it is called, its default, and a line of text.
+        low, high: inclusive bounds; None for none.
+        above, below: exclusive bounds; None for none.
+
+    Example:
+        >>> ts.Number("price", 4.5, "of a unit", low=0).range
+        'a number at least 0'
+    """
 
     kind = "number"
 
@@ -185,21 +205,46 @@ class Number(_SingleNumber):
 
 
 class Integers(_NumberList):
-    """A list of whole numbers, at least one, each within the bounds."""
+    """A list of whole numbers, at least one, each within the bounds.
+
+    Args:
+        name, default, about, low, high, above, below: as in ``Integer``.
+
+    Example:
+        >>> ts.Integers("orders", (0, 4, 8), "that may be placed", low=0).default
+        (0, 4, 8)
+    """
 
     kind = "integers"
     number_type = int
 
 
 class Numbers(_NumberList):
-    """A list of finite numbers, at least one, each within the bounds."""
+    """A list of finite numbers, at least one, each within the bounds.
+
+    Args:
+        name, default, about, low, high, above, below: as in ``Number``.
+
+    Example:
+        >>> ts.Numbers("fares", (400.0, 90.0), "of the classes", low=0).default
+        (400.0, 90.0)
+    """
 
     kind = "numbers"
 
 
 @dataclass(frozen=True)
 class Choice(Parameter):
-    """One of a few names."""
+    """One of a few names.
+
+    Args:
+        name, default, about: as in ``Integer``.
+        options: the names to choose from.
+
+    Example:
+        >>> ts.Choice("issuing", "FIFO", "oldest first, or newest", ("FIFO", "LIFO")).range
+        'one of FIFO, LIFO'
+    """
 
     options: tuple[str, ...] = ()
     kind = "choice"
@@ -233,6 +278,10 @@ class Theory:
     Attributes:
         structure: name of a test of ``tessella.examine``, such as ``(s, S) in stock``.
         says: the sentence, with its source.
+
+    Example:
+        >>> ts.problem("machine_replacement").theory[0].structure
+        'threshold in wear'
     """
 
     structure: str
@@ -248,13 +297,23 @@ class Problem:
         title: one line about it.
         make: the function that builds the model from all parameters, by keyword.
         parameters: what may be set, with defaults, ranges and explanations.
-        axes: what a coordinate stands for, by the name of its axis; ``due#`` is for due1, due2, ...
+        axes: the meaning of a coordinate, by the name of its axis; ``due#`` is for due1, due2, ...
         family: problems that differ in their settings alone; its own name where none is given.
         observation_noise: standard deviation of the coordinates of a training sample, in grid
             steps; the default of the setting ``observation_noise``.
         theory: what is known of the optimal policy at the defaults.
         aliases: other keys in the registry.
         edition: raise it when ``make`` changes what the same settings give.
+
+    Example:
+        >>> def build(largest):
+        ...     night = ts.Shift("day", ts.Noise("night", [1], [1.0]), edge="wrap")
+        ...     return ts.MDP.staged({"day": range(largest + 1)}, (0, 1), 0.9, [night])
+        ...
+        >>> last = ts.Integer("largest", 6, "the last day", low=1)
+        >>> week = ts.Problem("week", "Days go round", build, (last,))
+        >>> week.build(largest=4).n_states
+        5
     """
 
     name: str
@@ -284,14 +343,13 @@ class Problem:
         self.settings()  # the defaults lie in their own ranges
 
     def _require_axes(self) -> None:
-        requirement = "axes maps names of axes to what their coordinates stand for, both text"
+        requirement = "axes maps names of axes to meanings of their coordinates, both text"
         if not isinstance(self.axes, Mapping):
             raise ArgumentError(requirement, location=self.name, value=f"got {self.axes!r}")
         for axis, about in self.axes.items():
             if not (isinstance(axis, str) and axis and isinstance(about, str)):
-                raise ArgumentError(
-                    requirement, location=self.name, value=f"has {axis!r}: {about!r}"
-                )
+                value = f"has {axis!r}: {about!r}"
+                raise ArgumentError(requirement, location=self.name, value=value)
 
     @cached_property
     def settable(self) -> tuple[Parameter, ...]:
@@ -319,7 +377,7 @@ class Problem:
             raise ArgumentError(requirement, location=self.name, value=f"got {text!r}") from None
 
     def coordinate(self, axis: str) -> str:
-        """What a coordinate stands for, empty where the record has no entry."""
+        """The meaning of a coordinate, empty where the record has no entry."""
         known = self.axis_entry(axis)
         number = axis.removeprefix(axis.rstrip(DIGITS))
         about = self.axes.get(known, "")

@@ -1,8 +1,8 @@
 """Problems by name: those of the package, and those that were registered.
 
-A name with a colon, ``package.module:attribute``, is imported, so that a problem of one's own can
-be named wherever a name is taken: on the command line, and by the workers of a study. Methods and
-measures of one's own are named in the same way.
+A name with a colon, ``package.module:attribute``, is imported, so that a custom problem can be
+named wherever a name is accepted: on the command line, and by the workers of a study. Custom
+methods and measures are named in the same way.
 
 Each of the paper's eleven problems is stated by what differs from the defaults of its family; its
 label is the problem's name and the full name an alias.
@@ -27,13 +27,13 @@ from tessella.problems.seat_revenue import seat_revenue
 from tessella.problems.vertical_cas import vertical_cas
 
 
-def _inv(label: str, full_name: str, bends: str, **settings: Any) -> Problem:
-    return inventory.variant(label, f"Inventory control, {bends}", aliases=(full_name,), **settings)
+def _inv(label: str, full_name: str, about: str, **settings: Any) -> Problem:
+    return inventory.variant(label, f"Inventory control, {about}", aliases=(full_name,), **settings)
 
 
-def _que(label: str, full_name: str, bends: str, **settings: Any) -> Problem:
+def _que(label: str, full_name: str, about: str, **settings: Any) -> Problem:
     return queue_admission.variant(
-        label, f"Admission to a queue, {bends}", aliases=(full_name,), **settings
+        label, f"Admission to a queue, {about}", aliases=(full_name,), **settings
     )
 
 
@@ -68,16 +68,29 @@ BENCHMARKS = {known.name: known for known in BENCHMARK_PROBLEMS}
 
 
 def benchmark(label: str) -> MDP:
-    """One of the paper's problems: ``benchmark("INV-Mix")``, or by its full name."""
+    """One of the paper's problems: ``benchmark("INV-Mix")``, or by its full name.
+
+    Args:
+        label: ``INV-Mix``, ``QUE-Lin`` and so on; ``BENCHMARKS`` lists them.
+
+    Returns:
+        The model.
+
+    Raises:
+        ArgumentError: there is no such benchmark.
+
+    Example:
+        >>> ts.benchmark("INV-Mix")
+        MDP(INV-Mix: stock 33 x regime 25; 5 order actions, discount 0.95, staged)
+    """
     known = find_registered(label)
     if known is None or known.name not in BENCHMARKS:
-        raise ArgumentError(
-            f"no benchmark is called {label!r}; {suggest_name(label, [*BENCHMARKS])}"
-        )
+        hint = suggest_name(label, [*BENCHMARKS])
+        raise ArgumentError(f"no benchmark is called {label!r}; {hint}")
     return known.build()
 
 
-ZOO_PROBLEMS = (
+PUBLISHED_PROBLEMS = (
     perishable,
     platelets,
     two_products,
@@ -99,14 +112,23 @@ ZOO_PROBLEMS = (
     vertical_cas,
 )
 PACKAGE_PROBLEMS = {
-    known.name: known for known in (inventory, queue_admission, *BENCHMARKS.values(), *ZOO_PROBLEMS)
+    known.name: known
+    for known in (inventory, queue_admission, *BENCHMARKS.values(), *PUBLISHED_PROBLEMS)
 }
 
 _registered: dict[str, Problem] = {}
 
 
 def all_problems() -> tuple[Problem, ...]:
-    """Every problem that has a name here, the package's own first."""
+    """Every problem that has a name here, the package's own first.
+
+    Returns:
+        The records, registered ones last.
+
+    Example:
+        >>> [problem.name for problem in ts.all_problems()][:2]
+        ['inventory', 'queue_admission']
+    """
     return (*PACKAGE_PROBLEMS.values(), *_registered.values())
 
 
@@ -119,6 +141,20 @@ def register(problem: Problem) -> Problem:
     """Make ``problem`` known by its name; registered again, the later one counts.
 
     The names of the package's own problems stay theirs.
+
+    Args:
+        problem: the record.
+
+    Returns:
+        The same record.
+
+    Raises:
+        ArgumentError: the name is one of the package's own.
+
+    Example:
+        >>> busy = ts.queue_admission.variant("busy", "A busy queue", arrival_base=6.0)
+        >>> ts.register(busy).name
+        'busy'
     """
     require_type("register", problem, Problem)
     taken = {name for known in PACKAGE_PROBLEMS.values() for name in (known.name, *known.aliases)}
@@ -132,26 +168,30 @@ def register(problem: Problem) -> Problem:
 
 
 def problem(name: str) -> Problem:
-    """The problem called ``name``, or what ``package.module:attribute`` leads to."""
+    """The problem called ``name``, or what ``package.module:attribute`` leads to.
+
+    Args:
+        name: of a problem; ``tessella list`` prints them all.
+
+    Returns:
+        The record; ``build(**settings)`` makes its model.
+
+    Raises:
+        ArgumentError: there is no such problem.
+
+    Example:
+        >>> ts.problem("perishable").build(max_order=5)
+        MDP(perishable: life2 6 x life1 6; 6 order actions, discount 0.99, costs, staged)
+    """
     require_type("problem", name, str, "name")
+    found = import_object(name, "problem") if ":" in name else find_registered(name)
+    if isinstance(found, Problem):
+        return found
     if ":" in name:
-        return _import_problem(name)
-    known = find_registered(name)
-    if known is not None:
-        return known
+        value = f"is {type(found).__name__}"
+        raise ArgumentError("a problem is a tessella.Problem", location=repr(name), value=value)
     hint = suggest_name(name, [known.name for known in all_problems()])
     raise ArgumentError(f"no problem is called {name!r}; {hint}")
-
-
-def _import_problem(path: str) -> Problem:
-    imported_object = import_object(path, "problem")
-    if not isinstance(imported_object, Problem):
-        raise ArgumentError(
-            "a problem is a tessella.Problem",
-            location=repr(path),
-            value=f"is {type(imported_object).__name__}",
-        )
-    return imported_object
 
 
 def import_object(path: str, noun: str, error_class: type[TessellaError] = ArgumentError) -> Any:

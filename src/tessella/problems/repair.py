@@ -31,7 +31,10 @@ def _machine_replacement_model(
 
         (K + c / p sum_{i < N} i) / (1 + N / p)    per period.
     """
-    wear_probabilities = np.stack([1 - wear_chance, wear_chance]), (1.0, 0.0)
+
+    def wear_probabilities(replace):
+        return np.where(replace == 1, (1.0, 0.0), (1 - wear_chance, wear_chance))
+
     return MDP.staged(
         {"wear": range(worst + 1)},
         (0, 1),
@@ -39,13 +42,7 @@ def _machine_replacement_model(
         [
             Shift(
                 "wear",
-                Noise(
-                    "wears",
-                    (0, 1),
-                    lambda replace: np.where(
-                        replace == 1, wear_probabilities[1], wear_probabilities[0]
-                    ),
-                ),
+                Noise("wears", (0, 1), wear_probabilities),
                 costs=lambda wear, replace: np.where(replace == 1, price, running_cost * wear),
             ),
             Decide("wear", to=lambda wear, replace: np.where(replace == 1, 0, wear)),
@@ -118,7 +115,7 @@ def _maintenance_model(
                 pays=earned,
             ),
             Shift("wear", Noise("wears", range(WEAR_MAX_STEPS + 1), wear_probabilities), pays=pays),
-            Shift("load", Noise("drift", *LAZY_WALK)),
+            Shift("load", LAZY_WALK),
         ],
         action_name="repair",
     )

@@ -23,7 +23,9 @@ from tessella.mdp.stages import Jump, Noise
 from tessella.problems.problem import PRICE, SIZE, Integer, Number, Numbers, Problem, Theory
 
 
-def _model(seats: int, periods: int, fares: Sequence[float], load: float, early: float) -> MDP:
+def _seat_revenue_model(
+    seats: int, periods: int, fares: Sequence[float], load: float, early: float
+) -> MDP:
     from_top = np.sort(np.asarray(fares, dtype=float))[::-1]
     classes = len(from_top)
     paid = np.concatenate([[0.0], from_top])
@@ -57,7 +59,7 @@ def _model(seats: int, periods: int, fares: Sequence[float], load: float, early:
 seat_revenue = Problem(
     "seat_revenue",
     "Seats of a flight, sold over a booking horizon",
-    _model,
+    _seat_revenue_model,
     family="revenue",
     parameters=(
         Integer("seats", 30, "on the flight", **SIZE),

@@ -1,17 +1,16 @@
 """Vertical collision avoidance (VerticalCAS): which advisory a pilot gets, second by second.
 
-State: h, the intruder's altitude over one's own (ft); both climb rates (ft/s); the advisory given
-before; whether the pilot follows it. The loss of horizontal separation is so many seconds away, at
-which being within 175 ft is a collision. In each second the pilot comes to follow the new advisory
-or not, then both aircraft accelerate by a_own and a_int, drawn from three values each,
+State: h, the intruder's altitude above our aircraft (ft); both climb rates (ft/s); the previous
+advisory; whether the pilot follows it. After a number of seconds the aircraft lose their horizontal
+separation; being within 175 ft then is a collision. In each second the pilot starts to follow the
+new advisory or not, then both aircraft accelerate by a_own and a_int, drawn from three values each,
 
     h' = h + (v_int + a_int / 2) - (v_own + a_own / 2),    v' = v + a,
 
-between cut points by multilinear interpolation, and stopped at the ends of the axes. Advisories:
+with multilinear interpolation between cut points, clipped to the ends of the axes. Advisories:
 clear of conflict (COC), do not climb or descend (DNC, DND), descend or climb at 1,500 ft/min (DES,
-CL), strengthened (SDES, SCL) and at 2,500 ft/min. With -h for h and up for down, everything is the
-same. The model is that of K. Julian and M. Kochenderfer (2019), who fitted networks to its policy;
-nothing is discounted.
+CL), strengthened (SDES, SCL) and at 2,500 ft/min. The model is symmetric in up and down. It is that
+of K. Julian and M. Kochenderfer (2019), who fitted networks to its policy; nothing is discounted.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ RATE_BLOCKS = ((-100, -60, 5), (-50, -35, 4))
 def _cut_points(
     blocks: tuple[tuple[int, int, int], ...], centre: tuple[int, int, int], every: int
 ) -> NDArray[np.float64]:
-    """Every so many-th published cut point to both sides of the middle one, and the ends."""
+    """The middle published cut point, each ``every``-th on both sides of it, and the ends."""
     below = np.concatenate([np.linspace(*block) for block in blocks])
     cuts = np.concatenate([below, np.linspace(*centre), -below[::-1]])
     middle = len(cuts) // 2
@@ -80,40 +79,41 @@ def _limit_acceleration(a, v, low, high):
 
 def _follow_probability(previous, follows, advisory):
     """The chance that the pilot follows the new advisory."""
-    sure = (advisory == 0) | ((follows == 1) & (previous == advisory))
-    same = (_is_down(previous) & _is_down(advisory)) | (_is_up(previous) & _is_up(advisory))
-    return np.where(sure, 1.0, np.where((previous != 0) & same, 1 / 4, 1 / 6))
+    is_certain = (advisory == 0) | ((follows == 1) & (previous == advisory))
+    same_sense = (_is_down(previous) & _is_down(advisory)) | (_is_up(previous) & _is_up(advisory))
+    return np.where(is_certain, 1.0, np.where((previous != 0) & same_sense, 1 / 4, 1 / 6))
 
 
 def _costs(h, own, intruder, previous, advisory):
     """What an advisory costs in a state, whatever the time."""
-    apart = np.abs(h)
+    separation = np.abs(h)
     closure = np.abs(intruder - own)
-    given = advisory > 0
+    has_advisory = advisory > 0
     low = CLIMB_RATE_MIN[advisory]
     high = CLIMB_RATE_MAX[advisory]
-    corrective = given & (low < own) & (own < high)
-    preventive = given & ~corrective
-    crossing = ((h < 0) & _is_down(advisory)) | ((h > 0) & _is_up(advisory))
-    weak = (advisory == 1) | (advisory == 2)
-    reached = np.where(previous <= 2, 4, np.where(previous <= 4, 6, 8))
-    short = np.where(_is_down(advisory), own - low, high - own)
-    turned = (_is_down(previous) & _is_up(advisory)) | (_is_up(previous) & _is_down(advisory))
-    stronger = previous < advisory
-    weaker = given & (previous > advisory)
-    slow = closure < 2000 / 60
-    cost = 1.0 * (advisory > reached)
-    cost = cost + crossing * (1.0 * preventive + 0.01 * (apart > 500))
-    cost = cost + corrective * (1e-5 + 0.1 * ((apart > 650) & slow))
-    cost = cost + corrective * 0.03 * ((apart > 1000) & (closure < 4000 / 60))
-    cost = cost + preventive * 0.01 * ((apart > 650) & slow)
-    cost = cost + np.where(turned, 8e-3, 5e-3 * stronger + 1e-3 * weaker)
-    cost = cost + weak * (1e-4 + 5e-4 * (closure > 50)) + (given & ~weak) * 1.5e-3 * (closure > 50)
+    is_corrective = has_advisory & (low < own) & (own < high)
+    is_preventive = has_advisory & ~is_corrective
+    is_crossing = ((h < 0) & _is_down(advisory)) | ((h > 0) & _is_up(advisory))
+    is_weak = (advisory == 1) | (advisory == 2)
+    strongest = np.where(previous <= 2, 4, np.where(previous <= 4, 6, 8))
+    shortfall = np.where(_is_down(advisory), own - low, high - own)
+    is_reversal = (_is_down(previous) & _is_up(advisory)) | (_is_up(previous) & _is_down(advisory))
+    is_stronger = previous < advisory
+    is_weaker = has_advisory & (previous > advisory)
+    is_slow = closure < 2000 / 60
+    cost = 1.0 * (advisory > strongest)
+    cost = cost + is_crossing * (1.0 * is_preventive + 0.01 * (separation > 500))
+    cost = cost + is_corrective * (1e-5 + 0.1 * ((separation > 650) & is_slow))
+    cost = cost + is_corrective * 0.03 * ((separation > 1000) & (closure < 4000 / 60))
+    cost = cost + is_preventive * 0.01 * ((separation > 650) & is_slow)
+    cost = cost + np.where(is_reversal, 8e-3, 5e-3 * is_stronger + 1e-3 * is_weaker)
+    cost = cost + is_weak * (1e-4 + 5e-4 * (closure > 50))
+    cost = cost + (has_advisory & ~is_weak) * 1.5e-3 * (closure > 50)
     cost = cost + 2.3e-3 * (closure < 50) - 1e-9 * (advisory == 0)
-    return cost + corrective * 3e-5 * short + given * 1.5e-3 * (closure > 50)
+    return cost + is_corrective * 3e-5 * shortfall + has_advisory * 1.5e-3 * (closure > 50)
 
 
-def _model(seconds: int, every: int) -> MDP:
+def _vertical_cas_model(seconds: int, every: int) -> MDP:
     rates = _cut_points(RATE_BLOCKS, (-30, 30, 21), every)
     axes = {
         "h": _cut_points(ALTITUDE_BLOCKS, (-100, 100, 9), every),
@@ -165,18 +165,18 @@ def _model(seconds: int, every: int) -> MDP:
 vertical_cas = Problem(
     "vertical_cas",
     "Advisories that keep two aircraft apart; every=1 are the published cut points",
-    _model,
+    _vertical_cas_model,
     family="aircraft",
     parameters=(
         Integer(
             "seconds", 20, "to the loss of horizontal separation; published 40", low=1, high=99
         ),
-        Integer("every", 6, "takes every so many-th of the published cut points", low=1, high=16),
+        Integer("every", 6, "n: every n-th of the published cut points is used", low=1, high=16),
     ),
     axes={
         "time": "seconds gone",
-        "h": "altitude of the intruder over one's own, in ft",
-        "own": "one's own climb rate, in ft/s",
+        "h": "altitude of the intruder above our aircraft, in ft",
+        "own": "climb rate of our aircraft, in ft/s",
         "intruder": "the intruder's climb rate, in ft/s",
         "previous": "the advisory given before",
         "follows": "whether the pilot follows it",

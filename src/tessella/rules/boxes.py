@@ -95,9 +95,8 @@ class BoxTreeSolver:
             sums = np.concatenate([zeros, np.cumsum(sums, axis)], axis)
         self._prefix_sums = sums
         # Sums of many costs that are taken apart again are off by rounding; 0 must stay 0.
-        self._rounding_error = (
-            4 * np.finfo(float).eps * float(np.abs(sums).max()) * 2 ** len(self.shape)
-        )
+        largest = float(np.abs(sums).max())
+        self._rounding_error = 4 * np.finfo(float).eps * largest * 2 ** len(self.shape)
 
     @property
     def shapes(self) -> Iterator[Shape]:
@@ -233,17 +232,15 @@ class BoxTreeSolver:
 
         def split_region(box: tuple[Shape, Shape], cut: BoxCut) -> tuple:
             shape, origin = box
-            low, high, upper_origin = _split_box(
-                shape, origin, cut.axis, cut.position - origin[cut.axis]
-            )
+            offset = cut.position - origin[cut.axis]
+            low, high, upper_origin = _split_box(shape, origin, cut.axis, offset)
             return (low, origin), (high, upper_origin)
 
         def compute_costs(box: tuple[Shape, Shape]) -> NDArray[np.float64]:
             return self.compute_box_costs(*box)
 
-        return prune_trees(
-            trees, max_leaves, (self.shape, (0,) * len(self.shape)), split_region, compute_costs
-        )
+        whole = self.shape, (0,) * len(self.shape)
+        return prune_trees(trees, max_leaves, whole, split_region, compute_costs)
 
 
 Division = tuple[int, int, tuple, tuple]  # axis, position, and both parts
@@ -300,9 +297,8 @@ def _compute_subtree_costs(
         least = costs.min()[None]
         lower_leaves = np.zeros(1, dtype=int)
         if children:
-            least, lower_leaves = _combine_leaves(
-                costs.min(), children[0].least_costs, children[1].least_costs, max_leaves
-            )
+            low, high = (child.least_costs for child in children)
+            least, lower_leaves = _combine_leaves(costs.min(), low, high, max_leaves)
         return SubtreeCosts(box[0], int(costs.argmin()), least, lower_leaves, tuple(children))
 
     return fold_tree((tree, region), get_children, combine)

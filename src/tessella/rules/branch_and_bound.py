@@ -57,8 +57,8 @@ ROUNDING_SAFETY_FACTOR = 1 - 1e-9  # covers the rounding of visits
 NODE_BUDGET_STATE_ACTIONS = 100_000  # states x actions x nodes
 MAX_NODES = 1_000  # nodes
 LOSS_PRICE_SHARES = (0.1, 0.3, 0.6)  # price x limit, as shares of the optimal policy's visits
-VISIT_BOUND_STATE_TARGETS = 40_000  # states x states whose least visits are computed
-VISIT_BOUND_MAX_TARGETS = 100  # states whose least visits are computed
+VISIT_BOUND_MAX_STATE_PAIRS = 40_000  # states x states whose least visits are computed
+VISIT_BOUND_MAX_STATES = 100  # states whose least visits are computed
 NODE_TIGHTENING_MAX_ROUNDS = 4  # rounds for a node: least losses, and what they forbid
 POLICY_ITERATION_MAX_STEPS = 50  # steps of policy iteration
 IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest cost: smaller improvements are ignored
@@ -194,17 +194,14 @@ class BranchAndBound:
     @staticmethod
     def compute_node_budget(evaluator: PolicyEvaluator) -> int:
         """How many nodes take no longer than the search itself, about."""
-        return min(
-            NODE_BUDGET_STATE_ACTIONS // (evaluator.mdp.n_states * evaluator.mdp.n_actions),
-            MAX_NODES,
-        )
+        state_actions = evaluator.mdp.n_states * evaluator.mdp.n_actions
+        return min(NODE_BUDGET_STATE_ACTIONS // state_actions, MAX_NODES)
 
     @staticmethod
     def is_applicable(evaluator: PolicyEvaluator, loss_target: LossTarget) -> bool:
         """Whether there is something to gain: with a loss target of 0, the first bound is exact."""
-        return (
-            evaluator.is_small and evaluator.mdp.criterion.is_discounted and not loss_target.is_zero
-        )
+        is_discounted = evaluator.mdp.criterion.is_discounted
+        return evaluator.is_small and is_discounted and not loss_target.is_zero
 
     def branches(self, rule_class: RuleClass, max_size: int) -> Iterator[Candidate]:
         """The cheapest rules of nodes, while sizes are ruled out one after the other.
@@ -284,12 +281,10 @@ class BranchAndBound:
             if self.loss_target.is_worst_case:
                 loss_bounds = minimum.loss[:, None] + minimum.excess
             else:
-                min_visits = np.maximum(
-                    self._unavoidable_visits, bound_visits_below(self.evaluator, allowed)
-                )
-                loss_bounds = self.evaluator.start @ minimum.loss + _multiply_visits(
-                    min_visits, minimum.excess
-                )
+                visits = bound_visits_below(self.evaluator, allowed)
+                min_visits = np.maximum(self._unavoidable_visits, visits)
+                excess = _multiply_visits(min_visits, minimum.excess)
+                loss_bounds = self.evaluator.start @ minimum.loss + excess
             remaining = allowed & (loss_bounds <= limit)
             if not remaining.any(axis=1).all():
                 return None
@@ -308,9 +303,8 @@ class BranchAndBound:
         if slack < 0:
             return None
         slack = max(slack, IMPROVEMENT_RELATIVE_TOLERANCE * limit)
-        costs = np.where(
-            allowed, np.minimum(_multiply_visits(min_visits, minimum.excess), 2 * slack), 2 * slack
-        )
+        costs = np.minimum(_multiply_visits(min_visits, minimum.excess), 2 * slack)
+        costs[~allowed] = 2 * slack
         return BranchNode(allowed, minimum, min_visits, costs, slack)
 
     def _branch(
@@ -346,9 +340,8 @@ class BranchAndBound:
         """Policy iteration for least discounted costs (S, A), infinite for what is not allowed."""
         all_states = np.arange(len(costs))
         discount = self.evaluator.mdp.discount
-        tolerance = IMPROVEMENT_RELATIVE_TOLERANCE * float(
-            costs[np.isfinite(costs)].max(initial=1e-300)
-        )
+        largest = float(costs[np.isfinite(costs)].max(initial=1e-300))
+        tolerance = IMPROVEMENT_RELATIVE_TOLERANCE * largest
         table = np.where(np.isfinite(costs[all_states, table]), table, costs.argmin(axis=1))
         loss, q = self._evaluate_table(costs, table)
         for _ in range(POLICY_ITERATION_MAX_STEPS):
@@ -360,16 +353,14 @@ class BranchAndBound:
             loss, q = self._evaluate_table(costs, table)
         residual = max(float((loss - q.min(axis=1)).max()), 0.0) / (1 - discount)
         loss = np.maximum(loss - 2 * residual - tolerance, 0.0)
-        return MinimumLoss(
-            table, loss, np.maximum(q - loss[:, None] - 4 * residual - 2 * tolerance, 0.0)
-        )
+        excess = np.maximum(q - loss[:, None] - 4 * residual - 2 * tolerance, 0.0)
+        return MinimumLoss(table, loss, excess)
 
     def _evaluate_table(self, costs: NDArray, table: NDArray) -> tuple[NDArray, NDArray]:
         """(S,) discounted costs of a table, and (S, A) those of another action for once."""
-        loss = self.evaluator.compute_discounted_sums(table, costs[np.arange(len(costs)), table])
-        return loss, costs + self.evaluator.mdp.discount * self.evaluator.compute_expected_next(
-            loss
-        )
+        evaluator = self.evaluator
+        loss = evaluator.compute_discounted_sums(table, costs[np.arange(len(costs)), table])
+        return loss, costs + evaluator.mdp.discount * evaluator.compute_expected_next(loss)
 
     @cached_property
     def _unavoidable_visits(self) -> NDArray[np.float64]:
@@ -378,12 +369,10 @@ class BranchAndBound:
         if self.loss_target.is_worst_case:
             return visits
         optimal_visits = self.evaluator.optimal.visits
-        weighted_losses = optimal_visits * np.where(
-            np.isfinite(self._action_loss), self._action_loss, 0.0
-        ).max(axis=1)
-        for s in np.argsort(-weighted_losses)[
-            : min(VISIT_BOUND_STATE_TARGETS // len(weighted_losses), VISIT_BOUND_MAX_TARGETS)
-        ]:
+        finite_loss = np.where(np.isfinite(self._action_loss), self._action_loss, 0.0)
+        weighted_losses = optimal_visits * finite_loss.max(axis=1)
+        count = min(VISIT_BOUND_MAX_STATE_PAIRS // len(visits), VISIT_BOUND_MAX_STATES)
+        for s in np.argsort(-weighted_losses)[:count]:
             if weighted_losses[s] > 0:
                 visits[s] = max(
                     self._bound_visits(int(s), price_share, float(optimal_visits[s]))
@@ -393,15 +382,13 @@ class BranchAndBound:
 
     def _bound_visits(self, s: int, price_share: float, optimal_visits: float) -> float:
         """The bound on the visits of one state by one price."""
-        price = price_share * optimal_visits / self.loss_target.limit
+        limit = self.loss_target.limit
+        price = price_share * optimal_visits / limit
         costs = price * self._action_loss
         costs[s] += 1.0
-        minimum = self._solve_restricted(
-            costs, self.evaluator.solution.policy.table.ravel().astype(np.int64)
-        )
-        return float(self.evaluator.start @ minimum.loss) - price * self.loss_target.limit * (
-            1 + 1e-9
-        )
+        table = self.evaluator.solution.policy.table.ravel().astype(np.int64)
+        minimum = self._solve_restricted(costs, table)
+        return float(self.evaluator.start @ minimum.loss) - price * limit * (1 + 1e-9)
 
 
 def _multiply_visits(visits: NDArray, excess: NDArray) -> NDArray[np.float64]:

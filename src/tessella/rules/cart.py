@@ -57,15 +57,24 @@ def grow_nested_trees(
             yield _truncate_tree(pruned, pruned.tree_.node_count)
 
 
+def list_cuts(tree: BoxTree) -> list[tuple[int, int]]:
+    """Axes and positions of the cuts of a tree, those near the root first."""
+    cuts = []
+    level = [tree]
+    while level:
+        found = [node for node in level if isinstance(node, BoxCut)]
+        cuts += [(node.axis, node.position) for node in found]
+        level = [child for node in found for child in (node.below, node.above)]
+    return cuts
+
+
 def _fit_cart(
     positions: NDArray, costs: NDArray, weights: NDArray, max_leaves: int | None, alpha: float = 0.0
 ) -> Any:
     from sklearn.tree import DecisionTreeClassifier
 
     classifier = DecisionTreeClassifier(max_leaf_nodes=max_leaves, ccp_alpha=alpha, random_state=0)
-    return classifier.fit(
-        positions, costs.argmin(axis=1), sample_weight=_normalise_weights(weights)
-    )
+    return classifier.fit(*_make_training_data(positions, costs, weights))
 
 
 def _list_pruning_prices(
@@ -74,15 +83,18 @@ def _list_pruning_prices(
     """Prices of a leaf at which CART cuts its tree back."""
     from sklearn.tree import DecisionTreeClassifier
 
-    path = DecisionTreeClassifier(random_state=0).cost_complexity_pruning_path(
-        positions, costs.argmin(axis=1), sample_weight=_normalise_weights(weights)
-    )
+    data = _make_training_data(positions, costs, weights)
+    path = DecisionTreeClassifier(random_state=0).cost_complexity_pruning_path(*data)
     alphas = np.unique(np.maximum(path.ccp_alphas, 0.0))
     return alphas[:: max(1, len(alphas) // PRUNING_PATH_MAX_PRICES)]
 
 
-def _normalise_weights(weights: NDArray) -> NDArray[np.float64]:
-    return np.maximum(weights / weights.mean(), MIN_RELATIVE_WEIGHT)
+def _make_training_data(
+    positions: NDArray, costs: NDArray, weights: NDArray
+) -> tuple[NDArray, NDArray, NDArray]:
+    """States, their cheapest actions, and their relative weights."""
+    relative_weights = np.maximum(weights / weights.mean(), MIN_RELATIVE_WEIGHT)
+    return positions, costs.argmin(axis=1), relative_weights
 
 
 def _truncate_tree(classifier: Any, n_nodes: int) -> BoxTree:

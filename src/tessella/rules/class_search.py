@@ -9,6 +9,7 @@ branch and bound          of the class that has the smallest rule, if its solver
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from tessella.errors import counted
@@ -25,10 +26,12 @@ def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
     """Search for the smallest rule of a class, with at most so many numbers."""
     why_not = explain_inapplicable(search, rule_class)
     if why_not:
-        search.outcomes.append(ClassOutcome(rule_class.name, None, 0, why_not))
+        search.record_outcome(ClassOutcome(rule_class.name, None, 0, why_not))
         return
     n_tried_before = search.n_tried
     class_search = ClassSearch(search, rule_class, max_size)
+    if search.progress is not None:
+        search.progress(_describe_progress(class_search))
     if search.wants_frontier:  # rules of all sizes first, and proofs with what time is left
         class_search.select(generate_imitations(class_search))
         class_search.select(generate_candidates(class_search))
@@ -37,9 +40,7 @@ def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
         if search.evaluator.is_small:
             class_search.select(generate_imitations(class_search))
         class_search.select(generate_candidates(class_search))
-    search.outcomes.append(_summarise(class_search, n_tried_before))
-    if search.progress is not None:
-        search.progress(_describe_progress(class_search))
+    search.record_outcome(_summarise(class_search, n_tried_before))
 
 
 def prove_size_lower_bound(class_search: ClassSearch) -> None:
@@ -48,33 +49,35 @@ def prove_size_lower_bound(class_search: ClassSearch) -> None:
     The rules fitted on the way are evaluated. Once the time is up it is 0: a fit that may have been
     cut short rules out nothing.
     """
+    rule_class = class_search.rule_class
+    max_size = class_search.max_size
     bound = 0
-    for condition in class_search.search.conditions:
+    for condition in class_search.search.necessary_conditions:
         costs = _make_condition_costs(class_search, condition)
-        if class_search.rule_class.is_infeasible(costs, condition.cost_limit):
-            class_search.size_needed = class_search.max_size + 1
+        cost_limit = condition.cost_limit
+        if rule_class.is_infeasible(costs, cost_limit):
+            class_search.size_needed = max_size + 1
             return
-        if class_search.rule_class.why_not_exact(costs):
+        if rule_class.why_not_exact(costs):
             continue
-        fitted = class_search.rule_class.fit(costs, class_search.max_size, condition.cost_limit)
-        class_bound = class_search.rule_class.size_lower_bound(
-            costs, condition.cost_limit, class_search.max_size, fitted
-        )
+        fitted = rule_class.fit(costs, max_size, cost_limit)
+        condition_bound = rule_class.size_lower_bound(costs, cost_limit, max_size, fitted)
         is_cut_short = class_search.search.is_class_time_up
         class_search.select(class_search.choose_candidates(fitted))
         if is_cut_short:
             return
-        bound = max(bound, class_bound)
+        bound = max(bound, condition_bound)
     class_search.size_needed = bound
 
 
 def _make_condition_costs(class_search: ClassSearch, condition: NecessaryCondition) -> Costs:
     """The costs of a condition, without axes that no rule of the class needs."""
+    rule_class = class_search.rule_class
     costs = class_search.search.make_costs(condition.costs)
-    if not (condition.is_zero_one and class_search.rule_class.closed_under_slicing):
+    if not (condition.is_zero_one and rule_class.closed_under_slicing):
         return costs
     fewer = costs.drop_irrelevant_axes()
-    return costs if class_search.rule_class.why_not_applicable(fewer) else fewer
+    return costs if rule_class.why_not_applicable(fewer) else fewer
 
 
 def raise_size_lower_bound(class_search: ClassSearch, max_nodes: float) -> None:
@@ -88,13 +91,9 @@ def raise_size_lower_bound(class_search: ClassSearch, max_nodes: float) -> None:
     if not BranchAndBound.is_applicable(search.evaluator, search.loss_target):
         return
     deadline = min(search.deadline, search.class_deadline)
+    size_needed = class_search.size_needed
     solver = BranchAndBound(
-        search.evaluator,
-        search.loss_target,
-        search.losses,
-        class_search.size_needed,
-        deadline,
-        max_nodes,
+        search.evaluator, search.loss_target, search.losses, size_needed, deadline, max_nodes
     )
     class_search.select(solver.branches(class_search.rule_class, class_search.max_size))
     class_search.size_needed = solver.size_needed
@@ -109,14 +108,16 @@ def tighten_outcome(search: Search, rule_class: RuleClass, best: FrontierPoint) 
     class_search = ClassSearch(search, rule_class, best.size - 1, previous.size_needed)
     raise_size_lower_bound(class_search, BranchAndBound.compute_node_budget(search.evaluator))
     smallest = class_search.best or best
-    search.outcomes[index] = replace(
-        previous, size=smallest.size, size_needed=min(class_search.size_needed, smallest.size)
-    )
+    size_needed = min(class_search.size_needed, smallest.size)
+    search.outcomes[index] = replace(previous, size=smallest.size, size_needed=size_needed)
 
 
 def explain_inapplicable(search: Search, rule_class: RuleClass) -> str:
     """Why a class has no rules for this model; empty where it has."""
-    why = rule_class.why_not_applicable(search.first_condition_costs)
+    costs = search.first_condition_costs
+    why = f"{math.prod(costs.grid.lengths):,} combinations of values are too many"
+    if rule_class.fits_listed_states or not costs.grid.is_listed:
+        why = rule_class.why_not_applicable(costs)
     return f"the class does not apply: {why}" if why else ""
 
 
@@ -125,10 +126,10 @@ def _summarise(class_search: ClassSearch, n_tried_before: int) -> ClassOutcome:
     search = class_search.search
     sizes = [point.size for point in class_search.frontier_points]
     if search.wants_frontier and sizes:
-        largest = f"up to {counted(max(sizes), 'number')}"
+        largest = f"up to {counted(max(sizes), 'parameter')}"
         remark = "; ".join(filter(None, [largest, _describe_stop(search)]))
         return ClassOutcome(class_search.rule_class.name, min(sizes), 0, remark)
-    costs = _make_condition_costs(class_search, search.conditions[0])
+    costs = _make_condition_costs(class_search, search.necessary_conditions[0])
     remarks = [class_search.rule_class.why_not_exact(costs)]
     best = class_search.best
     size_needed = class_search.size_needed
@@ -139,7 +140,7 @@ def _summarise(class_search: ClassSearch, n_tried_before: int) -> ClassOutcome:
     elif is_ruled_out:
         remarks.append(_describe_ruled_out(class_search, costs))
     if best is None and not is_ruled_out:
-        rules = f"rules of up to {counted(class_search.max_size, 'number')}"
+        rules = f"rules of up to {counted(class_search.max_size, 'parameter')}"
         remarks.append(describe_effort(search, rules, n_tried_before))
     suggestion = "a larger `max_size`" if search.wants_frontier else "a larger loss"
     remarks.append(describe_ending(class_search, suggestion))
@@ -149,29 +150,27 @@ def _summarise(class_search: ClassSearch, n_tried_before: int) -> ClassOutcome:
 def make_outcome(class_search: ClassSearch, size_needed: int, remarks: list[str]) -> ClassOutcome:
     best = class_search.best
     size = None if best is None else best.size
-    return ClassOutcome(
-        class_search.rule_class.name, size, size_needed, "; ".join(filter(None, remarks))
-    )
+    explanation = "; ".join(filter(None, remarks))
+    return ClassOutcome(class_search.rule_class.name, size, size_needed, explanation)
 
 
 def _describe_ruled_out(class_search: ClassSearch, costs: Costs) -> str:
-    is_whole_class = (
-        class_search.rule_class.max_size(class_search.search.first_condition_costs)
-        <= class_search.max_size
-    )
-    cost_limit = class_search.search.conditions[0].cost_limit
-    if is_whole_class or class_search.rule_class.is_infeasible(costs, cost_limit):
+    rule_class = class_search.rule_class
+    search = class_search.search
+    is_whole_class = rule_class.max_size(search.first_condition_costs) <= class_search.max_size
+    cost_limit = search.necessary_conditions[0].cost_limit
+    if is_whole_class or rule_class.is_infeasible(costs, cost_limit):
         return "no rule of this class meets the loss target"
-    return f"none with {counted(class_search.max_size, 'number')} or fewer meets the loss target"
+    return f"none with {counted(class_search.max_size, 'parameter')} or fewer meets the loss target"
 
 
 def _describe_progress(class_search: ClassSearch) -> str:
-    best = class_search.best
-    text = "nothing yet"
+    best = class_search.search.find_smallest()
+    text = "no rule within the limit yet"
     if best is not None:
-        text = f"{counted(best.size, 'number')}, loss {best.loss:.4g}"
+        text = f"{best.kind} with {counted(best.size, 'parameter')} so far"
     n_evaluated = class_search.search.evaluator.n_evaluated
-    return f"{class_search.rule_class.name}: {text}; {n_evaluated:,} rules evaluated"
+    return f"Trying {class_search.rule_class.name}: {text} ({n_evaluated:,} rules evaluated)"
 
 
 def describe_effort(search: Search, rules: str, n_tried_before: int = 0) -> str:

@@ -63,14 +63,15 @@ def to_rule_tree(policy: Policy) -> RuleTree:
     """The tree of a rule; of any other policy, its table as runs."""
     if isinstance(policy.rule, RuleTree):
         return policy.rule
-    root = build_lookup(policy.grid.axes, policy.table.ravel())
-    return RuleTree(policy.grid, root, policy.size)
+    grid = policy.grid
+    table = grid.spread(policy.table.ravel(), policy.table.flat[0])  # anything where nothing exists
+    return RuleTree(grid, build_lookup(grid.axes, table.ravel()), policy.size)
 
 
 def to_comparisons(grid: StateGrid, node: Node) -> Node:
     """``node`` as Leaf, Split, LabelSplit and Exceptions."""
     if isinstance(node, Lookup):
-        shape = [grid.shape[grid.axis(name)] for name in node.axes]
+        shape = [grid.lengths[grid.axis(name)] for name in node.axes]
         lengths = np.diff([*node.starts, math.prod(shape)])
         return _split_table(grid, node.axes, np.repeat(node.actions, lengths), shape)
     if isinstance(node, Split):
@@ -186,15 +187,11 @@ def list_nearest_conditions(grid: StateGrid, state: tuple[Any, ...]) -> tuple[Co
 
 
 def _make_nearest_range(grid: StateGrid, name: str, value: float) -> SumRange:
-    numbers = np.sort(grid.numbers[grid.axis(name)]).tolist()
-    index = int(np.argmin(np.abs(np.asarray(numbers) - value)))
-    low = compute_midpoint(numbers[index - 1], numbers[index]) if index else -math.inf
-    high = (
-        compute_midpoint(numbers[index], numbers[index + 1])
-        if index + 1 < len(numbers)
-        else math.inf
-    )
-    return SumRange(((name, 1.0),), low, high)
+    numbers = np.sort(grid.numbers[grid.axis(name)])
+    index = int(np.argmin(np.abs(numbers - value)))
+    midpoints = (compute_midpoint(low, high) for low, high in pairwise(numbers.tolist()))
+    ends = [-math.inf, *midpoints, math.inf]
+    return SumRange(((name, 1.0),), ends[index], ends[index + 1])
 
 
 def iterate_branches(node: Split) -> Iterator[tuple[SumRange, Node]]:
@@ -287,21 +284,18 @@ def is_possible(condition: Condition) -> bool:
     return condition.low < condition.high
 
 
-def add_condition(path: tuple, new: Condition) -> tuple:
-    """``path`` with one more condition, joined with that on the same sum or axis."""
+def add_condition(path: Conditions, new: Condition) -> Conditions:
+    """``path`` with one more condition, joined in place with that on the same sum or axis."""
     if isinstance(new, SumRange) and not list_finite_ends(new):
         return path
-    kept = []
-    for old in path:
+    for position, old in enumerate(path):
         joined = _intersect(old, new)
-        if joined is None:
-            kept.append(old)
-        else:
-            new = joined
-    return (*kept, new)
+        if joined is not None:
+            return (*path[:position], joined, *path[position + 1 :])
+    return (*path, new)
 
 
-def _intersect(old: object, new: Condition) -> Condition | None:
+def _intersect(old: Condition, new: Condition) -> Condition | None:
     """Both conditions as one; None if they are about different sums or axes."""
     if isinstance(old, SumRange) and isinstance(new, SumRange) and old.weights == new.weights:
         return SumRange(new.weights, max(old.low, new.low), min(old.high, new.high))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.criteria.criterion import require_criterion
-from tessella.errors import require_type
+from tessella.errors import counted, require_type
 from tessella.mdp.actions import describe_action
 from tessella.mdp.measures import MeasureValue
 from tessella.mdp.model import MDP
@@ -61,9 +61,8 @@ class Difference:
     def pairs(self) -> list[tuple[int, int, int, float]]:
         """(action of a, action of b, states, part of the gain), the largest part first."""
         changed = np.flatnonzero(self.where)
-        action_pairs = np.stack(
-            [self.a.table.ravel()[changed], self.b.table.ravel()[changed]], axis=1
-        )
+        tables = (self.a.table, self.b.table)
+        action_pairs = np.stack([table.ravel()[changed] for table in tables], axis=1)
         distinct, inverse = np.unique(action_pairs, axis=0, return_inverse=True)
         states = np.bincount(inverse.ravel(), minlength=len(distinct))
         gains = np.bincount(inverse.ravel(), self.by_state.ravel()[changed], len(distinct))
@@ -88,9 +87,8 @@ class Difference:
         ]
         for x, y, states, pair_gain in self.pairs[:TEXT_MAX_PAIRS]:
             old, new = (describe_action(name, self.a.actions[i]) for i in (x, y))
-            lines.append(
-                f"  {sense.display(pair_gain):+.4g}  {old} becomes {new} in {states:,} states"
-            )
+            change = f"{old} becomes {new} in {counted(states, 'state')}"
+            lines.append(f"  {sense.display(pair_gain):+.4g}  {change}")
         if len(self.pairs) > TEXT_MAX_PAIRS:
             lines.append(f"  ... and {len(self.pairs) - TEXT_MAX_PAIRS} more kinds of change")
         return "\n".join(lines)
@@ -101,8 +99,20 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
 
     Args:
         mdp: the model.
-        a, b: whatever decides: see ``tessella.as_policy``.
+        a, b: a policy in any form: see ``tessella.as_policy``.
         start: any start: see ``tessella.mdp.start``; None for the model's own.
+
+    Returns:
+        What is gained or lost in total, and which states it comes from.
+
+    Raises:
+        PolicyError: a policy does not fit the model.
+
+    Example:
+        >>> mdp = ts.benchmark("QUE-Lin")
+        >>> change = ts.diff(mdp, ts.solve(mdp), lambda queue: np.where(queue < 25, 1, 0))
+        >>> int(change.where.sum()), round(change.gain, 2)
+        (71, -0.62)
     """
     require_type("diff", mdp, MDP)
     require_criterion("diff", mdp.criterion, "is_discounted", "has_horizon", "has_gain")
@@ -119,9 +129,8 @@ def diff(mdp: MDP, a: Any, b: Any, start: Start = None) -> Difference:
     time_b = occupancy(mdp, new, start_weights, plan=plan).share
     q = compute_q_values(PreparedModel(plan), before.value)
     new_q, old_q = (np.take_along_axis(q, p.table[..., None], axis=-1)[..., 0] for p in (new, old))
-    gain_by_state = np.where(
-        where, mdp.criterion.value_of_constant_reward(time_b) * (new_q - old_q), 0.0
-    )
+    visits = mdp.criterion.value_of_constant_reward(time_b)
+    gain_by_state = np.where(where, visits * (new_q - old_q), 0.0)
     gain = float((start_weights * (after.value - before.value)).sum())
     if before.gain is not None and after.gain is not None:
         gain = after.gain - before.gain

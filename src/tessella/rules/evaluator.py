@@ -36,7 +36,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lu_factor, lu_solve
-from scipy.sparse import block_array, csr_array, diags_array, eye_array
+from scipy.sparse import block_array, csr_array, diags_array, eye_array, issparse
 from scipy.sparse.linalg import splu, spsolve
 
 from tessella.errors import ModelError, NotConverged
@@ -46,7 +46,7 @@ from tessella.solvers.absorbing import find_absorbing_states
 from tessella.solvers.elimination import (
     EliminationFactors,
     FeasibleRows,
-    compute_extended_residuals,
+    compute_policy_residuals,
     find_endless_classes,
 )
 from tessella.solvers.policy_evaluation import Evaluation, Occupancy, compute_occupancy, evaluate
@@ -55,6 +55,7 @@ from tessella.solvers.solution import Solution
 
 TIE_ERROR_MULTIPLE = 8  # errors of the gain: a tie where the values have no bound
 SPARSE_MAX_DENSITY = 0.1  # share of entries that are not 0, up to which rows are kept as sparse
+UPDATE_MAX_STATES = 300  # states in which a rule of sparse rows differs from the optimum
 LOWER_BOUND_SWEEPS = 40  # sweeps of many tables at once, which bound their losses from below
 LOWER_BOUND_BATCH_TABLES = 64  # tables bounded at once
 VISITS_MIN_TOLERANCE = 1e-9  # total error of the visits in a large model, at the finest
@@ -133,7 +134,7 @@ class PolicyEvaluator:
     def _compute_extended_action_loss(self) -> NDArray[np.float64] | None:
         """The same from double-double relative values, where float64 rounding hides the losses."""
         table = self.solution.policy.table
-        extended = compute_extended_residuals(self.mdp, self._row_sum_error, table, self._rows)
+        extended = compute_policy_residuals(self.mdp, self._row_sum_error, table, self._rows)
         if extended is None:
             return None
         entries = extended.rows.state, extended.rows.action
@@ -171,9 +172,8 @@ class PolicyEvaluator:
         tolerance = self.solution.tie_tolerance
         if np.isfinite(tolerance):
             return tolerance
-        rounding = (
-            EPS * (self.mdp.dynamics.rounding.backup_terms + 8) * float(np.ptp(self.solution.value))
-        )
+        terms = self.mdp.dynamics.rounding.backup_terms + 8
+        rounding = EPS * terms * float(np.ptp(self.solution.value))
         return TIE_ERROR_MULTIPLE * (self.solution.error_bound + rounding)
 
     @property
@@ -212,7 +212,8 @@ class PolicyEvaluator:
     def _build_policy_matrix(self, table: NDArray) -> csr_array:
         """(S, S) the rows of a table, 0 where the process has ended."""
         if self.is_small:
-            return csr_array(self.transition[table, np.arange(len(table))])
+            rows = table * np.int64(len(table)) + np.arange(len(table))
+            return csr_array(self._stacked_transition[rows])
         continuing = diags_array((~self._absorbing_mask).astype(float))
         chain = csr_array(continuing @ self.mdp.dynamics.policy_matrix(table))
         chain.eliminate_zeros()
@@ -245,11 +246,16 @@ class PolicyEvaluator:
                 return None
             if self.is_average:
                 return self._evaluate_chain(table, chain)
-        if self.is_small:
+        if self.is_small and not self._is_quicker_to_factorise(table):
             return self._evaluate_by_update(table)
-        if self.is_total:
+        if self.is_total or self.is_small:
             return self._evaluate_by_factorisation(table)
         return self._evaluate_iteratively(table)
+
+    def _is_quicker_to_factorise(self, table: NDArray) -> bool:
+        """Whether a rule differs from the optimum in many states, and rows have few entries."""
+        n_changed = int(np.count_nonzero(table != self.solution.policy.table.ravel()))
+        return n_changed > UPDATE_MAX_STATES and issparse(self._stacked_transition)
 
     def _evaluate_chain(self, table: NDArray, chain: csr_array) -> PolicyLoss | None:
         """What a rule loses per period: by its gain, where action losses are not exact enough."""
@@ -263,7 +269,7 @@ class PolicyEvaluator:
     def _evaluate_by_elimination(self, table: NDArray, chain: csr_array) -> PolicyLoss | None:
         """The difference of the gains, the rule's from double-double relative values."""
         rows = self._rows.select_policy(table)
-        extended = compute_extended_residuals(self.mdp, self._row_sum_error, table, rows)
+        extended = compute_policy_residuals(self.mdp, self._row_sum_error, table, rows)
         factors = EliminationFactors.factorise(chain, np.inf)
         if extended is None or factors is None:
             return None
@@ -326,9 +332,8 @@ class PolicyEvaluator:
         base = self._fundamental_matrix @ payments
         visit_changes = self._compute_visit_changes(changed, table[changed])
         system = np.eye(len(changed)) - visit_changes[:, changed]
-        return base + self._fundamental_matrix[:, changed] @ np.linalg.solve(
-            system, visit_changes @ payments
-        )
+        correction = np.linalg.solve(system, visit_changes @ payments)
+        return base + self._fundamental_matrix[:, changed] @ correction
 
     def compute_expected_next(self, values: NDArray) -> NDArray[np.float64]:
         """(S, A) expectations of values (S,) in the next state of a small model."""
@@ -381,7 +386,7 @@ class PolicyEvaluator:
         residual = float(np.abs(residuals).max()) + rounding + self._action_loss_error
         return horizon * residual
 
-    def compute_policy_gains(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
+    def compute_policy_action_loss(self, policy_loss: PolicyLoss) -> NDArray[np.float64]:
         """(S, A) max_a Q_pi - Q_pi of a rule of a small model: what it could gain once."""
         assert policy_loss.loss is not None, "only small models have the loss of every state"
         expected_loss = self.compute_expected_next(policy_loss.loss)
@@ -472,13 +477,14 @@ class PolicyEvaluator:
         return PolicyLoss(table, state_loss, share.astype(np.float32), loss, loss, error)
 
     def _evaluate_by_factorisation(self, table: NDArray) -> PolicyLoss:
-        """A large model that ends, by the factors of I - P_pi."""
+        """By the factors of I - discount P_pi."""
         rows = self._build_policy_matrix(table)
-        factors = splu((eye_array(len(table)) - rows).tocsc())
+        factors = splu((eye_array(len(table)) - self.mdp.discount * rows).tocsc())
         loss = np.maximum(factors.solve(self.action_loss[np.arange(len(table)), table]), 0.0)
-        periods = factors.solve(np.ones(len(table)))
+        periods = factors.solve(np.ones(len(table))) if self.is_total else None
         error = self._bound_error(table, rows, loss, periods)
-        return self._make_loss(table, loss, factors.solve(self.start, trans="T"), error)
+        visits = factors.solve(self._choose_visit_origin(loss), trans="T")
+        return self._make_loss(table, loss, visits, error)
 
     @cached_property
     def optimal(self) -> PolicyLoss:
@@ -519,15 +525,15 @@ class PolicyEvaluator:
     def bound_losses_below(self, tables: list[NDArray]) -> NDArray[np.float64]:
         """(B,) lower bounds on the losses of tables of actions (S,), but for rounding of sums.
 
-        By sweeps from 0 in a small model; in a large one by the loss of the first period.
+        By sweeps from 0 in a small model; in a large one by the loss of the first period. Of an
+        average nothing is known but that it loses no less than 0.
         """
-        if self.is_small:
-            batches = range(0, len(tables), LOWER_BOUND_BATCH_TABLES)
-            return np.concatenate(
-                [self._sweep_from_zero(tables[i : i + LOWER_BOUND_BATCH_TABLES]) for i in batches]
-            )
         if self.is_average:
             return np.zeros(len(tables))
+        if self.is_small:
+            size = LOWER_BOUND_BATCH_TABLES
+            batches = (tables[i : i + size] for i in range(0, len(tables), size))
+            return np.concatenate([self._sweep_from_zero(batch) for batch in batches])
         first = [self.action_loss_below[np.arange(len(table)), table.ravel()] for table in tables]
         return np.array([loss.max() if self.is_worst_case else self.start @ loss for loss in first])
 

@@ -83,9 +83,8 @@ def sort_states(
     ends = sorted_index[[0, -1]]
     tolerance = bound_rounding_error(float(ends[1] - ends[0]), float(np.abs(ends + origin).max()))
     starts = np.flatnonzero(np.concatenate([[True], np.diff(sorted_index) > tolerance]))
-    return SortedStates(
-        sorted_index[starts] + origin, np.add.reduceat(costs[order], starts, axis=0)
-    )
+    summed = np.add.reduceat(costs[order], starts, axis=0)
+    return SortedStates(sorted_index[starts] + origin, summed)
 
 
 def bound_rounding_error(span: float, size: float) -> float:
@@ -153,23 +152,23 @@ def build_split(weights: tuple, values: NDArray, ordered_cuts: OrderedCuts) -> N
     return build_split_or_leaf(weights, tuple(choose_cut(values, c) for c in cuts), branches)
 
 
-def build_split_from_actions(weights: tuple, values: NDArray, actions: NDArray) -> Node:
-    """A split that takes these actions at these rising values."""
-    changes = np.flatnonzero(np.diff(actions)) + 1
-    run_actions = (int(actions[0]), *(int(actions[c]) for c in changes))
-    return build_split(weights, values, OrderedCuts(0.0, tuple(map(int, changes)), run_actions))
-
-
 @dataclass(frozen=True)
 class LinearCuts(RuleClass):
     """Ordered cuts of one weighted sum of the axes.
 
     Attributes:
         work: the most additions that are spent on trying all directions.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "2%", classes=[ts.LinearCuts()])
+        >>> print(rule.explain().splitlines()[0])
+        admit=1 where queue is at most 25
     """
 
     work: float = 4e7
     name: ClassVar[str] = "linear index"
+    reading_rank: ClassVar[int] = 2
     closed_under_slicing: ClassVar[bool] = True
 
     def why_not_applicable(self, costs: Costs) -> str:
@@ -202,12 +201,8 @@ class LinearCuts(RuleClass):
             if max_size >= 2 and time.perf_counter() < costs.deadline:
                 is_inexact = bool(self._why_not_all_directions(costs, pair))
                 projection = Projection(costs, pair)
-                weights = (
-                    _search_weights(costs, pair) if is_inexact else projection.list_directions()
-                )
-                results += _fit_indexes(
-                    projection, weights, max_size, uses_all_directions=not is_inexact
-                )
+                weights = _search_weights(costs, pair) if is_inexact else None
+                results += _fit_indexes(projection, weights, max_size)
         if len(costs.numeric_axes) > 2 and max_size >= len(costs.numeric_axes):
             full = Projection(costs, costs.numeric_axes)
             results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), max_size)
@@ -272,9 +267,8 @@ class Projection:
 def _is_evenly_spaced(values: NDArray) -> bool:
     even = np.linspace(values[0], values[-1], len(values))
     span = float(values[-1] - values[0])
-    return bool(
-        np.abs(values - even).max() <= bound_rounding_error(span, float(np.abs(values).max()))
-    )
+    tolerance = bound_rounding_error(span, float(np.abs(values).max()))
+    return bool(np.abs(values - even).max() <= tolerance)
 
 
 @cache
@@ -295,14 +289,14 @@ def _sort_for_slopes(n: int, m: int) -> NDArray[np.int32]:
 
 
 def _fit_indexes(
-    projection: Projection, weights: list[NDArray], max_size: int, uses_all_directions: bool = False
+    projection: Projection, weights: list[NDArray] | None, max_size: int
 ) -> list[Candidate]:
-    """The cheapest index of each number of cuts over some directions."""
-    least = (
-        projection.compute_all_directions()
-        if uses_all_directions
-        else np.stack([projection.compute_least_costs(w) for w in weights])
-    )
+    """The cheapest index of each number of cuts, with some weights or in all directions."""
+    if weights is None:
+        weights = projection.list_directions()
+        least = projection.compute_all_directions()
+    else:
+        least = np.stack([projection.compute_least_costs(w) for w in weights])
     n_weights = len(projection.names) - 1
     candidates = []
     for cuts in range(1, min(least.shape[2], max_size - n_weights + 1)):
@@ -400,10 +394,17 @@ class Staircase(RuleClass):
 
     Attributes:
         bands: the most places along an axis at which a band may begin.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "2%", classes=[ts.Staircase()])
+        >>> print(rule.explain().splitlines()[0])
+        admit=1 where queue is at most 25
     """
 
     bands: int = 60
     name: ClassVar[str] = "staircase"
+    reading_rank: ClassVar[int] = 2
 
     def why_not_applicable(self, costs: Costs) -> str:
         if not costs.numeric_axes or sum(n > 1 for n in costs.grid.shape) < 2:

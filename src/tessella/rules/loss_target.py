@@ -81,9 +81,8 @@ class LossTarget:
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
         bound = proof.worst_loss if self.is_worst_case else proof.mean_loss
-        return bound is not None and bound <= (
-            self.limit if self.stated_loss else self.zero_tolerance
-        )
+        limit = self.limit if self.stated_loss else self.zero_tolerance
+        return bound is not None and bound <= limit
 
     @property
     def effective_limit(self) -> float:
@@ -100,12 +99,10 @@ class LossTarget:
         """What to do where the solution is too rough for such a loss; empty if it is not."""
         if not self.stated_loss or not self.is_zero:
             return ""
-        advice = (
-            f": solve to a tolerance of {self.required_tolerance:.0e}"
-            if self.required_tolerance
-            else ""
-        )
-        return f"the solution is too rough for it{advice}"
+        text = "the solution is too rough for it"
+        if not self.required_tolerance:
+            return text
+        return f"{text}: solve to a tolerance of {self.required_tolerance:.0e}"
 
     def __str__(self) -> str:
         where = "from the worst state" if self.is_worst_case else "on average from the start"
@@ -180,9 +177,7 @@ def make_loss_target(
         zero_tolerance = float(tie_loss + 4 * error)
     zero_tolerance = max(zero_tolerance, MIN_REWARD_SCALE)
     tolerance = error * limit / zero_tolerance / 2
-    min_tolerance = EPS * max(
-        abs(evaluator.compute_optimal_value()), solution.mdp.dynamics.reward_scale
-    )
+    value_scale = max(abs(evaluator.compute_optimal_value()), solution.mdp.dynamics.reward_scale)
     loss_target = LossTarget(
         stated_loss=loss,
         limit=limit,
@@ -190,18 +185,15 @@ def make_loss_target(
         reference=reference,
         relative_to=relative_to if relative else "",
         zero_tolerance=zero_tolerance,
-        required_tolerance=tolerance if tolerance > min_tolerance else 0.0,
+        required_tolerance=tolerance if tolerance > EPS * value_scale else 0.0,
         start=evaluator.start,
         is_average=evaluator.is_average,
         minimise=solution.mdp.minimise,
     )
     if loss and error > limit:
-        requirement = (
-            f"a loss target must be larger than the error of the solution; {loss_target.hint}"
-        )
-        raise ArgumentError(
-            requirement, value=f"the target is {limit:.3g}, the error is {round_up(error)}"
-        )
+        requirement = "a loss target must be larger than the error of the solution"
+        value = f"the target is {limit:.3g}, the error is {round_up(error)}"
+        raise ArgumentError(f"{requirement}; {loss_target.hint}", value=value)
     return loss_target
 
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -55,10 +55,17 @@ class MonotoneSurface(RuleClass):
 
     Attributes:
         nodes: the most nodes of a cut, states x actions; beyond, only some places are looked at.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "2%", classes=[ts.MonotoneSurface()])
+        >>> print(rule.explain().splitlines()[0])
+        admit=1 where queue is at most 25.
     """
 
     nodes: int = 400_000
     name: ClassVar[str] = "monotone surface"
+    reading_rank: ClassVar[int] = 4
     closed_under_slicing: ClassVar[bool] = True
 
     def why_not_applicable(self, costs: Costs) -> str:
@@ -89,18 +96,18 @@ class MonotoneSurface(RuleClass):
         if max_size < SURFACE_MIN_SIZE:
             return results
         grids = self._list_grids(costs)
-        directions = _choose_directions(
-            sum_blocks(costs.by_rank, grids[min(COMPARISON_GRID_INDEX, len(grids) - 1)])
-        )
+        comparison_grid = grids[min(COMPARISON_GRID_INDEX, len(grids) - 1)]
+        directions = _choose_directions(sum_blocks(costs.by_rank, comparison_grid))
         for positions in grids:
             table = sum_blocks(costs.by_rank, positions)
             for signs in directions:
                 if results and time.perf_counter() > costs.deadline:
                     return find_pareto_front(results)
                 cheapest = find_cheapest_table(_flip_axes(table, signs)).table
-                surface = Surface(positions, signs, cheapest)
-                prune = positions is grids[-1] and signs is directions[0]
-                results += _fit_corners(costs, table, surface, max_size, prune)
+                is_pruned = positions is grids[-1] and signs is directions[0]
+                for view in _list_views(costs, positions, signs):
+                    fitted = _fit_corners(view, table, cheapest, is_pruned)
+                    results += [_make_candidate(view, c) for c in fitted if c.size <= max_size]
         return find_pareto_front(results)
 
     def _list_grids(self, costs: Costs) -> list[list[NDArray[np.int64]]]:
@@ -141,9 +148,8 @@ def find_cheapest_table(costs: NDArray[np.float64]) -> CheapestTable:
     lower_bound = 0.0
     while True:
         unit = scale / FLOW_UNITS if scale > 0 else 1.0
-        table, flow = _solve_minimum_cut(
-            np.minimum(np.floor(costs / unit), UNLIMITED_CAPACITY).astype(np.int32)
-        )
+        capacity = np.minimum(np.floor(costs / unit), UNLIMITED_CAPACITY)
+        table, flow = _solve_minimum_cut(capacity.astype(np.int32))
         lower_bound = max(lower_bound, flow * unit * (1 - 1e-12))
         cost = _compute_table_cost(costs, table)
         if not 0 < cost < RESCALING_MAX_COST_RATIO * scale:
@@ -176,18 +182,40 @@ def _solve_minimum_cut(capacity: NDArray[np.int32]) -> tuple[NDArray[np.int64], 
 
 
 @dataclass(frozen=True, eq=False)
-class Surface:
-    """A monotone table over parts of a grid, turned so that it rises along all axes.
+class SurfaceView:
+    """Parts of a grid, turned so that the actions of a surface rise along all axes.
 
     Attributes:
+        costs: of the whole grid.
         positions: where the parts begin along each axis.
-        signs: 1 for an axis along which actions rise, -1 for one along which they fall.
-        table: (parts) actions of the turned grid.
+        signs: 1 for an axis in its own order, -1 for one that is reversed.
+        is_reversed: whether actions are counted from the last one: corners hold lower actions.
     """
 
+    costs: Costs
     positions: list[NDArray[np.int64]]
     signs: tuple[int, ...]
-    table: NDArray[np.int64]
+    is_reversed: bool
+
+    def count_actions(self, table: NDArray) -> NDArray:
+        """Actions counted from the other end where they are reversed; and back."""
+        return len(self.costs.actions) - 1 - table if self.is_reversed else table
+
+    def list_action_names(self) -> list[str]:
+        costs = self.costs
+        names = [describe_action(costs.action_name, action) for action in costs.actions]
+        return names[::-1] if self.is_reversed else names
+
+
+def _list_views(
+    costs: Costs, positions: list[NDArray], signs: tuple[int, ...]
+) -> tuple[SurfaceView, SurfaceView]:
+    """With corners from which actions are higher, and with corners from which they are lower."""
+    opposite = tuple(-sign for sign in signs)
+    return (
+        SurfaceView(costs, positions, signs, is_reversed=False),
+        SurfaceView(costs, positions, opposite, is_reversed=True),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,22 +256,19 @@ class SurfaceCorners:
         changes = [CornerChange((i,)) for i in order]
         for i, j in itertools.pairwise(order):
             meet = tuple(np.minimum(self.positions[i], self.positions[j]).tolist())
-            changes += [
-                CornerChange((i, j), meet, action) for action in {*self.actions[[i, j]].tolist()}
-            ]
+            actions = {*self.actions[[i, j]].tolist()}
+            changes += [CornerChange((i, j), meet, action) for action in actions]
         return changes
 
     def apply_changes(self, changes: Sequence[CornerChange]) -> SurfaceCorners:
         removed = [i for change in changes for i in change.removed]
         is_kept = ~np.isin(np.arange(len(self.positions)), removed)
         new = [change for change in changes if change.position is not None]
-        positions = np.array([change.position for change in new], dtype=int).reshape(
-            -1, self.positions.shape[1]
-        )
+        added = np.array([change.position for change in new], dtype=int)
+        added = added.reshape(-1, self.positions.shape[1])
         actions = np.append(self.actions[is_kept], [change.action for change in new]).astype(int)
-        return SurfaceCorners(
-            np.vstack([self.positions[is_kept], positions]), actions, self.base_action, self.shape
-        )
+        positions = np.vstack([self.positions[is_kept], added])
+        return replace(self, positions=positions, actions=actions)
 
 
 @dataclass(frozen=True)
@@ -270,26 +295,16 @@ def find_corners(table: NDArray[np.int64]) -> SurfaceCorners:
 
 
 def _fit_corners(
-    costs: Costs, table: NDArray, surface: Surface, max_size: int, prune: bool
-) -> list[Candidate]:
-    """A surface by corners from below or from above, and perhaps with fewer and fewer of them."""
-    candidates = []
-    last = len(costs.actions) - 1
-    for from_above in (False, True):
-        signs = surface.signs
-        rising_table = surface.table
-        if from_above:
-            signs = tuple(-s for s in signs)
-            rising_table = last - _flip_axes(rising_table, (-1,) * rising_table.ndim)
-        corners = find_corners(rising_table)
-        turned = _flip_axes(table[..., ::-1] if from_above else table, signs)
-        variants = _prune_corners(turned, corners, costs.deadline) if prune else [corners]
-        candidates += [
-            _make_candidate(costs, surface.positions, signs, variant, from_above)
-            for variant in variants
-            if variant.size <= max_size
-        ]
-    return candidates
+    view: SurfaceView, table: NDArray, cheapest: NDArray, is_pruned: bool
+) -> Iterable[SurfaceCorners]:
+    """The corners of the cheapest surface, and perhaps fewer and fewer of them."""
+    if view.is_reversed:
+        table = table[..., ::-1]
+        cheapest = _flip_axes(cheapest, (-1,) * cheapest.ndim)
+    corners = find_corners(view.count_actions(cheapest))
+    if not is_pruned:
+        return [corners]
+    return _prune_corners(_flip_axes(table, view.signs), corners, view.costs.deadline)
 
 
 def _prune_corners(
@@ -327,17 +342,10 @@ def _compute_table_cost(costs: NDArray, table: NDArray) -> float:
     return float(np.take_along_axis(costs, table[..., None], -1).sum())
 
 
-def _make_candidate(
-    costs: Costs,
-    positions: list[NDArray],
-    signs: tuple[int, ...],
-    corners: SurfaceCorners,
-    from_above: bool,
-) -> Candidate:
-    table = _flip_axes(corners.build_table(), signs)
-    if from_above:
-        table = len(costs.actions) - 1 - table
-    for axis, (starts, order) in enumerate(zip(positions, costs.rank_order, strict=True)):
+def _make_candidate(view: SurfaceView, corners: SurfaceCorners) -> Candidate:
+    costs = view.costs
+    table = view.count_actions(_flip_axes(corners.build_table(), view.signs))
+    for axis, (starts, order) in enumerate(zip(view.positions, costs.rank_order, strict=True)):
         part = np.searchsorted(starts, np.arange(len(order)), side="right") - 1
         part_of_value = np.empty_like(part)
         part_of_value[order] = part  # from rising order to the order in which values are listed
@@ -347,48 +355,45 @@ def _make_candidate(
         Leaf(root.actions[0]) if len(root.starts) == 1 else root,
         corners.size,
         costs.of_table(table),
-        _describe_corners(costs, positions, signs, corners, from_above),
+        _describe_corners(view, corners),
     )
 
 
-def _describe_corners(
-    costs: Costs,
-    positions: list[NDArray],
-    signs: tuple[int, ...],
-    corners: SurfaceCorners,
-    from_above: bool,
-) -> str:
-    """Corners in words, a line for each action."""
-    action_names = [describe_action(costs.action_name, action) for action in costs.actions]
-    if from_above:
-        action_names = action_names[::-1]
+def _describe_corners(view: SurfaceView, corners: SurfaceCorners) -> str:
+    """Corners in words, a line for each action; empty where there are none."""
+    names = view.list_action_names()
     lines = []
     for action in sorted(np.unique(corners.actions).tolist(), reverse=True):
-        clauses = [
-            " and ".join(
-                _format_bound(costs, positions[axis], axis, part, signs[axis] > 0)
-                for axis, part in enumerate(corner)
-                if part
-            )
-            for corner in corners.positions[corners.actions == action].tolist()
-        ]
-        lines.append(f"{action_names[action]} where {'; or '.join(clauses)}.")
+        places = corners.positions[corners.actions == action].tolist()
+        clauses = "; or ".join(_describe_corner(view, place) for place in places)
+        lines.append(f"{names[action]} where {clauses}.")
     if not lines:
         return ""
-    if len(lines) > 1 and len(action_names) > 2:
-        first = "lowest" if from_above else "highest"
-        lines.insert(0, f"Take the first line that applies ({first} {costs.action_name} first).")
-    return "\n".join([*lines, f"{action_names[corners.base_action]} elsewhere."])
+    if len(lines) > 1:
+        first = "lowest" if view.is_reversed else "highest"
+        heading = f"Take the first line that applies ({first} {view.costs.action_name} first)."
+        lines.insert(0, heading)
+    return "\n".join([*lines, f"{names[corners.base_action]} elsewhere."])
 
 
-def _format_bound(costs: Costs, starts: NDArray, axis: int, part: int, rising: bool) -> str:
+def _describe_corner(view: SurfaceView, place: list[int]) -> str:
+    """``stock is at least 3 and due is at most 5``, from part positions along each axis."""
+    bounds = [_format_bound(view, axis, part) for axis, part in enumerate(place) if part]
+    return " and ".join(bounds)
+
+
+def _format_bound(view: SurfaceView, axis: int, part: int) -> str:
     """``stock is at least 3``: the end of the part that is ``part`` parts from the start."""
-    grid = costs.grid
+    grid = view.costs.grid
+    starts = view.positions[axis]
+    is_rising = view.signs[axis] > 0
     ends = [*starts, grid.shape[axis]]
-    rank = int(starts[part]) if rising else int(ends[len(starts) - part]) - 1
-    value = grid.values[axis][costs.rank_order[axis][rank]]
+    rank = int(starts[part]) if is_rising else int(ends[len(starts) - part]) - 1
+    value = grid.values[axis][view.costs.rank_order[axis][rank]]
     text = str(value) if is_text_axis(grid, axis) else format_value(float(value))
-    return f"{grid.axes[axis]} is {'at least' if rising else 'at most'} {text}"
+    if rank == (grid.shape[axis] - 1 if is_rising else 0):
+        return f"{grid.axes[axis]} is {text}"
+    return f"{grid.axes[axis]} is {'at least' if is_rising else 'at most'} {text}"
 
 
 def _flip_axes(array: NDArray, signs: tuple[int, ...]) -> NDArray:

@@ -1,41 +1,46 @@
-"""Order-up-to rules: bring a level up to S, at once or from s down.
+"""Order-up-to rules: the rules of ``inventory_rules``, with the parameters that cost least.
 
-    level = sum of some axes (+ slope x another axis)
-    base stock  S          take the action nearest to S - level, from below or from above
-    (s, S)                 the same where level <= s; elsewhere the smallest action
-    in lots of q           with multiples of q only, q being one of the actions
-
-Each letter is one number, and so is a slope. Actions must be numbers. On one axis all S, s and q
-that make a difference are tried, so the cheapest is found for certain, unless they are too many.
-Slopes are searched for.
-
-With levels x rising and C_i(u) the cost of action i in the first u of them, S decides where the
-action i ends (e_i) and begins (e_{i+1}), and
+On one axis all S, s, caps and lots that make a difference are tried, so the cheapest is found for
+certain, unless they are too many. Slopes are searched for. With index values x rising and C_i(u)
+the cost of amount i in the first u of them, S decides where the amount i ends (e_i) and begins
+(e_{i+1}), and
 
     cost(S) = sum_i C_i(e_i) - C_i(e_{i+1}),
+    cost(S, cap c) = sum_{i < c} (...) + C_c(e_c),
     cost(s, S) = sum_{k > i} (...) + C_i(u) - C_i(e_{i+1}) + C_0(U) - C_0(u),   e_{i+1} <= u <= e_i,
 
 whose least over u is a minimum over a range: all S at once.
+
+Of an action of several components, each has a rule, and its index may count those chosen before.
+The first is fitted to the least cost over the others, the next to what is left, and then each in
+turn given the rest, as long as that costs less.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from itertools import combinations, groupby
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import combinations, groupby, product
 from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import format_value
 from tessella.grid import AXIS_MAX_SIZE
-from tessella.mdp.actions import format_action
-from tessella.mdp.rule_tree import Split, choose_short_number, is_text_axis
-from tessella.rules.linear_cuts import Projection, SortedStates, build_split_from_actions
+from tessella.mdp.actions import component_names
+from tessella.mdp.rule_tree import is_text_axis
+from tessella.rules.inventory_rules import (
+    Component,
+    ComponentRule,
+    InventoryRule,
+    compute_index,
+    find_multiples,
+    list_neighbours,
+)
+from tessella.rules.linear_cuts import Projection, SortedStates, sort_states
 from tessella.rules.rule_class import (
     Candidate,
     Costs,
@@ -46,375 +51,618 @@ from tessella.rules.rule_class import (
 
 SLOPED_MAX_BASE_STOCKS = 400  # values of S with one slope, at most
 SINGLE_AXIS_MAX_BASE_STOCKS = 4_000  # values of S on a single axis, at most
-MAX_LOTS = 6  # lots tried where the level has several axes, or where there are many of them
+MAX_LOTS = 6  # lots, and caps with s, tried on several axes, or where there are many of them
+MAX_AMOUNTS = 1_000  # amounts that a component may have
 SLOPES_PER_SIGN = 20  # slopes of either sign in the first pass
 SLOPE_REFINEMENT_FACTORS = (5, 25)  # how much finer later passes are
 MAX_AXIS_SUMS = 15  # sums of axes, at most
 NEAR_TIES_PER_SIZE = 20  # rules of one size evaluated in small models: costs of slopes may tie
+PARTIAL_RULES_PER_SIZE = 3  # rules of some components that are continued with the next
+COMPONENT_SWEEPS = 3  # over all components, each fitted given the others
+COMPONENT_MAX_SIZE = 3  # parameters of one of several components
+COST_TIE = 1e-12  # costs that differ by less than this share of the largest are equal
 
 
 @dataclass(frozen=True)
 class OrderUpTo(RuleClass):
-    """Base stock and (s, S) rules, with lots, on an axis or a sum of axes."""
+    """Base stock, (s, S) and (r, Q) rules, with caps and lots; one for each component.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "2%", classes=[ts.OrderUpTo()])
+        >>> print(rule.explain().splitlines()[0])
+        Admit while queue + regime is at most 38; otherwise do not.
+    """
 
     name: ClassVar[str] = "order up to"
+    reading_rank: ClassVar[int] = 1
 
     def why_not_applicable(self, costs: Costs) -> str:
         if not costs.numeric_axes:
             return "no axis has numbers"
-        numbers = (isinstance(a, int | float) and abs(a) <= AXIS_MAX_SIZE for a in costs.actions)
-        if not all(numbers) or len(costs.actions) < 2:
-            return f"actions must be two or more numbers of a size of at most {AXIS_MAX_SIZE:g}"
-        return costs.why_not_summable
+        why_not = ActionComponents(costs).why_not_applicable
+        return why_not or costs.why_not_summable
 
     def why_not_exact(self, costs: Costs) -> str:
+        actions = ActionComponents(costs)
+        if actions.names:
+            return "components are fitted in turn"
         if sum(not is_text_axis(costs.grid, k) for k in range(costs.grid.ndim)) > 1:
             return "slopes and sums of axes are searched for"
-        level = OrderLevel(costs, costs.numeric_axes)
-        base_stocks = level.list_base_stocks(level.projection.values[0], level.order_sizes)
-        if len(base_stocks) > SINGLE_AXIS_MAX_BASE_STOCKS:
-            tried = f"{SINGLE_AXIS_MAX_BASE_STOCKS:,} of {len(base_stocks):,}"
-            return f"only {tried} levels to order up to are tried"
-        lots = len(level.list_lots(None))
-        return f"only {MAX_LOTS} of {lots} lots are tried" if lots > level.max_lots else ""
+        for (component,) in actions.interpretations:
+            component_costs = actions.make_component_costs(component)
+            position = InventoryPosition(component_costs, component, costs.numeric_axes)
+            amounts = np.asarray(component.amounts)
+            base_stocks = position.make_fitter(None).list_base_stocks(amounts)
+            if len(base_stocks) > SINGLE_AXIS_MAX_BASE_STOCKS:
+                tried = f"{SINGLE_AXIS_MAX_BASE_STOCKS:,} of {len(base_stocks):,}"
+                return f"only {tried} levels to order up to are tried"
+            for noun, count in (("lots", len(list_lots(amounts))), ("caps", len(amounts) - 2)):
+                if count > position.max_lots:
+                    return f"only {MAX_LOTS} of {count} {noun} are tried"
+        return ""
 
     def max_size(self, costs: Costs) -> float:
+        actions = ActionComponents(costs)
+        if actions.names:
+            return len(actions.names) * COMPONENT_MAX_SIZE
         return 4 if len(costs.numeric_axes) > 1 else 3
 
     def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
-        candidates = _pick_cheapest(self._list_candidates(costs, max_size))
-        return find_pareto_front(candidate.build() for candidate in candidates)
+        actions = ActionComponents(costs)
+        fits = _pick_cheapest(_list_fits(costs, max_size))
+        return find_pareto_front(_build_candidate(costs, actions, fit) for fit in fits)
 
-    def near_ties(self, costs: Costs, max_size: int) -> list[Candidate]:
+    def near_ties(self, costs: Costs, max_size: int) -> Iterator[Candidate]:
         """Of each size some that cost little more, with other slopes."""
-        candidates = sorted(self._list_candidates(costs, max_size), key=attrgetter("size", "cost"))
-        by_size = [list(same) for _, same in groupby(candidates, key=attrgetter("size"))]
-        return [candidate.build() for same in by_size for candidate in same[1:NEAR_TIES_PER_SIZE]]
+        actions = ActionComponents(costs)
+        fits = sorted(_sort_by_cost(_list_fits(costs, max_size)), key=attrgetter("size"))
+        by_size = [list(same) for _, same in groupby(fits, key=attrgetter("size"))]
+        near = [fit for same in by_size for fit in same[1:NEAR_TIES_PER_SIZE]]
+        return (_build_candidate(costs, actions, fit) for fit in near)
 
-    def _list_candidates(self, costs: Costs, max_size: int) -> list[LazyCandidate]:
-        candidates: list[LazyCandidate] = []
-        sums = [
-            c
-            for n in range(1, len(costs.numeric_axes) + 1)
-            for c in combinations(costs.numeric_axes, n)
-        ]
-        for axes in sums[:MAX_AXIS_SUMS]:
-            level = OrderLevel(costs, axes)
-            candidates += level.fit_candidates(None, 0.0, max_size)
-            others = [k for k in costs.numeric_axes if k not in axes]
-            for other in others:
-                if max_size >= 2 and time.perf_counter() < costs.deadline:
-                    candidates += _search_slopes(costs, (*axes, other), max_size)
-        return candidates
+    def variations(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
+        """Rules whose parameters differ by a few steps."""
+        actions = ActionComponents(costs)
+        for neighbour in list_neighbours(candidate.component_rules):
+            yield _build_candidate(costs, actions, FittedRule(candidate.size, 0.0, neighbour))
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """The best of the same size with a slope of fewer digits."""
-        if isinstance(candidate.root, Split):
-            *_, (_, slope) = candidate.root.weights
-            axes = tuple(costs.grid.axis(name) for name, _ in candidate.root.weights)
-            for rounded in iterate_roundings(slope) if slope != 1 else ():
-                level = OrderLevel(costs, axes)
-                rivals = level.fit_candidates(level.last_axis, rounded, candidate.size)
-                yield from (rival.build() for rival in rivals if rival.size == candidate.size)
+        rule, *others = candidate.component_rules
+        if others or not rule.has_slope:
+            return
+        actions = ActionComponents(costs)
+        axes = tuple(costs.grid.axis(name) for name, _ in rule.weights)
+        component_costs = actions.make_component_costs(rule.component)
+        position = InventoryPosition(component_costs, rule.component, axes)
+        for rounded in iterate_roundings(rule.weights[-1][1]):
+            for fit in position.fit(rounded, candidate.size):
+                if fit.size == candidate.size:
+                    yield _build_candidate(costs, actions, fit)
 
 
 @dataclass(frozen=True, eq=False)
-class LazyCandidate:
-    """A rule that was fitted, and is built only if it is among the best."""
+class FittedRule:
+    """Rules that were fitted, one for each component so far.
+
+    Attributes:
+        size: parameters.
+        cost: by the costs that they were fitted to.
+        component_rules: in the order in which the components are chosen.
+    """
 
     size: int
     cost: float
-    build: Callable[[], Candidate]
+    component_rules: tuple[ComponentRule, ...]
 
 
-def _pick_cheapest(candidates: Iterable[LazyCandidate]) -> list[LazyCandidate]:
-    """The cheapest of each size."""
-    cheapest: dict[int, LazyCandidate] = {}
-    for candidate in candidates:
-        if candidate.size not in cheapest or candidate.cost < cheapest[candidate.size].cost:
-            cheapest[candidate.size] = candidate
-    return list(cheapest.values())
+def _build_candidate(costs: Costs, actions: ActionComponents, fit: FittedRule) -> Candidate:
+    rule = actions.make_rule(fit.component_rules).round_parameters(costs.grid)
+    root = rule.build_node(costs.grid)
+    return Candidate(root, fit.size, fit.cost, rule.describe(costs.grid), rule.component_rules)
 
 
-def _search_slopes(costs: Costs, axes: tuple[int, ...], max_size: int) -> list[LazyCandidate]:
-    """Rules on a level with a slope, with slopes ever closer to the best one.
+def _pick_cheapest(fits: Iterable[FittedRule], count: int = 1) -> list[FittedRule]:
+    """The cheapest of each size, or some of them."""
+    by_size: dict[int, list[FittedRule]] = {}
+    for fit in _sort_by_cost(fits):
+        same = by_size.setdefault(fit.size, [])
+        if len(same) < count:
+            same.append(fit)
+    return [fit for size in sorted(by_size) for fit in by_size[size]]
+
+
+def _sort_by_cost(fits: Iterable[FittedRule]) -> list[FittedRule]:
+    """The cheapest first; those that cost the same stay in their order.
+
+    Forms that decide alike differ in cost by rounding, which depends on the machine.
+    """
+    fits = list(fits)
+    tie = COST_TIE * max((fit.cost for fit in fits), default=0.0) or 1.0
+    return sorted(fits, key=lambda fit: round(fit.cost / tie))
+
+
+@lru_cache(maxsize=1)  # near ties are those of the last fit
+def _list_fits(costs: Costs, max_size: int) -> list[FittedRule]:
+    """Rules of all sizes with all kinds of indexes."""
+    actions = ActionComponents(costs)
+    fits: list[FittedRule] = []
+    for components in actions.interpretations:
+        if len(components) == 1:
+            fits += _fit_single(actions.make_component_costs(*components), *components, max_size)
+            continue
+        for order in (components, components[::-1]):
+            empty_rule = InventoryRule((), components, actions.action_indices)
+            fits += _SequentialFitter(costs, empty_rule, order).fit(max_size)
+    return fits
+
+
+def _fit_single(costs: Costs, component: Component, max_size: int) -> list[FittedRule]:
+    """Rules of all sizes for actions of one component."""
+    fits: list[FittedRule] = []
+    for axes in list_axis_sums(costs):
+        fits += InventoryPosition(costs, component, axes).fit(None, max_size)
+        others = [k for k in costs.numeric_axes if k not in axes]
+        for other in others:
+            if max_size >= 2 and time.perf_counter() < costs.deadline:
+                fits += _search_slopes(costs, component, (*axes, other), max_size)
+    return fits
+
+
+def list_axis_sums(costs: Costs) -> list[tuple[int, ...]]:
+    """Sets of axes whose sum may be an index, the small ones first."""
+    axes = costs.numeric_axes
+    sums = (chosen for n in range(1, len(axes) + 1) for chosen in combinations(axes, n))
+    return [chosen for chosen, _ in zip(sums, range(MAX_AXIS_SUMS), strict=False)]
+
+
+class ActionComponents:
+    """The actions of a model as amounts of one or several components."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+
+    @cached_property
+    def columns(self) -> list[tuple]:
+        """The values of each component, for all actions."""
+        actions = self.costs.actions
+        return list(zip(*actions, strict=True)) if self.names else [actions]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return component_names(self.costs.actions)
+
+    @cached_property
+    def why_not_applicable(self) -> str:
+        numbers = [v for column in self.columns for v in column]
+        if not all(isinstance(v, int | float) and abs(v) <= AXIS_MAX_SIZE for v in numbers):
+            return f"actions must be numbers of a size of at most {AXIS_MAX_SIZE:g}"
+        counts = [len(set(column)) for column in self.columns]
+        if len(self.costs.actions) < 2:
+            return "there must be two actions or more"
+        if len(self.costs.actions) != np.prod(counts):
+            return "actions must be all combinations of their components"
+        return f"a component has {max(counts):,} values" if max(counts) > MAX_AMOUNTS else ""
+
+    @cached_property
+    def interpretations(self) -> list[tuple[Component, ...]]:
+        """The components with amounts as values; and with levels to reach, where they may be."""
+        names = self.names or (self.costs.action_name,)
+        amounts = tuple(
+            Component(name, values, values)
+            for name, values in ((n, _rising(c)) for n, c in zip(names, self.columns, strict=True))
+        )
+        levels = tuple(map(self._interpret_as_level, amounts, self.columns))
+        return [amounts] if levels == amounts else [amounts, levels]
+
+    def _interpret_as_level(self, component: Component, column: tuple) -> Component:
+        values = np.array(component.values)
+        for axis in self.costs.numeric_axes:
+            if self._is_level_of(axis, np.array(column, dtype=float)):
+                rises = np.round(np.subtract.outer(values, self.costs.sorted_values[axis]), 9)
+                amounts = _rising((0.0, *rises[rises > 0]))
+                if len(amounts) <= MAX_AMOUNTS:
+                    name = self.costs.grid.axes[axis]
+                    return replace(component, amounts=amounts, level_axis=name)
+        return component
+
+    def _is_level_of(self, axis: int, column: NDArray) -> bool:
+        """Whether the least feasible value is the first that is not below the axis."""
+        feasible = self.costs.feasible
+        if feasible is None:
+            return False
+        position = self.costs.grid.points[:, axis, None]
+        is_below = column < position
+        lowest = np.where(feasible, column, np.inf).min(axis=1)
+        nearest = np.where(is_below, np.inf, column).min(axis=1)
+        return bool(is_below.any() and (lowest == nearest).all())
+
+    @cached_property
+    def action_indices(self) -> NDArray[np.int64]:
+        """(values of each component) the model's actions."""
+        components = self.interpretations[0]
+        positions = map(np.searchsorted, (c.values for c in components), self.columns)
+        indices = np.empty([len(c.values) for c in components], dtype=np.int64)
+        indices[tuple(positions)] = np.arange(len(self.costs.actions))
+        return indices
+
+    def make_component_costs(self, component: Component) -> Costs:
+        """The costs of the amounts of a single component."""
+        costs = self.costs
+        by_state = costs.by_state[:, self.action_indices]
+        if component.level_axis:
+            reached = costs.grid.points[:, costs.grid.axis(component.level_axis), None]
+            values = component.find_values(np.arange(len(component.amounts)), reached)
+            by_state = np.take_along_axis(by_state, values, axis=1)
+        return replace(costs, actions=component.amounts, by_state=by_state)
+
+    def make_rule(self, rules: tuple[ComponentRule, ...]) -> InventoryRule:
+        """One rule from those of the components, in the order in which these are chosen."""
+        by_name = {rule.component.name: rule.component for rule in rules}
+        components = tuple(by_name[component.name] for component in self.interpretations[0])
+        return InventoryRule(rules, components, self.action_indices)
+
+
+def _rising(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(sorted({float(value) for value in values}))
+
+
+def _search_slopes(
+    costs: Costs, component: Component, axes: tuple[int, ...], max_size: int
+) -> list[FittedRule]:
+    """Rules on an index with a slope, with slopes ever closer to the best one.
 
     Where the states are many, slopes are compared on blocks of them.
     """
-    level = OrderLevel(costs, axes, may_coarsen=True)
-    results = _refine_slopes(level, max_size)
-    if not level.projection.is_coarse:
-        return [candidate for _, candidate in results]
+    position = InventoryPosition(costs, component, axes, may_coarsen=True)
+    results = _refine_slopes(position, max_size)
+    if not position.projection.is_coarse:
+        return [fit for _, fit in results]
     best: dict[int, tuple[float, float]] = {}  # size -> the least cost, and its slope
-    for slope, candidate in results:
-        best[candidate.size] = min(
-            best.get(candidate.size, (np.inf, np.inf)), (candidate.cost, slope)
-        )
-    full = OrderLevel(costs, axes)
+    for slope, fit in results:
+        best[fit.size] = min(best.get(fit.size, (np.inf, np.inf)), (fit.cost, slope))
+    full = InventoryPosition(costs, component, axes)
     slopes = {best[size][1] for size in sorted(best)}
-    return _pick_cheapest(
-        candidate
-        for slope in slopes
-        for candidate in full.fit_candidates(full.last_axis, slope, max_size)
-    )
+    return _pick_cheapest(fit for slope in slopes for fit in full.fit(slope, max_size))
 
 
-def _refine_slopes(level: OrderLevel, max_size: int) -> list[tuple[float, LazyCandidate]]:
-    """Slopes with their candidates: evenly spread ones, then some near the best, and nearer."""
-    unit = 10.0 ** np.round(np.log10(level.span_ratio))
+def _refine_slopes(position: InventoryPosition, max_size: int) -> list[tuple[float, FittedRule]]:
+    """Slopes with their fits: evenly spread ones, then some near the best, and nearer."""
+    unit = 10.0 ** np.round(np.log10(position.span_ratio))
     step = 2 * unit / SLOPES_PER_SIGN
-    multiples = [k for k in range(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1) if k]
-    slopes = [k / SLOPES_PER_SIGN * 2 * unit for k in multiples]
-    results: list[tuple[float, LazyCandidate]] = []
-    for refinement in (*SLOPE_REFINEMENT_FACTORS, 0):
-        includes_lots = refinement != SLOPE_REFINEMENT_FACTORS[0]  # only near the best without them
-        for slope in slopes:
-            candidates = level.fit_candidates(level.last_axis, slope, max_size, includes_lots)
-            results += [(slope, candidate) for candidate in candidates]
-        best = min(results, key=lambda result: result[1].cost, default=(step, None))[0]
-        refined = best + step / max(refinement, 1) * np.arange(-4, 5)
-        slopes = [float(np.round(slope, 6)) for slope in refined if abs(slope) > 1e-9]
-        if time.perf_counter() > level.costs.deadline:
+    multiples = np.arange(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1)
+    slopes = (multiples[multiples != 0] / SLOPES_PER_SIGN * 2 * unit).tolist()
+    results = _fit_slopes(position, slopes, max_size, False)  # lots near the best slopes only
+    for refinement in SLOPE_REFINEMENT_FACTORS:
+        if time.perf_counter() > position.costs.deadline:
             break
+        best = min(results, key=lambda result: result[1].cost, default=(step, None))[0]
+        refined = best + step / refinement * np.arange(-4, 5)
+        slopes = np.round(refined[np.abs(refined) > 1e-9], 6).tolist()
+        results += _fit_slopes(position, slopes, max_size, True)
     return results
 
 
-class OrderLevel:
-    """A level (the inventory position): a sum of axes, the last of which may have a slope."""
+def _fit_slopes(
+    position: InventoryPosition, slopes: list[float], max_size: int, includes_lots: bool
+) -> list[tuple[float, FittedRule]]:
+    """Slopes with their fits; once the time is up only until one slope has some."""
+    results: list[tuple[float, FittedRule]] = []
+    for slope in slopes:
+        if not results or time.perf_counter() < position.costs.deadline:
+            results += [(slope, fit) for fit in position.fit(slope, max_size, includes_lots)]
+    return results
 
-    def __init__(self, costs: Costs, axes: tuple[int, ...], may_coarsen: bool = False) -> None:
+
+class InventoryPosition:
+    """The index of a component's rule: a sum of axes, the last of which may have a slope."""
+
+    def __init__(
+        self, costs: Costs, component: Component, axes: tuple[int, ...], may_coarsen: bool = False
+    ) -> None:
         self.costs = costs
+        self.component = component
         self.projection = Projection(costs, axes, may_coarsen)
-        self.last_axis = costs.grid.axes[axes[-1]]
         spans = [float(v[-1] - v[0]) for v in self.projection.values]
         self.span_ratio = spans[0] / spans[-1]
-        values = np.array(costs.actions, dtype=float)
-        self.action_order = np.argsort(values)
-        self.order_sizes = values[self.action_order]
+
+    @property
+    def is_single_axis(self) -> bool:
+        return len(self.costs.numeric_axes) == 1
 
     @property
     def max_lots(self) -> int:
         """How many lots are tried: all of them on one axis, if it is short enough."""
-        is_single_axis = (
-            len(self.costs.numeric_axes) == 1
-            and len(self.projection.points) * len(self.order_sizes) <= SINGLE_AXIS_MAX_BASE_STOCKS
-        )
-        return len(self.order_sizes) if is_single_axis else MAX_LOTS
+        n_amounts = len(self.component.amounts)
+        is_short = len(self.projection.points) * n_amounts <= SINGLE_AXIS_MAX_BASE_STOCKS
+        return n_amounts if self.is_single_axis and is_short else MAX_LOTS
 
-    @property
-    def max_base_stocks(self) -> int:
-        return (
-            SINGLE_AXIS_MAX_BASE_STOCKS
-            if len(self.costs.numeric_axes) == 1
-            else SLOPED_MAX_BASE_STOCKS
-        )
-
-    def fit_candidates(
-        self, sloped_axis: str | None, slope: float, max_size: int, includes_lots: bool = True
-    ) -> list[LazyCandidate]:
-        """The cheapest rule of each size."""
+    def make_fitter(self, slope: float | None) -> _ComponentRuleFitter:
         weights = np.ones(len(self.projection.names))
-        if sloped_axis is not None:
+        if slope is not None:
             weights[-1] = slope
-        states = self.projection.sort_along(weights)
-        n_slopes = int(sloped_axis is not None)
-        named_weights = tuple(
-            (n, float(w)) for n, w in zip(self.projection.names, weights, strict=True)
-        )
-        candidates = []
-        lots = [0.0]
-        if includes_lots and max_size >= 2 + n_slopes:
-            lots += self.list_lots(self.max_lots)
-        for lot in lots:
-            allowed = self._find_multiples(lot)
-            for rounds_up in (False, True):
-                size = 1 + n_slopes + int(lot > 0)
-                fitter = _OrderFitter(self, states, named_weights, allowed, rounds_up, lot, size)
-                candidates += fitter.fit(max_size)
-        return _pick_cheapest(candidates)
+        named = zip(self.projection.names, map(float, weights), strict=True)
+        rule = ComponentRule(self.component, tuple(named), has_slope=slope is not None)
+        limit = SINGLE_AXIS_MAX_BASE_STOCKS if self.is_single_axis else SLOPED_MAX_BASE_STOCKS
+        return _ComponentRuleFitter(rule, self.projection.sort_along(weights), limit)
 
-    def list_base_stocks(self, values: NDArray, orders: NDArray) -> NDArray[np.float64]:
-        """Values of S at which some action changes; those nearer than rounding are one."""
-        candidates = np.sort((values[:, None] + orders[None, :]).ravel())
-        is_distinct = np.diff(candidates, prepend=-np.inf) > self.bound_rounding_error(values)
-        return np.asarray(candidates[is_distinct], dtype=np.float64)
+    def fit(
+        self, slope: float | None, max_size: int, includes_lots: bool = True
+    ) -> list[FittedRule]:
+        """The cheapest rule of each size."""
+        max_lots = self.max_lots if includes_lots else 0
+        return _pick_cheapest(self.make_fitter(slope).fit(max_size, max_lots))
 
-    def bound_rounding_error(self, values: NDArray) -> float:
-        """A bound on the rounding error of S - order; larger where axes are added."""
-        orders = self.order_sizes
-        is_sum = len(self.projection.names) > 1
-        spread = float(values[-1] - values[0] + orders[-1] - orders[0])
-        size = float(np.abs(values).max() + np.abs(orders).max())
-        return max(1e-11 * spread if is_sum else 0.0, 8 * np.finfo(float).eps * size)
 
-    def list_lots(self, limit: int | None) -> list[float]:
-        """Actions of which some, but not all, are multiples: the first ``limit``."""
-        positive = self.order_sizes[self.order_sizes > 0]
-        lots = [
-            float(q)
-            for q in positive
-            if len(self._find_multiples(q)) not in (1, len(self.order_sizes))
-        ]
-        return lots[:limit]
+def list_lots(amounts: NDArray) -> list[float]:
+    """Amounts of which some, but not all, are multiples."""
+    return [
+        float(q)
+        for q in amounts[amounts > 0]
+        if len(find_multiples(amounts, q)) not in (1, len(amounts))
+    ]
 
-    def _find_multiples(self, lot: float) -> NDArray[np.int64]:
-        """Positions among the rising orders that are multiples of a lot."""
-        if not lot:
-            return np.arange(len(self.order_sizes))
-        ratio = self.order_sizes / lot
-        return np.flatnonzero(
-            (np.abs(ratio - np.rint(ratio)) < 1e-9) | (self.order_sizes == self.order_sizes[0])
-        )
+
+def list_caps(amounts: NDArray, limit: int) -> list[float]:
+    """Amounts between the smallest and the largest, evenly spread where they are many."""
+    return _thin_out(amounts[1:-1], limit).tolist()
 
 
 @dataclass(frozen=True, eq=False)
-class _OrderFitter:
-    """Fits base-stock and (s, S) rules on one level, with one way of rounding."""
+class BaseStockCosts:
+    """What values of S cost, with ``T`` values, ``A`` amounts and ``U`` index values.
 
-    level: OrderLevel
+    Attributes:
+        base_stocks: (T,) the values.
+        ends: (T, A + 1) how many index values lie below the end of each amount, and 0; falling.
+        sums: (A, U + 1) costs of an amount in the first u index values.
+        by_amount: (T, A) what each amount costs where it is ordered.
+    """
+
+    base_stocks: NDArray[np.float64]
+    ends: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    by_amount: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _ComponentRuleFitter:
+    """Fits rules of a component on one index, of which ``rule`` has the weights."""
+
+    rule: ComponentRule
     states: SortedStates
-    named_weights: tuple
-    allowed: NDArray[np.int64]
-    rounds_up: bool
-    lot: float
-    size: int
+    max_base_stocks: int
 
-    def fit(self, max_size: int) -> list[LazyCandidate]:
+    @property
+    def base_size(self) -> int:
+        return int(self.rule.has_slope)
+
+    @cached_property
+    def sums(self) -> NDArray[np.float64]:
+        """(amounts, U + 1) costs of an amount in the first u index values."""
+        sums = np.zeros((self.states.costs.shape[1], len(self.states.values) + 1))
+        np.cumsum(self.states.costs.T, axis=1, out=sums[:, 1:])
+        return sums
+
+    @cached_property
+    def slack(self) -> float:
+        """A bound on the rounding error of S - amount; larger where axes are added."""
         values = self.states.values
-        orders = self.level.order_sizes[self.allowed]
-        all_base_stocks = self.level.list_base_stocks(values, orders)
-        base_stocks = _thin_out(all_base_stocks, self.level.max_base_stocks)
-        ends = self._find_action_ends(
-            base_stocks, values, orders
-        )  # (base stocks, orders + 1), falling
-        sums = np.zeros((len(orders), len(values) + 1))
-        np.cumsum(
-            self.states.costs[:, self.level.action_order[self.allowed]].T, axis=1, out=sums[:, 1:]
-        )
-        order_indices = np.arange(len(orders))
-        costs_by_order = (
-            sums[order_indices, ends[:, :-1]] - sums[order_indices, ends[:, 1:]]
-        )  # (base stocks, orders)
-        choices = []  # base stock, how many levels are ordered for, and the cost
-        if max_size >= self.size:
-            i = int(costs_by_order.sum(axis=1).argmin())
-            choices.append((i, len(values), float(costs_by_order[i].sum())))
-        if max_size > self.size:
-            i, u, cost = _find_reorder_point(sums, ends, costs_by_order)
-            if 0 < u < len(values):
-                choices.append((i, u, cost))
-        candidates = []
-        for i, u, cost in choices:
-            level = _shorten(all_base_stocks, float(base_stocks[i]), self.rounds_up)
-            size = self.size + int(u < len(values))
-            build = partial(self._build, level, ends[i], u, size, max(cost, 0.0))
-            candidates.append(LazyCandidate(size, max(cost, 0.0), build))
-        return candidates
+        amounts = np.asarray(self.rule.component.amounts)
+        is_sum = len(self.rule.weights) + len(self.rule.earlier) > 1
+        spread = float(values[-1] - values[0] + amounts[-1] - amounts[0])
+        size = float(np.abs(values).max() + np.abs(amounts).max())
+        return max(1e-11 * spread if is_sum else 0.0, 8 * np.finfo(float).eps * size)
 
-    def _find_action_ends(
-        self, base_stocks: NDArray, values: NDArray, orders: NDArray
+    def fit(self, max_size: int, max_lots: int) -> Iterator[FittedRule]:
+        amounts = np.asarray(self.rule.component.amounts)
+        lots = [0.0]
+        if len(amounts) < 2:
+            return
+        if max_size >= 2 + self.base_size:
+            lots += list_lots(amounts)[:max_lots]
+            yield from self._fit_reorder_quantity()
+        for lot in lots:
+            for rounds_up in (False, True):
+                rule = replace(self.rule, lot=lot, rounds_up=rounds_up, slack=self.slack)
+                yield from self._fit_base_stock(rule, max_size)
+        if max_size >= 3 and not self.rule.has_slope:
+            for cap, rounds_up in product(list_caps(amounts, max_lots), (False, True)):
+                rule = replace(self.rule, cap=cap, rounds_up=rounds_up, slack=self.slack)
+                yield from self._fit_reorder_point(rule, 3, self._compute_costs(rule))
+
+    def fit_constant(self) -> FittedRule:
+        """The cheapest constant amount, which needs no index."""
+        i = int(self.sums[:, -1].argmin())
+        rule = ComponentRule(self.rule.component, cap=self.rule.component.amounts[i])
+        return FittedRule(1, float(self.sums[i, -1]), (rule,))
+
+    def _fit_reorder_quantity(self) -> Iterator[FittedRule]:
+        """(r, Q)."""
+        extra_cost = self.sums[1:, 1:-1] - self.sums[0, 1:-1]
+        if extra_cost.size:
+            i, u = np.unravel_index(int(extra_cost.argmin()), extra_cost.shape)
+            cost = float(extra_cost[i, u] + self.sums[0, -1])
+            rule = replace(
+                self.rule,
+                cap=self.rule.component.amounts[int(i) + 1],
+                reorder_point=float(self.states.values[u]),
+                slack=self.slack,
+            )
+            yield FittedRule(2 + self.base_size, max(cost, 0.0), (rule,))
+
+    def _fit_base_stock(self, rule: ComponentRule, max_size: int) -> Iterator[FittedRule]:
+        """Base stock, (s, S), and base stock with a cap, with one lot and way of rounding."""
+        size = 1 + self.base_size + int(rule.lot > 0)
+        if size > max_size:
+            return
+        costs = self._compute_costs(rule)
+        i = int(costs.by_amount.sum(axis=1).argmin())
+        yield self._make_fit(rule, costs.base_stocks[i], size, costs.by_amount[i].sum())
+        if size == max_size:
+            return
+        yield from self._fit_reorder_point(rule, size + 1, costs)
+        if len(rule.allowed) > 2:
+            smaller = np.cumsum(costs.by_amount, axis=1) - costs.by_amount
+            up_to_end = costs.sums[np.arange(len(rule.allowed)), costs.ends[:, :-1]]
+            capped = (smaller + up_to_end)[:, 1:-1]
+            i, k = np.unravel_index(int(capped.argmin()), capped.shape)
+            with_cap = replace(rule, cap=float(rule.allowed_amounts[k + 1]))
+            yield self._make_fit(with_cap, costs.base_stocks[i], size + 1, capped[i, k])
+
+    def _compute_costs(self, rule: ComponentRule) -> BaseStockCosts:
+        """The costs of all S, or of some of them where they are many."""
+        amounts = rule.allowed_amounts
+        base_stocks = _thin_out(self.list_base_stocks(amounts), self.max_base_stocks)
+        ends = self._find_amount_ends(base_stocks, amounts, rule.rounds_up)
+        sums = self.sums[rule.allowed]
+        rows = np.arange(len(amounts))
+        by_amount = sums[rows, ends[:, :-1]] - sums[rows, ends[:, 1:]]
+        return BaseStockCosts(base_stocks, ends, sums, by_amount)
+
+    def _fit_reorder_point(
+        self, rule: ComponentRule, size: int, costs: BaseStockCosts
+    ) -> Iterator[FittedRule]:
+        """(s, S), of amounts that ``rule`` allows."""
+        i, u, cost = _find_reorder_point(costs)
+        if 0 < u < len(self.states.values):
+            reordered = replace(rule, reorder_point=float(self.states.values[u - 1]))
+            yield self._make_fit(reordered, costs.base_stocks[i], size, cost)
+
+    def _make_fit(
+        self, rule: ComponentRule, base_stock: float, size: int, cost: float
+    ) -> FittedRule:
+        fitted = replace(rule, base_stock=float(base_stock))
+        return FittedRule(size, max(float(cost), 0.0), (fitted,))
+
+    def list_base_stocks(self, amounts: NDArray) -> NDArray[np.float64]:
+        """Values of S at which some amount changes; those nearer than rounding are one."""
+        candidates = np.sort((self.states.values[:, None] + amounts[None, :]).ravel())
+        is_distinct = np.diff(candidates, prepend=-np.inf) > self.slack
+        return np.asarray(candidates[is_distinct], dtype=np.float64)
+
+    def _find_amount_ends(
+        self, base_stocks: NDArray, amounts: NDArray, rounds_up: bool
     ) -> NDArray[np.int64]:
-        """(base stocks, orders + 1) where the levels of each order end, and 0."""
-        slack = self.level.bound_rounding_error(values)
-        if self.rounds_up:
-            ends = np.searchsorted(values, base_stocks[:, None] - orders[:-1] - slack, side="left")
+        """``ends`` of the costs of these S."""
+        values = self.states.values
+        if rounds_up:
+            limits = base_stocks[:, None] - amounts[:-1] - self.slack
+            ends = np.searchsorted(values, limits, side="left")
         else:
-            ends = np.searchsorted(values, base_stocks[:, None] - orders[1:] + slack, side="right")
+            limits = base_stocks[:, None] - amounts[1:] + self.slack
+            ends = np.searchsorted(values, limits, side="right")
         whole = np.full((len(base_stocks), 1), len(values))
         return np.hstack([whole, ends, np.zeros_like(whole)])
 
-    def _build(self, base_stock: float, ends: NDArray, u: int, size: int, cost: float) -> Candidate:
-        """The rule with this S, for the first ``u`` levels."""
-        values = self.states.values
-        actions = self.level.action_order[self.allowed]
-        taken = np.repeat(actions[::-1], -np.diff(ends)[::-1])
-        taken[u:] = actions[0]
-        root = build_split_from_actions(self.named_weights, values, taken)
-        return Candidate(root, size, cost, self._describe(base_stock, taken, u))
 
-    def _describe(self, base_stock: float, taken: NDArray, u: int) -> str:
-        """The rule in one sentence; with two actions to choose from, that of a threshold."""
-        name = self.level.costs.action_name
-        actions = self.level.costs.actions
-        phrases = [format_action(name, actions[i]) for i in self.level.action_order[self.allowed]]
-        below = int((taken != self.level.action_order[self.allowed][0]).sum())
-        if not below:
-            return f"Always {phrases[0]}."
-        if len(phrases) == 2:
-            high = phrases[1][:1].upper() + phrases[1][1:]
-            low = phrases[0]
-            if sorted(actions) == [0, 1] and name != "action":
-                high = name[:1].upper() + name[1:]
-                low = "do not"
-            where = self._format_upper_bound(below)
-            return f"{high} while {where}; otherwise {low}." if where else f"Always {phrases[1]}."
-        where = self._format_upper_bound(u)
-        limit = self._format_limit(base_stock)
-        if name == "order":
-            instruction = (
-                f"order up to {limit}: the {self._describe_choice(base_stock, 'that', phrases, u)}"
-            )
-        else:
-            instruction = f"take the {self._describe_choice(base_stock, limit, phrases, u)}"
-        if where:
-            return f"Where {where}, {instruction}; elsewhere {phrases[0]}."
-        return f"{instruction[0].upper()}{instruction[1:]}."
+@dataclass(frozen=True, eq=False)
+class _SequentialFitter:
+    """Fits a rule to each of several components, in the order in which they are chosen."""
 
-    def _describe_choice(self, base_stock: float, limit: str, phrases: list[str], u: int) -> str:
-        """``largest order that keeps stock + order at or below 12``, and what if there is none."""
-        values = self.states.values
-        orders = self.level.order_sizes[self.allowed]
-        name = self.level.costs.action_name
-        slack = self.level.bound_rounding_error(values)
-        sum_of = f"{self._level_text} + {name}"
-        lots = f" in lots of {format_value(float(self.lot))}" if self.lot else ""
-        if self.lot and orders[0] % self.lot:
-            lots = f" of {format_value(float(orders[0]))} or{lots}"
-        if self.rounds_up:
-            text = f"smallest {name}{lots} that brings {sum_of} to {limit} or above"
-            may_fail = values[0] + orders[-1] < base_stock - slack
-            last = phrases[-1]
-        else:
-            text = f"largest {name}{lots} that keeps {sum_of} at or below {limit}"
-            may_fail = values[u - 1] + orders[0] > base_stock + slack
-            last = phrases[0]
-        return f"{text}, or {last} if there is none" if may_fail else text
+    costs: Costs
+    empty_rule: InventoryRule  # without rules of components
+    order: tuple[Component, ...]
 
-    @property
-    def _level_text(self) -> str:
-        *axes, (last, slope) = self.named_weights
-        return " + ".join([name for name, _ in axes] + ([last] if slope == 1 else []))
+    def fit(self, max_size: int) -> Iterator[FittedRule]:
+        """Rules of all sizes."""
+        partial = [FittedRule(0, 0.0, ())]
+        for i in range(len(self.order)):
+            limit = max_size - (len(self.order) - i - 1)
+            continued = [fit for before in partial for fit in self._continue(before, limit)]
+            partial = _pick_cheapest(continued, PARTIAL_RULES_PER_SIZE)
+        for fit in partial:
+            yield fit
+            if time.perf_counter() < self.costs.deadline:
+                yield self._improve(fit)
 
-    def _format_limit(self, number: float) -> str:
-        """``6.5 - 0.38 x life1``: what the level is compared with."""
-        last, slope = self.named_weights[-1]
-        text = format_value(float(np.round(number, 9)))
-        if slope == 1:
-            return text
-        return f"{text} {'-' if slope > 0 else '+'} {format_value(abs(slope))} x {last}"
+    def _continue(self, partial: FittedRule, max_size: int) -> Iterator[FittedRule]:
+        """A rule of some components with the next one, fitted to the least cost of the others."""
+        by_state = self._compute_least_costs(partial.component_rules)
+        size_left = min(max_size - partial.size, COMPONENT_MAX_SIZE)
+        for fit in self._fit_component(partial.component_rules, by_state, size_left):
+            rules = partial.component_rules + fit.component_rules
+            yield FittedRule(partial.size + fit.size, fit.cost, rules)
 
-    def _format_upper_bound(self, count: int) -> str:
-        """Where the lowest ``count`` levels are; empty for all of them."""
-        values = self.states.values
-        if count == len(values):
-            return ""
-        limit = _shorten(values, float(values[count - 1]), False)
-        return f"{self._level_text} is at most {self._format_limit(limit)}"
+    def _compute_least_costs(self, rules: tuple[ComponentRule, ...]) -> NDArray[np.float64]:
+        """(S, amounts) of the next component, with the best of all that are chosen after it."""
+        grid = self.costs.grid
+        component = self.order[len(rules)]
+        later = self.order[len(rules) + 1 :]
+        partial = replace(self.empty_rule, component_rules=(*rules, ComponentRule(component)))
+        alternatives = {component.name: np.arange(len(component.amounts))[None]}
+        amounts = partial.choose_amounts(grid, grid.points, alternatives)
+        values = partial.find_values(grid, grid.points, amounts)
+        least = self.costs.by_state[:, self.empty_rule.action_indices]
+        positions: list[NDArray] = [np.arange(grid.size)[:, None]]
+        for axis, known in enumerate(self.empty_rule.components, start=1):
+            if known in later:
+                least = least.min(axis=axis, keepdims=True)
+                positions.append(np.zeros((1, 1), dtype=np.int64))
+            else:
+                positions.append(values[known.name])
+        return least[tuple(positions)]
+
+    def _fit_component(
+        self, before: tuple[ComponentRule, ...], by_state: NDArray, max_size: int
+    ) -> list[FittedRule]:
+        """The cheapest rules of each size for the component after those of ``before``."""
+        grid = self.costs.grid
+        component = self.order[len(before)]
+        rule_before = replace(self.empty_rule, component_rules=before)
+        amounts = rule_before.choose_amounts(grid, grid.points, {})
+        added = np.zeros(grid.size)
+        for rule in before:
+            added = added + np.asarray(rule.component.amounts)[amounts[rule.component.name]].ravel()
+        names = tuple(amounts)
+        fits = []
+        for axes, earlier in product(list_axis_sums(self.costs), dict.fromkeys([(), names])):
+            rule = ComponentRule(component, tuple((grid.axes[k], 1.0) for k in axes), earlier)
+            index = compute_index(rule, grid, grid.points) + (added if earlier else 0.0)
+            states = sort_states(index, by_state)
+            fitter = _ComponentRuleFitter(rule, states, SLOPED_MAX_BASE_STOCKS)
+            fits += [fitter.fit_constant(), *fitter.fit(max_size, 0)]  # no lots
+        return _pick_cheapest(fits, PARTIAL_RULES_PER_SIZE)
+
+    def _improve(self, fit: FittedRule) -> FittedRule:
+        """The rule with each component fitted again, given the others, while that is cheaper."""
+        for _ in range(COMPONENT_SWEEPS):
+            before = fit.cost
+            for i in range(len(self.order)):
+                fit = self._improve_component(fit, i)
+            if not fit.cost < before:
+                break
+        return fit
+
+    def _improve_component(self, fit: FittedRule, position: int) -> FittedRule:
+        grid = self.costs.grid
+        rules = fit.component_rules
+        whole = replace(self.empty_rule, component_rules=rules)
+        component = self.order[position]
+        size = len(rules[position].parameters)
+        alternatives = {component.name: np.arange(len(component.amounts))[None]}
+        amounts = whole.choose_amounts(grid, grid.points, alternatives)
+        actions = whole.find_actions(grid, grid.points, amounts)
+        by_state = np.take_along_axis(self.costs.by_state, actions, axis=1)
+        for other in self._fit_component(rules[:position], by_state, size):
+            if other.size == size and other.cost < fit.cost:
+                changed = (*rules[:position], *other.component_rules, *rules[position + 1 :])
+                fit = FittedRule(fit.size, other.cost, changed)
+        return fit
 
 
-def _find_reorder_point(
-    sums: NDArray, ends: NDArray, costs_by_order: NDArray
-) -> tuple[int, int, float]:
-    """(base stock, levels below s, cost) of the cheapest (s, S)."""
-    extra_cost = sums - sums[0]  # what an order costs more than none, in the first u levels
-    first = ends[:, 1:]
-    last = ends[:, :-1]
-    lower = (
-        np.cumsum(costs_by_order[:, ::-1], axis=1)[:, ::-1] - costs_by_order
-    )  # orders larger than this one
+def _find_reorder_point(costs: BaseStockCosts) -> tuple[int, int, float]:
+    """(base stock, index values up to s, cost) of the cheapest (s, S)."""
+    sums = costs.sums
+    by_amount = costs.by_amount
+    extra_cost = sums - sums[0]  # over that of the smallest amount, in the first u index values
+    first = costs.ends[:, 1:]
+    last = costs.ends[:, :-1]
+    larger = np.cumsum(by_amount[:, ::-1], axis=1)[:, ::-1] - by_amount
     least = _compute_range_minima(extra_cost, first, last)
-    order_indices = np.arange(len(sums))
-    total = lower - sums[order_indices, first] + least + sums[0, -1]
+    rows = np.arange(len(sums))
+    total = larger - sums[rows, first] + least + sums[0, -1]
     i, k = np.unravel_index(int(total.argmin()), total.shape)
     part = extra_cost[k, first[i, k] : last[i, k] + 1]
     return int(i), int(first[i, k] + part.argmin()), float(total[i, k])
@@ -434,22 +682,6 @@ def _compute_range_minima(rows: NDArray, first: NDArray, last: NDArray) -> NDArr
     row = np.arange(len(rows))
     stacked = np.stack(tables)
     return np.minimum(stacked[power, row, first], stacked[power, row, last + 1 - (1 << power)])
-
-
-def _shorten(values: NDArray, value: float, rounds_up: bool) -> float:
-    """The number of fewest digits that decides like ``value``, one of ascending values.
-
-    Any number from it up to the next does; with ``rounds_up``, any from the one before up to it.
-    """
-    i = int(np.searchsorted(values, value))
-    ends = values[max(i - rounds_up, 0) : i - rounds_up + 2]
-    if len(ends) < 2 or i < rounds_up:
-        return value
-
-    def count_digits(number: float) -> int:
-        return len(format_value(float(np.round(abs(number), 9))))
-
-    return min(value, choose_short_number(*map(float, ends)), key=count_digits)
 
 
 def _thin_out(base_stocks: NDArray, limit: int) -> NDArray[np.float64]:

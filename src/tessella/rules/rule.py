@@ -2,11 +2,13 @@
 
 In sentences, a tree becomes one line for each leaf, a split one line for each branch, both with the
 grid's own values: "stock is at most 3", never "stock <= 3.5". Two conditions of a
-path on one axis become one: "stock is 4 to 7".
+path on one axis become one: "stock is 4 to 7". Lines begin with the states that are exceptions: the
+first line that applies holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -17,10 +19,16 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import Certificate
 from tessella.errors import FileError, counted, format_value
-from tessella.files import NATURAL_NUMBER, read_errors, read_field, read_json, write_json
-from tessella.grid import StateGrid
+from tessella.files import NATURAL_NUMBER, read_field, read_json, wrap_read_errors, write_json
 from tessella.mdp.actions import actions_to_json, describe_action, format_action
-from tessella.mdp.policy import PROGRAM_FORMAT, VERSION, Policy, read_policy_fields, read_rule_tree
+from tessella.mdp.policy import (
+    PROGRAM_FORMAT,
+    VERSION,
+    Policy,
+    grid_to_json,
+    read_policy_fields,
+    read_rule_tree,
+)
 from tessella.mdp.rule_tree import (
     Exceptions,
     LabelSplit,
@@ -31,9 +39,10 @@ from tessella.mdp.rule_tree import (
     Split,
     node_to_json,
 )
-from tessella.rounding import round_up, round_up_percent
+from tessella.rounding import format_percent_bound, round_up
 from tessella.rules.comparisons import (
     Condition,
+    Conditions,
     LabelSet,
     SumRange,
     add_condition,
@@ -50,9 +59,9 @@ from tessella.rules.rule_class import (
     format_state,
     format_weighted_sum,
 )
+from tessella.support.text import align_columns
 
 EXPLANATION_MAX_LINES = 60  # lines, beyond which a rule is summed up
-RULE_FORMAT = PROGRAM_FORMAT
 RULE_FILE_NOUN = "a saved rule"  # what messages call such a file
 FACT_TYPES = {
     "model": "text",
@@ -65,15 +74,19 @@ FACT_TYPES = {
     "promised": "a number",
     "constraints": "text",
     "periods_per_time": "a number",
+    "parameters": "an object",
 }
 
 
 def describe_tree(tree: RuleTree, actions: tuple, action_name: str) -> str:
     """A rule tree line by line."""
-    if isinstance(tree.root, Leaf):
-        return f"Always {format_action(action_name, actions[tree.root.action])}."
     named = [describe_action(action_name, action) for action in actions]
-    lines = list(describe_paths(tree, named))
+    lines = describe_paths(tree, named)
+    for action, text in zip(actions, named, strict=True):
+        if lines == [f"{text} everywhere"]:
+            return f"Always {format_action(action_name, action)}."
+    if any(isinstance(node, Exceptions) for node in tree.iterate_nodes()):
+        lines.insert(0, "Take the first line that applies.")
     if len(lines) > EXPLANATION_MAX_LINES:
         more = f"... and {len(lines) - EXPLANATION_MAX_LINES:,} more lines"
         lines = [*lines[:EXPLANATION_MAX_LINES], more]
@@ -81,13 +94,12 @@ def describe_tree(tree: RuleTree, actions: tuple, action_name: str) -> str:
 
 
 def _describe_size(rule: Rule) -> str:
-    text = f"It is of the class {rule.kind!r} and stores {counted(rule.size, 'number')}"
+    text = f"Rule type: {rule.kind}, {counted(rule.size, 'parameter')}."
     if rule.proven:
-        return text + ", and no rule of its class with fewer meets the loss target."
-    if rule.size_needed:
-        verb = "is" if rule.size_needed == 1 else "are"
-        return text + f"; at least {rule.size_needed:,} {verb} needed in its class."
-    return text + "; it is not proven that fewer would not do."
+        return f"{text} No rule of this type with fewer parameters meets the limit."
+    if rule.size_needed > 1:
+        return f"{text} A rule of this type needs at least {rule.size_needed:,} parameters."
+    return f"{text} Not proven minimal."
 
 
 def _describe_loss(rule: Rule) -> str:
@@ -99,20 +111,19 @@ def _describe_loss(rule: Rule) -> str:
     elif rule.facts["mean_loss"] or rule.facts["worst_loss"]:
         text = _describe_loss_bounds(rule, in_costs)
     else:
-        verb = "costs as little as possible" if in_costs else "loses nothing"
-        text = f"It {verb}: it is optimal."
-    return f"{text}\nThe target was {rule.loss_target}."
+        text = "It is optimal."
+    return f"{text}\nRequested limit: {rule.loss_target}."
 
 
 def _describe_constrained_loss(rule: Rule, in_costs: bool) -> str:
     facts = rule.facts
     share = facts["relative_loss"]
-    relative = "" if share is None else f" ({round_up_percent(share)} of the bound)"
+    relative = "" if share is None else f" ({format_percent_bound(share)} of the bound)"
     verb, comparison = ("costs", "more") if in_costs else ("earns", "less")
     return (
         f"Proven: {facts['constraints']}.\n"
         f"It {verb} at most {_format_mean_loss(rule)} {comparison}{relative} "
-        "than any policy that satisfies the same, one that draws its actions included."
+        "than any policy that satisfies the constraints, random ones included."
     )
 
 
@@ -129,56 +140,69 @@ def _format_mean_loss(rule: Rule) -> str:
 def _describe_loss_bounds(rule: Rule, in_costs: bool) -> str:
     facts = rule.facts
     share = facts.get("relative_loss")
-    reference = describe_loss_reference(in_costs)
-    comparison = "" if share is None else f" ({round_up_percent(share)} of {reference})"
-    if in_costs:
-        comparison = f" more than the least possible{comparison}"
-    text = f"It {'costs' if in_costs else 'loses'} at most "
+    is_optimal = facts.get("promised") == 0
+    text = "It is optimal, as far as the solution is exact. " if is_optimal else ""
+    text += f"Guaranteed {'extra cost' if in_costs else 'loss'}: "
+    mean = _format_mean_loss(rule)
+    start = "" if rule.is_average else " on average from the start"
+    if share is None:
+        text += f"at most {mean}{start}"
+    else:
+        reference = describe_loss_reference(in_costs)
+        text += f"{format_percent_bound(share)} of {reference}{start} ({mean})"
     if rule.is_average:
-        loss, _, unit = _format_mean_loss(rule).partition(" ")
-        return f"{text}{loss}{comparison} {unit}."
-    worst = f"{round_up(facts['worst_loss'], 4)}{' more' if in_costs else ''}"
-    mean = f"{round_up(facts['mean_loss'], 4)}{comparison}"
-    return f"{text}{mean} on average from the start and {worst} from the worst state."
+        return f"{text}."
+    return f"{text}, and at most {round_up(facts['worst_loss'], 4)} from the worst state."
 
 
 def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
     """One line for each path through a rule tree."""
     lines: list[str] = []
-    stack: list[tuple[Node, PathConditions]] = [(tree.root, ())]
+    stack: list[tuple[Node, Conditions]] = [(tree.root, ())]
     while stack:
         node, path = stack.pop()
         where = _format_where(tree, path)
         if isinstance(node, Leaf):
-            lines.append(f"{action_names[node.action]} {where or 'everywhere'}")
+            otherwise = " elsewhere" if lines else " everywhere"
+            lines.append(f"{action_names[node.action]}{where or otherwise}")
         elif isinstance(node, Lookup):
             lines += _describe_runs(tree, node, action_names, where)
         elif isinstance(node, Exceptions):
             for state, action in zip(node.places, node.actions, strict=True):
-                state_where = _format_where(tree, (*path, format_state(tree.grid.axes, state)))
-                lines.append(f"{action_names[action]} {state_where}")
-            stack.append((node.otherwise, (*path, "otherwise")))
+                place = f"{where} and" if where else " where"
+                state_text = format_state(tree.grid.axes, state)
+                lines.append(f"{action_names[action]}{place} {state_text}")
+            stack.append((node.otherwise, path))
         else:
-            for condition, child in reversed(_list_branches(tree, node)):
-                conditions = add_condition(path, condition)
-                if all(_is_possible(tree, c) for c in conditions):
-                    stack.append((child, conditions))
+            stack += reversed(list(_iterate_possible(tree, node, path)))
     return lines
+
+
+def _iterate_possible(
+    tree: RuleTree, node: Split | LabelSplit, path: Conditions
+) -> Iterator[tuple[Node, Conditions]]:
+    """The branches that some state may take, each with its path."""
+    for condition, child in _list_branches(tree, node):
+        conditions = add_condition(path, condition)
+        if all(_is_possible(tree, each) for each in conditions):
+            yield child, conditions
 
 
 def _describe_runs(tree: RuleTree, node: Lookup, action_names: list[str], where: str) -> list[str]:
-    """A line for each run: the states are read axis by axis, the last one fastest."""
-    order = [tree.grid.axis(name) for name in node.axes]
-    firsts = np.unravel_index(node.starts, [tree.grid.shape[k] for k in order])
-    head = f"Read the states by {', then by '.join(node.axes)}, each in the order of its values"
-    lines = [f"{head}{f', {where}' if where else ''}:"]
-    for action, place in zip(node.actions, zip(*firsts, strict=True), strict=True):
-        values = [tree.grid.values[k].tolist()[i] for k, i in zip(order, place, strict=True)]
-        lines.append(f"{action_names[action]} from {format_state(node.axes, values)} on")
-    return lines
-
-
-PathConditions = tuple[Condition | str, ...]  # texts for states by name, and "otherwise"
+    """A table with a line for each run: the states are read axis by axis, the last one fastest."""
+    grid = tree.grid
+    order = [grid.axis(name) for name in node.axes]
+    positions = np.unravel_index(node.starts, [grid.lengths[k] for k in order])
+    columns = [
+        [name, *map(format_value, grid.values[k][at].tolist())]
+        for name, k, at in zip(node.axes, order, positions, strict=True)
+    ]
+    columns.append(["", *(action_names[action] for action in node.actions)])
+    head = f"Sort the states{where} by {', then '.join(node.axes)}"
+    if len(order) > 1:
+        head += ", each in the order of its values"
+    table = align_columns(list(zip(*columns, strict=True)), "r" * len(order), indent="  ")
+    return [f"{head}. Each line holds from its state up to the next line's:", *table]
 
 
 def _list_branches(tree: RuleTree, node: Split | LabelSplit) -> list[tuple[Condition, Node]]:
@@ -194,48 +218,76 @@ def _list_branches(tree: RuleTree, node: Split | LabelSplit) -> list[tuple[Condi
     ]
 
 
-def _is_possible(tree: RuleTree, condition: Condition | str) -> bool:
+def _is_possible(tree: RuleTree, condition: Condition) -> bool:
     """Whether some state of the grid may meet a condition."""
-    if isinstance(condition, str):
-        return True
-    if isinstance(condition, SumRange) and get_single_axis(condition.weights) is not None:
-        return _find_axis_range(tree, condition) is not None
-    return is_possible(condition)
-
-
-def _format_where(tree: RuleTree, path: PathConditions) -> str:
-    tests = " and ".join(_format_condition(tree, condition) for condition in path)
-    return f"where {tests}" if tests else ""
-
-
-def _format_condition(tree: RuleTree, condition: Condition | str) -> str:
-    if isinstance(condition, str):
-        return condition
     if isinstance(condition, LabelSet):
-        return f"{condition.axis} is {' or '.join(condition.labels)}"
-    axis_range = _find_axis_range(tree, condition)
-    if axis_range is None:
-        operand = format_weighted_sum(condition.weights)
-        return f"{operand} {_format_interval(condition.low, condition.high)}"
-    first, last = axis_range
+        return is_possible(condition)
+    if get_single_axis(condition.weights) is not None:
+        return _select_inside(tree, condition).size > 0
+    least, largest = _bound_sum(tree, condition)
+    return is_possible(condition) and condition.low < largest and condition.high >= least
+
+
+def _format_where(tree: RuleTree, path: Conditions) -> str:
+    """`` where stock is 3 and season is dry``, or nothing."""
+    texts = (_format_condition(tree, condition) for condition in path)
+    tests = " and ".join(filter(None, texts))
+    return f" where {tests}" if tests else ""
+
+
+def _format_condition(tree: RuleTree, condition: Condition) -> str:
+    """A condition in words; empty where it holds in every state."""
+    if isinstance(condition, LabelSet):
+        return _format_labels(tree, condition)
     axis = get_single_axis(condition.weights)
-    if not np.isfinite(condition.low):
+    if axis is None:
+        return _format_sum_range(tree, condition)
+    values = tree.grid.numbers[tree.grid.axis(axis)]
+    inside = _select_inside(tree, condition)
+    first, last = (format_value(float(x)) for x in (inside.min(), inside.max()))
+    if len(inside) == len(values):
+        return ""
+    if first == last:
+        return f"{axis} is {first}"
+    if inside.min() == values.min():
         return f"{axis} is at most {last}"
-    if not np.isfinite(condition.high):
+    if inside.max() == values.max():
         return f"{axis} is at least {first}"
     return f"{axis} is {first} to {last}"
 
 
-def _find_axis_range(tree: RuleTree, condition: SumRange) -> tuple[str, str] | None:
-    """The first and the last value of an axis that meets a condition; None for other sums."""
-    name = get_single_axis(condition.weights)
-    if name is None:
-        return None
-    values = tree.grid.numbers[tree.grid.axis(name)]
-    inside = values[(values > condition.low) & (values <= condition.high)]
-    if not inside.size:
-        return None
-    return format_value(float(inside.min())), format_value(float(inside.max()))
+def _format_labels(tree: RuleTree, condition: LabelSet) -> str:
+    """``season is dry or wet``; of three or more in a row ``weekday is Mon to Wed``."""
+    labels = tree.grid.values[tree.grid.axis(condition.axis)].tolist()
+    first = labels.index(condition.labels[0])
+    is_row = tuple(labels[first : first + len(condition.labels)]) == condition.labels
+    if len(condition.labels) == len(labels):
+        return ""
+    if is_row and len(condition.labels) > 2:
+        return f"{condition.axis} is {condition.labels[0]} to {condition.labels[-1]}"
+    return f"{condition.axis} is {' or '.join(condition.labels)}"
+
+
+def _format_sum_range(tree: RuleTree, condition: SumRange) -> str:
+    """``stock - 0.5 regime is below 3``; empty where no state of the grid is outside."""
+    least, largest = _bound_sum(tree, condition)
+    low = condition.low if condition.low >= least else -np.inf
+    high = condition.high if condition.high < largest else np.inf
+    if not np.isfinite([low, high]).any():
+        return ""
+    return f"{format_weighted_sum(condition.weights)} {_format_interval(low, high)}"
+
+
+def _bound_sum(tree: RuleTree, condition: SumRange) -> tuple[float, float]:
+    """The least and the largest value of a weighted sum on the grid."""
+    terms = [w * tree.grid.numbers[tree.grid.axis(name)] for name, w in condition.weights]
+    return float(sum(t.min() for t in terms)), float(sum(t.max() for t in terms))
+
+
+def _select_inside(tree: RuleTree, condition: SumRange) -> NDArray[np.float64]:
+    """The values of the single axis of a condition that meet it."""
+    values = tree.grid.numbers[tree.grid.axis(condition.weights[0][0])]
+    return values[(values > condition.low) & (values <= condition.high)]
 
 
 def _format_interval(low: float, high: float) -> str:
@@ -252,7 +304,7 @@ class FrontierPoint:
 
     Attributes:
         kind: the name of its class.
-        size: numbers stored.
+        size: parameters.
         loss: in the units of the loss target; not certified.
         candidate: the rule.
         table: (S,) its actions.
@@ -263,9 +315,6 @@ class FrontierPoint:
     loss: float
     candidate: Candidate = field(repr=False)
     table: NDArray[np.int32] = field(repr=False)
-
-    def build_tree(self, grid: StateGrid) -> RuleTree:
-        return self.candidate.build_tree(grid)
 
 
 @dataclass(frozen=True)
@@ -287,18 +336,17 @@ class ClassOutcome:
     explanation: str
 
     def __str__(self) -> str:
-        size_text = counted(self.size, "number") if self.size is not None else "none found"
-        bound_text = (
-            f", at least {self.size_needed} needed" if self.size_needed and self.size else ""
-        )
-        return f"{self.kind}: {size_text}{bound_text}" + (
-            f" ({self.explanation})" if self.explanation else ""
-        )
+        text = "none found"
+        if self.size is not None:
+            text = counted(self.size, "parameter")
+            text += f", at least {self.size_needed} needed" if self.size_needed else ""
+        explanation = f" ({self.explanation})" if self.explanation else ""
+        return f"{self.kind}: {text}{explanation}"
 
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """The rules that no smaller one undercuts, over all classes.
+    """The rules that lose less than every smaller one, over all classes.
 
     Attributes:
         points: by size, each with a smaller loss than all before.
@@ -326,8 +374,8 @@ class Frontier:
         return tuple(find_pareto_front(points, "loss"))
 
     def __str__(self) -> str:
-        lines = [f"{'numbers':>8} {'loss':>12}  class"]
-        lines += [f"{p.size:>8,} {p.loss:>12.6g}  {p.kind}" for p in self.points]
+        lines = [f"{'parameters':>10} {'loss':>12}  class"]
+        lines += [f"{p.size:>10,} {p.loss:>12.6g}  {p.kind}" for p in self.points]
         return "\n".join(lines)
 
 
@@ -380,12 +428,11 @@ class Rule(Policy):
 
     def save(self, path: str | Path) -> None:
         """Write the rule itself as JSON, for ``Rule.load``: its tree, and what was proven."""
-        grid = self.grid
-        axes = {n: v.tolist() for n, v in zip(grid.axes, grid.values, strict=True)}
-        about = {"format": RULE_FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
+        about = {"format": PROGRAM_FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
         about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.loss_target}
         about |= {"words": self.sentence, "facts": self.facts, "action_name": self.action_name}
-        about |= {"actions": actions_to_json(self.actions), "axes": axes, "seconds": self.seconds}
+        about |= {"actions": actions_to_json(self.actions), "seconds": self.seconds}
+        about |= grid_to_json(self.grid)
         try:
             write_json(path, about | {"program": node_to_json(self.tree.root)}, indent=1)
         except RecursionError:
@@ -400,8 +447,8 @@ class Rule(Policy):
     def load(path: str | Path) -> Rule:
         """A rule that ``save`` wrote; ``certify`` computes its certificate again."""
         content = read_json(path, RULE_FILE_NOUN)
-        with read_errors(path, RULE_FILE_NOUN):
-            about, _ = read_policy_fields(content, (RULE_FORMAT,))
+        with wrap_read_errors(path, RULE_FILE_NOUN):
+            about, _ = read_policy_fields(content, (PROGRAM_FORMAT,))
             facts = read_field(content, "facts", "an object")
             _check_facts(facts)
             loss_target = read_field(content, "promise", "text")

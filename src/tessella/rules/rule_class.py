@@ -24,9 +24,11 @@ from tessella.errors import format_value
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.rule_tree import Node, RuleTree, is_text_axis
+from tessella.rules.inventory_rules import ComponentRule
 
 AnyRule = TypeVar("AnyRule")  # a candidate, or a point of a frontier
 SUMMABLE_MAX_STEPS = 1e100  # values in finest steps of an axis, up to which axes are added
+PRODUCT_MAX_COSTS = 20_000_000  # costs of all combinations of values, where some are no states
 ROUNDING_MAX_DECIMALS = 6  # behind the point, at most, of a number that is rounded
 
 
@@ -36,10 +38,11 @@ class Costs:
 
     Attributes:
         grid: the states.
-        actions: what the action indices stand for.
+        actions: the actions, by index.
         by_state: (S, A) costs, finite and not negative.
         deadline: when to stop, on the clock of ``time.perf_counter``.
         action_name: what an action is called.
+        feasible: (S, A) which actions are feasible; None where all are.
     """
 
     grid: StateGrid
@@ -47,11 +50,23 @@ class Costs:
     by_state: NDArray[np.float64]
     deadline: float = float("inf")
     action_name: str = "action"
+    feasible: NDArray[np.bool_] | None = None
 
     @staticmethod
     def for_model(mdp: MDP, by_state: NDArray, deadline: float = math.inf) -> Costs:
-        """Costs (S, A) of the actions of a model."""
-        return Costs(mdp.grid, mdp.actions, by_state, deadline, mdp.action_name)
+        """Costs (S, A) of the actions of a model.
+
+        Where only some combinations of values are states, the others cost nothing, whatever a rule
+        does there; with too many of them the costs stay those of the listed states.
+        """
+        grid = mdp.grid
+        feasible = mdp.feasible
+        if grid.is_listed and math.prod(grid.lengths) * len(mdp.actions) <= PRODUCT_MAX_COSTS:
+            by_state = grid.spread(by_state, 0.0).reshape(-1, len(mdp.actions))
+            if feasible is not None:
+                feasible = grid.spread(feasible, True).reshape(by_state.shape)
+            grid = grid.product
+        return Costs(grid, mdp.actions, by_state, deadline, mdp.action_name, feasible)
 
     def of(self, tree: RuleTree) -> float:
         """What a rule costs."""
@@ -65,7 +80,7 @@ class Costs:
     def numeric_axes(self) -> tuple[int, ...]:
         """Positions of the axes that have numbers and more than one of them."""
         grid = self.grid
-        return tuple(k for k, n in enumerate(grid.shape) if n > 1 and not is_text_axis(grid, k))
+        return tuple(k for k, n in enumerate(grid.lengths) if n > 1 and not is_text_axis(grid, k))
 
     @property
     def why_not_summable(self) -> str:
@@ -90,7 +105,7 @@ class Costs:
     @cached_property
     def by_rank(self) -> NDArray[np.float64]:
         """(grid, A) costs with every axis in rising order."""
-        array = self.by_state.reshape(*self.grid.shape, -1)
+        array = self.grid.spread(self.by_state, 0.0)
         for axis, order in enumerate(self.rank_order):
             if (np.diff(order) != 1).any():
                 array = np.take(array, order, axis)
@@ -115,6 +130,8 @@ class Costs:
         Nor of staircases: at one place along their cuts they have bands of one action, which need
         another axis of numbers to be a staircase.
         """
+        if self.grid.is_listed:
+            return self
         array = self.by_state.reshape(*self.grid.shape, -1)
         kept_axes = list(range(self.grid.ndim))
         for axis in reversed(range(self.grid.ndim)):
@@ -125,7 +142,14 @@ class Costs:
         if len(kept_axes) == self.grid.ndim:
             return self
         grid = StateGrid({self.grid.axes[k]: self.grid.values[k] for k in kept_axes})
-        return replace(self, grid=grid, by_state=array.reshape(grid.size, -1))
+        return replace(self, grid=grid, by_state=array.reshape(grid.size, -1), feasible=None)
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int64]:
+        """(S, d) ranks of the states along the axes."""
+        positions = self.grid.positions_of(np.arange(self.grid.size))
+        pairs = zip(self.rank_order, positions, strict=True)
+        return np.stack([np.argsort(order)[at] for order, at in pairs], axis=-1)
 
     def sum_to_axes(self, axes: tuple[int, ...]) -> NDArray[np.float64]:
         """(lengths of ``axes``, A) costs summed over all other axes, in rising order."""
@@ -148,27 +172,40 @@ class Candidate:
 
     Attributes:
         root: what to do.
-        size: numbers stored.
+        size: parameters.
         cost: by the costs that it was fitted to.
         sentence: the rule in words, where its class has a shorter text than the tree's.
+        component_rules: how each component is chosen, where it is an order-up-to rule.
     """
 
     root: Node
     size: int
     cost: float
     sentence: str = ""
+    component_rules: tuple[ComponentRule, ...] = ()
 
     def build_tree(self, grid: StateGrid) -> RuleTree:
         return RuleTree(grid, self.root, self.size)
 
 
 class RuleClass(ABC):
-    """A class of rules: those that a few numbers of one kind determine."""
+    """A class of rules that a few numbers of one kind determine; inherit from it to add your own.
+
+    ``fit`` is required; the other methods have defaults. See ``docs/extending.md``.
+
+    Attributes:
+        name: what messages and files call the class.
+        reading_rank: how hard its rules are to read, from 1 (a sentence) to 5 (arithmetic).
+    """
 
     name: ClassVar[str]
+    # How hard its rules are to read, from 1 (a sentence) to 5 (arithmetic): docs/rules.md.
+    reading_rank: ClassVar[int] = 3
     # Whether many more rounds, about single rules, pay off.
     benefits_from_local_search: ClassVar[bool] = False
     step: ClassVar[int] = 1  # between the sizes that rules of the class have
+    # Whether costs may be of listed states alone; otherwise all combinations of values have some.
+    fits_listed_states: ClassVar[bool] = False
     # Whether a rule restricted to one place of an axis belongs to the class too.
     closed_under_slicing: ClassVar[bool] = False
 
@@ -200,7 +237,7 @@ class RuleClass(ABC):
         """More rules of at most ``max_size`` numbers for a frontier, whatever they cost."""
         return []
 
-    def near_ties(self, costs: Costs, max_size: int) -> list[Candidate]:
+    def near_ties(self, costs: Costs, max_size: int) -> Iterable[Candidate]:
         """More rules that cost little more than those of ``fit``, to be evaluated in small models.
 
         Where costs tie, rounding picks one of them, and it need not be the one that loses least.
@@ -210,6 +247,15 @@ class RuleClass(ABC):
     def neighbours(self, costs: Costs, root: Node) -> Iterator[Node]:
         """Rules of the class that differ from one of its rules in a single number."""
         yield from ()
+
+    def shortened(self, root: Node) -> Iterator[Candidate]:
+        """Rules of the class with one part fewer than one of its rules."""
+        yield from ()
+
+    def variations(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
+        """Rules of the class and size that differ from one of its rules in a number or two."""
+        for root in self.neighbours(costs, candidate.root):
+            yield Candidate(root, candidate.size, 0.0)
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """Rules of the same size with fewer digits, those with the fewest first."""
@@ -257,16 +303,16 @@ def find_pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[A
 
 
 def format_state(names: Iterable[str], values: Iterable) -> str:
-    """``stock=3, season=dry``."""
+    """``stock is 3 and season is dry``."""
     pairs = zip(names, values, strict=True)
-    return ", ".join(f"{name}={format_value(value)}" for name, value in pairs)
+    return " and ".join(f"{name} is {format_value(value)}" for name, value in pairs)
 
 
 def format_weighted_sum(weights: Iterable[tuple[str, float]]) -> str:
-    """``stock - 0.5 regime``."""
+    """``stock - 0.5 x regime``."""
     text = ""
     for name, weight in weights:
-        magnitude = "" if abs(weight) == 1 else f"{format_value(abs(weight))} "
+        magnitude = "" if abs(weight) == 1 else f"{format_value(abs(weight))} x "
         sign = "-" if weight < 0 else "+"
         if text:
             text += f" {sign} {magnitude}{name}"

@@ -70,8 +70,7 @@ class Trend:
     a: float
     b: float
     power: float
-    fitted_values: tuple[float, ...]  # at the sizes that it was fitted to
-    prediction_error: float  # of the last of these, predicted from the others
+    prediction_error: float  # of the number at the last fitted size, predicted from the others
 
     def evaluate(self, scale: float) -> float:
         return self.a + self.b * scale**self.power
@@ -97,7 +96,7 @@ class Scaling:
         worst: whether that is from the worst state, and not on average.
         predicted: the rule for the largest size; None where there is none.
         certificate: what that loses there.
-        refusal: why it may not be deployed; empty if it may.
+        refusal: why no rule may be deployed; empty if one may.
     """
 
     scales: tuple[float, ...]
@@ -117,7 +116,7 @@ class Scaling:
 
     @property
     def rule(self) -> Policy:
-        """The rule for the largest size; refused where it does not carry over."""
+        """The rule for the largest size; an error where there is none."""
         if self.predicted is None or self.refusal:
             raise PolicyError(f"no rule carries over to scale {self.scales[-1]:g}: {self.refusal}")
         return self.predicted
@@ -137,20 +136,18 @@ class Scaling:
         return f"{round_up(self.loss_bound, 4)} {start}"
 
     def __str__(self) -> str:
+        sizes = zip(self.scales, self.solutions, self._describe_sizes(), strict=True)
         rows = [
             f"  scale {s:g}: {solution.mdp.n_states:,} states, {description}"
-            for s, solution, description in zip(
-                self.scales, self.solutions, self._describe_sizes(), strict=True
-            )
+            for s, solution, description in sizes
         ]
         trend_lines = [f"  number {i + 1}: {trend}" for i, trend in enumerate(self.trends)]
-        return "\n".join(
-            [f"Scaling of {self.solutions[0].mdp.name or 'a rule'}", *rows, *trend_lines]
-        )
+        head = f"Scaling of {self.solutions[0].mdp.name or 'a rule'}"
+        return "\n".join([head, *rows, *trend_lines])
 
     def _describe_sizes(self) -> Iterator[str]:
         for rule in self.rules:
-            yield f"a rule of the class '{rule.kind}' with {counted(rule.size, 'number')}"
+            yield f"a rule of the class '{rule.kind}' with {counted(rule.size, 'parameter')}"
         if self.refusal:
             yield f"no rule may be deployed: {self.refusal}"
         else:
@@ -177,6 +174,21 @@ def scaling(
         loss: what may be lost, at every size, as ``compress`` reads it.
         start, worst, relative, classes, time_limit: as in ``compress``.
         tol: of the solutions, as in ``solve``.
+
+    Returns:
+        The rules of all sizes, how their numbers grow, and the rule for the largest size with its
+        certificate, or why there is none.
+
+    Raises:
+        ArgumentError: scales are not 4 to 8 ascending numbers, or no rule of a small size is within
+            the limit.
+
+    Example:
+        >>> naor = ts.problem("naor_admission")
+        >>> report = ts.scaling(lambda n: naor.build(longest=int(n)), [10, 12, 14, 16],
+        ...                     classes=[ts.LinearCuts()])
+        >>> int(report.predicted.table.sum())    # admit while fewer than four are present
+        4
     """
     scales = _check_scales(scales)
     loss, relative = parse_loss(loss, relative)
@@ -244,12 +256,12 @@ def _bound_optimal_size(solution: Solution, start: Start) -> float:
     if solution.gain is not None:
         return abs(solution.gain) - solution.error_bound
     mdp = solution.mdp
-    uniform = start is None and mdp.start is None
-    weights = (
-        None if uniform else start_distribution(mdp, start, solution.policy, solution.policy_plan)
-    )
     value = solution.value.ravel()
-    mean = float(value.mean() if weights is None else weights @ value)
+    if start is None and mdp.start is None:
+        mean = float(value.mean())
+    else:
+        weights = start_distribution(mdp, start, solution.policy, solution.policy_plan)
+        mean = float(weights @ value)
     return max(abs(mean) * (1 - 1e-9) - solution.error_bound, 0.0)
 
 
@@ -307,7 +319,7 @@ def _fit_trend(scales: Sequence[float], values: tuple[float, ...]) -> Trend:
         if best is not None:
             limit = FORM_MAX_ERROR_RATIO * best.prediction_error - rounding
         if prediction_error < limit:
-            best = Trend(*_fit_line(s, y, power, has_intercept), power, values, prediction_error)
+            best = Trend(*_fit_line(s, y, power, has_intercept), power, prediction_error)
     assert best is not None
     return best
 

@@ -37,8 +37,11 @@ class SearchEffort:
     perturbation_state_rounds: int = 6_000  # states x rounds of perturbed weights
     perturbation_rounds: int = 60  # rounds of perturbed weights
     local_search_state_rules: int = 600_000  # states x neighbours that are evaluated
-    local_search_rules: int = 4_000  # neighbours that are evaluated
+    local_search_rules: int = 4_000  # neighbours that are evaluated, at most
+    local_search_min_rules: int = 400  # neighbours that are evaluated, if there are as many
+    local_search_max_states: int = 10_000  # states, beyond which no neighbours are evaluated
     local_search_min_neighbours: int = 60  # neighbours of one rule
+    large_model_local_search_numbers: int = 9  # of rules whose neighbours a large model evaluates
     local_search_smaller_rules: int = 3  # rules just too small to meet the loss target
     imitation_min_relative_weight: float = 1e-9  # of the mean weight, for states to imitate
 
@@ -55,6 +58,8 @@ class Search:
         progress: receives a line from time to time that says how far the search is.
         effort: how much is tried.
         wants_frontier: whether rules that miss the loss target are wanted too, for a frontier.
+        prefers_readable: whether a rule that is easier to read is preferred, if it has at most
+            one parameter more than the smallest.
         size_limit: larger rules are not searched.
         class_deadline: when to stop with the current class.
         losses: the loss of each candidate that was evaluated.
@@ -71,6 +76,7 @@ class Search:
     progress: Callable[[str], None] | None = None
     effort: SearchEffort = SearchEffort()
     wants_frontier: bool = False
+    prefers_readable: bool = False
     size_limit: float = float("inf")
     class_deadline: float = float("inf")
     losses: dict[Candidate, PolicyLoss] = field(default_factory=dict)
@@ -91,13 +97,13 @@ class Search:
         return Costs.for_model(self.evaluator.mdp, by_state, deadline)
 
     @cached_property
-    def conditions(self) -> list[NecessaryCondition]:
+    def necessary_conditions(self) -> list[NecessaryCondition]:
         return derive_necessary_conditions(self.evaluator, self.loss_target)
 
     @property
     def first_condition_costs(self) -> Costs:
         """The costs of the first necessary condition."""
-        return self.make_costs(self.conditions[0].costs)
+        return self.make_costs(self.necessary_conditions[0].costs)
 
     def meets_target(self, point: FrontierPoint) -> bool:
         """Whether a rule seems to meet the loss target."""
@@ -105,16 +111,31 @@ class Search:
 
     def find_smallest(self, class_name: str | None = None) -> FrontierPoint | None:
         """The smallest rule that meets the loss target, of one class or of all."""
-        points = (
-            self.frontier_points.values()
-            if class_name is None
-            else self.list_frontier_points(class_name)
-        )
+        points = self.frontier_points.values()
+        if class_name is not None:
+            points = self.list_frontier_points(class_name)
         return min(filter(self.meets_target, points), key=attrgetter("size", "loss"), default=None)
 
     def list_frontier_points(self, class_name: str) -> list[FrontierPoint]:
         """The best rules of one class."""
         return [point for point in self.frontier_points.values() if point.kind == class_name]
+
+    def record_outcome(self, outcome: ClassOutcome) -> None:
+        """Keep what became of a class, in place of what became of it before."""
+        kinds = [known.kind for known in self.outcomes]
+        position = kinds.index(outcome.kind) if outcome.kind in kinds else len(kinds)
+        self.outcomes[position : position + 1] = [outcome]
+
+    def get_reading_rank(self, point: FrontierPoint) -> int:
+        ranks = {rule_class.name: rule_class.reading_rank for rule_class in self.rule_classes}
+        return ranks[point.kind] if self.prefers_readable else 0
+
+    def choose_rule(self, points: Iterable[FrontierPoint]) -> FrontierPoint | None:
+        """The smallest rule; one that is easier to read, if it has one parameter more."""
+        points = list(points)
+        smallest = min((point.size for point in points), default=0)
+        near = [p for p in points if p.size <= smallest + int(self.prefers_readable)]
+        return min(near, key=lambda p: (self.get_reading_rank(p), p.size, p.loss), default=None)
 
     def max_size(self, rule_class: RuleClass) -> int:
         """The most numbers of a rule of a class; a generous limit where the class has none."""
@@ -138,7 +159,7 @@ class Search:
         if policy_loss is None:
             return None
         self.losses[candidate] = policy_loss
-        loss = self.loss_target.get_loss(policy_loss) / self.loss_target.reference
+        loss = max(self.loss_target.get_loss(policy_loss), 0.0) / self.loss_target.reference
         return FrontierPoint(rule_class.name, candidate.size, loss, candidate, policy_loss.table)
 
     def select(self, rule_class: RuleClass, candidates: Iterable[Candidate]) -> None:
@@ -203,11 +224,11 @@ class ClassSearch:
 
     def is_finished(self) -> bool:
         """Whether the time is up, or the best rule is proven to be the smallest."""
+        if self.search.is_class_time_up:
+            return True
         best = self.best
         is_proven_smallest = best is not None and best.size <= self.size_needed
-        return self.search.is_class_time_up or (
-            is_proven_smallest and not self.search.wants_frontier
-        )
+        return is_proven_smallest and not self.search.wants_frontier
 
     def select(self, candidates: Iterable[Candidate]) -> None:
         self.search.select(self.rule_class, candidates)
@@ -220,16 +241,20 @@ class ClassSearch:
     def choose_candidates(self, candidates: list[Candidate]) -> Iterator[Candidate]:
         """The rules of one fit, of growing size, that are to be evaluated.
 
-        All in a small model. In a large one, evenly spread ones for a frontier, otherwise about
-        log2 of them, which find the smallest that meets the loss target by bisection.
+        All in a small model, as long as there is time. In a large one, evenly spread ones for a
+        frontier, otherwise about log2 of them, which find the smallest that meets the loss target
+        by bisection.
         """
         search = self.search
-        if search.evaluator.is_small:
-            yield from candidates
-        elif search.wants_frontier or len(candidates) < 2:
-            yield from self._thin_out(candidates)
-        else:
-            yield from self._bisect(candidates)
+        is_small = search.evaluator.is_small
+        if search.wants_frontier or len(candidates) < 2:
+            yield from candidates if is_small else self._thin_out(candidates)
+            return
+        count = 0
+        while is_small and count < len(candidates) and not search.is_class_time_up:
+            yield candidates[count]
+            count += 1
+        yield from self._bisect(candidates[count:])
 
     def _thin_out(self, candidates: list[Candidate]) -> list[Candidate]:
         effort = self.search.effort

@@ -60,12 +60,19 @@ class SmallNetwork(RuleClass):
 
     Attributes:
         units: the most hidden units.
-        starts: how often training begins anew, for each number of units.
+        starts: how many times training starts, for each number of units.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "2%", classes=[ts.SmallNetwork()])
+        >>> rule.size <= 7
+        True
     """
 
     units: int = 2
     starts: int = 2
     name: ClassVar[str] = "small network"
+    reading_rank: ClassVar[int] = 5
 
     def why_not_applicable(self, costs: Costs) -> str:
         if not costs.numeric_axes:
@@ -191,9 +198,8 @@ def _fit_cuts(
             if least[:, cuts].min() < best[cuts] * (1 - 1e-9):
                 best[cuts] = least[:, cuts].min()
                 is_reversed = bool(least[1, cuts] < least[0, cuts])
-                candidates.append(
-                    _make_candidate(costs, projection, index, states, is_reversed, cuts)
-                )
+                network = _make_candidate(costs, projection, index, states, is_reversed, cuts)
+                candidates.append(network)
     return candidates
 
 
@@ -278,9 +284,8 @@ def _describe_network(
     costs: Costs, names: tuple[str, ...], index: KinkedIndex, limits: list[float], actions: tuple
 ) -> str:
     text = f"index = {_format_sum(names, index.weights)}"
-    for weights, offset, sign in zip(
-        index.kink_weights, index.kink_offsets, index.sign, strict=True
-    ):
+    kinks = zip(index.kink_weights, index.kink_offsets, index.sign, strict=True)
+    for weights, offset, sign in kinks:
         offset_text = f" {'-' if offset > 0 else '+'} {format_value(abs(float(offset)))}"
         unit_text = _format_sum(names, weights) + (offset_text if offset else "")
         text += f" {'-' if sign < 0 else '+'} max(0, {unit_text})"
@@ -289,7 +294,7 @@ def _describe_network(
     for action, (low, high) in zip(actions, intervals, strict=False):
         if low < high:
             name = describe_action(costs.action_name, costs.actions[action])
-            lines.append(f"{name} where it is {_format_bounds(low, high)}.")
+            lines.append(f"{name} where the index is {_format_bounds(low, high)}.")
     return "\n".join(lines)
 
 

@@ -41,9 +41,17 @@ EXCEPTIONS_MAX_STATES = 20_000  # states, beyond which none is worth naming
 
 @dataclass(frozen=True)
 class OneAction(RuleClass):
-    """The same action in every state."""
+    """The same action in every state.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "10%", classes=[ts.OneAction()])
+        >>> print(rule.explain().splitlines()[0])
+        Always admit 1.
+    """
 
     name: ClassVar[str] = "one action"
+    reading_rank: ClassVar[int] = 1
 
     def why_not_exact(self, costs: Costs) -> str:
         return ""
@@ -59,9 +67,17 @@ class OneAction(RuleClass):
 
 @dataclass(frozen=True)
 class RunLength(RuleClass):
-    """A table of all states, with runs of one action stored once."""
+    """A table of all states, with runs of one action stored once.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "2%", classes=[ts.RunLength()])
+        >>> rule.size
+        4
+    """
 
     name: ClassVar[str] = "run-length table"
+    reading_rank: ClassVar[int] = 4
     closed_under_slicing: ClassVar[bool] = True
 
     def why_not_exact(self, costs: Costs) -> str:
@@ -87,11 +103,9 @@ class RunLength(RuleClass):
         self, costs: Costs, cost_limit: float, max_size: int, candidates: list[Candidate]
     ) -> int:
         # The fewest runs are those of no cost at all; with costs of 0 and 1 that is below 1.
-        return (
-            super().size_lower_bound(costs, cost_limit, max_size, candidates)
-            if cost_limit < 1
-            else 1
-        )
+        if cost_limit >= 1:
+            return 1
+        return super().size_lower_bound(costs, cost_limit, max_size, candidates)
 
 
 def _list_thresholds(flat: NDArray) -> NDArray[np.float64]:
@@ -143,10 +157,17 @@ class WithExceptions(RuleClass):
 
     Attributes:
         bases: the classes of the rules that have exceptions.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "2%", classes=[ts.WithExceptions()])
+        >>> print(rule.explain().splitlines()[0])
+        Admit while queue + regime is at most 38; otherwise do not.
     """
 
     bases: tuple[RuleClass, ...] = field(default=(OneAction(), OrderUpTo(), LinearCuts()))
     name: ClassVar[str] = "rule with exceptions"
+    reading_rank: ClassVar[int] = 4
 
     def why_not_applicable(self, costs: Costs) -> str:
         if costs.grid.size > EXCEPTIONS_MAX_STATES:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, ClassVar
@@ -27,7 +27,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.rule_tree import LabelSplit, Leaf, Node, Split, choose_short_number, is_text_axis
+from tessella.mdp.rule_tree import (
+    LabelSplit,
+    Leaf,
+    Node,
+    Split,
+    choose_short_number,
+    is_text_axis,
+    list_children,
+)
 from tessella.rules.boxes import (
     BoxCut,
     BoxLeaf,
@@ -38,11 +46,12 @@ from tessella.rules.boxes import (
     fold_boxes,
     prune_trees,
 )
-from tessella.rules.cart import grow_cart_trees, grow_nested_trees
+from tessella.rules.cart import grow_cart_trees, grow_nested_trees, list_cuts
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 PRICE_MAX_PASSES = 10  # prices that are tried on the way to a cost limit
 GROWN_MAX_LEAVES = 1_000  # leaves of a greedy tree, before it is pruned
+GREEDY_CUTS_LEAVES = 40  # leaves of a greedy tree whose cuts are tried in other orders
 IMITATION_MAX_LEAVES = 60  # leaves of a greedy tree that is evaluated as it grows
 MAX_STATE_SUMS = 3_000_000  # states x sums, at most
 SLANTED_MAX_LEAVES = 600  # leaves of a tree, before it is pruned
@@ -55,6 +64,12 @@ class AxisTree(RuleClass):
     Attributes:
         boxes: the most boxes that are searched; with more, only some cuts are tried.
         work: the most additions that are spent on trees of every size; beyond, prices are used.
+
+    Example:
+        >>> shop = ts.inventory(max_stock=8, max_regime=2, max_demand=6, orders=(0, 2, 4))
+        >>> rule = ts.compress(ts.solve(shop), "2%", classes=[ts.AxisTree()])
+        >>> print(rule.explain().splitlines()[0])
+        order=4 where stock is at most 3
     """
 
     boxes: int = 2_000_000
@@ -63,9 +78,10 @@ class AxisTree(RuleClass):
     step: ClassVar[int] = 3
     closed_under_slicing: ClassVar[bool] = True
     benefits_from_local_search: ClassVar[bool] = True
+    fits_listed_states: ClassVar[bool] = True
 
     def why_not_exact(self, costs: Costs) -> str:
-        n_boxes = count_boxes(costs.grid.shape)
+        n_boxes = count_boxes(costs.grid.lengths)
         if n_boxes <= self.boxes:
             return ""
         return f"{n_boxes:,} boxes are too many to look at; cuts are made at some places only"
@@ -79,7 +95,7 @@ class AxisTree(RuleClass):
             return []
         features = list_axis_features(costs)
         positions = self._choose_positions(costs)
-        solver = BoxTreeSolver(sum_blocks(costs.by_rank, positions))
+        solver = BoxTreeSolver(_sum_parts(costs, positions))
         if leaves <= self._max_counted_leaves(solver) and not self.why_not_exact(costs):
             results = solver.solve_by_count(leaves)
             return find_pareto_front(_make_candidates(results, features, positions))
@@ -88,8 +104,7 @@ class AxisTree(RuleClass):
         if leaves > 1 and (self.why_not_exact(costs) or not _is_integral(costs.by_state)):
             # What is left of greedy trees when they are pruned for these costs.
             trees = grow_cart_trees(*_flatten_costs(costs), min(2 * leaves, GROWN_MAX_LEAVES))
-            pruned = BoxTreeSolver(costs.by_rank).prune_trees(trees, leaves)
-            candidates += _make_candidates(pruned, features)
+            candidates += _make_candidates(_prune_by_states(costs, trees, leaves), features)
         return find_pareto_front(candidates)
 
     def _find_good_trees(
@@ -98,10 +113,9 @@ class AxisTree(RuleClass):
         """Good trees of all sizes, the best for some prices and for small numbers of leaves."""
         results = _solve_by_prices(solver, cost_limit, costs.deadline)
         if _is_integral(costs.by_state):
-            return [result for result in results if count_leaves(result[1]) <= leaves]
-        n_counted = min(
-            self._max_counted_leaves(solver), leaves, min(count_leaves(tree) for _, tree in results)
-        )
+            return [(cost, tree) for cost, tree in results if count_leaves(tree) <= leaves]
+        fewest = min(count_leaves(tree) for _, tree in results)
+        n_counted = min(self._max_counted_leaves(solver), leaves, fewest)
         if n_counted > 1 and time.perf_counter() < costs.deadline:
             results += solver.solve_by_count(n_counted)
         return solver.prune_trees([tree for _, tree in results], leaves)
@@ -138,6 +152,11 @@ class AxisTree(RuleClass):
             for inside, outside in self._change_one(costs, (root.inside, root.outside)):
                 yield replace(root, inside=inside, outside=outside)
 
+    def shortened(self, root: Node) -> Iterator[Candidate]:
+        """Trees without one of the cuts: of its two sides, one takes the place of both."""
+        for tree in _iterate_without_cut(root):
+            yield Candidate(tree, compute_tree_size(_count_rule_leaves(tree)), 0.0)
+
     def _change_one(self, costs: Costs, nodes: tuple[Node, ...]) -> Iterator[tuple[Node, ...]]:
         """Nodes with one of them replaced by a neighbour."""
         for j, node in enumerate(nodes):
@@ -151,9 +170,11 @@ class AxisTree(RuleClass):
 
     def _choose_positions(self, costs: Costs) -> list[NDArray[np.int64]]:
         """Where each part begins along each axis: everywhere, if there are not too many boxes."""
-        shape = costs.grid.shape
+        shape = costs.grid.lengths
         if not self.why_not_exact(costs):
             return [np.arange(n) for n in shape]
+        if costs.grid.is_listed:
+            return self._choose_greedy_cuts(costs)
         weights = [compute_boundary_losses(costs.by_rank, axis) for axis in range(len(shape))]
         n_parts = [min(n, 2) for n in shape]
         totals = np.array([w.sum() for w in weights])
@@ -165,6 +186,69 @@ class AxisTree(RuleClass):
             is_affordable = gain[axis] >= 0 and count_boxes(tuple(n_parts)) <= self.boxes // 10
         parts = np.minimum(n_parts, shape).tolist()
         return [choose_positions(w, p) for w, p in zip(weights, parts, strict=True)]
+
+    def _choose_greedy_cuts(self, costs: Costs) -> list[NDArray[np.int64]]:
+        """The first cuts of greedy trees, as many as give boxes enough."""
+        starts = [np.zeros(1, dtype=np.int64) for _ in costs.grid.axes]
+        trees = [*grow_cart_trees(*_flatten_costs(costs), GREEDY_CUTS_LEAVES)]
+        for axis, position in dict.fromkeys(cut for tree in trees for cut in list_cuts(tree)):
+            wider = [*starts]
+            wider[axis] = np.union1d(starts[axis], position)
+            if count_boxes(tuple(map(len, wider))) <= self.boxes // 10:
+                starts = wider
+        return starts
+
+
+def _sum_parts(costs: Costs, starts: list[NDArray]) -> NDArray[np.float64]:
+    """(parts, A) costs summed over the parts of the axes that begin at these ranks."""
+    if not costs.grid.is_listed:
+        return sum_blocks(costs.by_rank, starts)
+    parts = [np.searchsorted(s, r, "right") - 1 for s, r in zip(starts, costs.ranks.T, strict=True)]
+    shape = tuple(map(len, starts))
+    summed = np.zeros((*shape, costs.by_state.shape[1]))
+    np.add.at(summed, tuple(parts), costs.by_state)
+    return summed
+
+
+def _prune_by_states(costs: Costs, trees: Iterable[BoxTree], leaves: int) -> list:
+    """The cheapest trees by some cuts of one of the trees."""
+    if not costs.grid.is_listed:
+        return BoxTreeSolver(costs.by_rank).prune_trees(trees, leaves)
+    return prune_by_ranks(costs, trees, leaves, costs.ranks)
+
+
+def prune_by_ranks(costs: Costs, trees: Iterable[BoxTree], leaves: int, ranks: NDArray) -> list:
+    """The same for cuts of the columns of ``ranks`` (S, F), state by state."""
+
+    def split_rows(rows: NDArray, cut: BoxCut) -> tuple[NDArray, NDArray]:
+        is_below = ranks[rows, cut.axis] < cut.position
+        return rows[is_below], rows[~is_below]
+
+    def sum_costs(rows: NDArray) -> NDArray[np.float64]:
+        return costs.by_state[rows].sum(axis=0)
+
+    return prune_trees(trees, leaves, np.arange(costs.grid.size), split_rows, sum_costs)
+
+
+def _iterate_without_cut(node: Node) -> Iterator[Node]:
+    if isinstance(node, LabelSplit):
+        yield from (node.inside, node.outside)
+        yield from (replace(node, inside=one) for one in _iterate_without_cut(node.inside))
+        yield from (replace(node, outside=one) for one in _iterate_without_cut(node.outside))
+    if not isinstance(node, Split):
+        return
+    for j in range(len(node.cuts)):
+        cuts = (*node.cuts[:j], *node.cuts[j + 1 :])
+        for kept in node.branches[j : j + 2]:
+            branches = (*node.branches[:j], kept, *node.branches[j + 2 :])
+            yield replace(node, cuts=cuts, branches=branches) if cuts else kept
+    for j, branch in enumerate(node.branches):
+        for one in _iterate_without_cut(branch):
+            yield replace(node, branches=(*node.branches[:j], one, *node.branches[j + 1 :]))
+
+
+def _count_rule_leaves(node: Node) -> int:
+    return sum(map(_count_rule_leaves, list_children(node))) or 1
 
 
 def _iterate_moved_cuts(costs: Costs, node: Split) -> Iterator[tuple[float, ...]]:
@@ -190,8 +274,7 @@ def _list_labels(costs: Costs, node: LabelSplit) -> list[tuple[str, ...]]:
 
 def _flatten_costs(costs: Costs) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """(S, axes) positions of the states along rising axes, and their (S, A) costs."""
-    positions = np.indices(costs.grid.shape).reshape(costs.grid.ndim, -1).T.astype(np.float32)
-    return positions, costs.by_rank.reshape(costs.grid.size, -1)
+    return costs.ranks.astype(np.float32), costs.by_state
 
 
 def compute_max_leaves(numbers: int) -> int:
@@ -257,9 +340,8 @@ def compute_boundary_losses(costs: NDArray, axis: int) -> NDArray[np.float64]:
     """(n - 1,) what is lost if neighbouring slices along an axis exchange their best actions."""
     leading = np.moveaxis(costs, axis, 0)
     best = leading.argmin(axis=-1)[..., None]
-    losses = np.take_along_axis(leading[1:], best[:-1], -1) + np.take_along_axis(
-        leading[:-1], best[1:], -1
-    )
+    losses = np.take_along_axis(leading[1:], best[:-1], -1)
+    losses += np.take_along_axis(leading[:-1], best[1:], -1)
     return losses.sum(axis=tuple(range(1, losses.ndim)))
 
 
@@ -361,19 +443,25 @@ class LinearTree(RuleClass):
 
     Attributes:
         max_weight: the largest p and q of a sum.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> rule = ts.compress(solution, "2%", classes=[ts.LinearTree()])
+        >>> print(rule.explain().splitlines()[0])
+        admit=1 where 3 x queue + 2 x regime is below 101.5
     """
 
     max_weight: int = 3
     name: ClassVar[str] = "linear tree"
+    fits_listed_states: ClassVar[bool] = True
 
     def why_not_applicable(self, costs: Costs) -> str:
         if len(costs.numeric_axes) < 2:
             return "slanting cuts need two axes of numbers"
         if costs.why_not_summable:
             return costs.why_not_summable
-        sums = (
-            len(self._list_weight_pairs()) * math.comb(len(costs.numeric_axes), 2) + costs.grid.ndim
-        )
+        n_axis_pairs = math.comb(len(costs.numeric_axes), 2)
+        sums = len(self._list_weight_pairs()) * n_axis_pairs + costs.grid.ndim
         if sums * costs.grid.size > MAX_STATE_SUMS:
             return f"{sums} sums of {costs.grid.size:,} states are too many to look at"
         return ""
@@ -385,18 +473,11 @@ class LinearTree(RuleClass):
         leaves = compute_max_leaves(max_size)
         if leaves < 2:
             return []
-        features = [*self._list_axis_features(costs), *self._list_sum_features(costs)]
-        positions = np.stack([feature.ranks for feature in features], axis=-1).astype(np.float32)
-
-        def split_rows(rows: NDArray, cut: BoxCut) -> tuple[NDArray, NDArray]:
-            is_below = features[cut.axis].ranks[rows] < cut.position
-            return rows[is_below], rows[~is_below]
-
-        def sum_costs(rows: NDArray) -> NDArray[np.float64]:
-            return costs.by_state[rows].sum(axis=0)
-
-        trees = grow_cart_trees(positions, costs.by_state, min(2 * leaves, SLANTED_MAX_LEAVES))
-        results = prune_trees(trees, leaves, np.arange(costs.grid.size), split_rows, sum_costs)
+        features = [*_rank_axis_features(costs), *self._list_sum_features(costs)]
+        ranks = np.stack([feature.ranks for feature in features], axis=-1)
+        max_leaves = min(2 * leaves, SLANTED_MAX_LEAVES)
+        trees = grow_cart_trees(ranks.astype(np.float32), costs.by_state, max_leaves)
+        results = prune_by_ranks(costs, trees, leaves, ranks)
         return find_pareto_front(_make_candidates(results, features))
 
     def _list_weight_pairs(self) -> list[tuple[int, int]]:
@@ -405,32 +486,27 @@ class LinearTree(RuleClass):
         positive = [(p, q) for p in numbers for q in numbers if math.gcd(p, q) == 1]
         return [(p, sign * q) for p, q in positive for sign in (1, -1)]
 
-    def _list_axis_features(self, costs: Costs) -> list[CutFeature]:
-        grid = costs.grid
-        points = costs.grid.points
-        features = []
-        for k, name in enumerate(grid.axes):
-            if is_text_axis(grid, k):
-                labels = tuple(map(str, grid.values[k]))
-                features.append(CutFeature((name,), labels, points[:, k].astype(int)))
-            else:
-                features.append(_make_feature(((name, 1.0),), points[:, k]))
-        return features
-
     def _list_sum_features(self, costs: Costs) -> list[CutFeature]:
         grid = costs.grid
+        spacings = [np.ptp(values) / max(len(values) - 1, 1) for values in costs.sorted_values]
         features = []
         for a, b in combinations(costs.numeric_axes, 2):
-            spacings = [
-                (v[-1] - v[0]) / (len(v) - 1)
-                for v in (costs.sorted_values[a], costs.sorted_values[b])
-            ]
             for p, q in self._list_weight_pairs():
-                weights = (float(p), float(np.round(q * spacings[0] / spacings[1], 9)))
+                weights = (float(p), float(np.round(q * spacings[a] / spacings[b], 9)))
                 sums = grid.points[:, [a, b]] @ np.array(weights)
                 named_weights = tuple(zip((grid.axes[a], grid.axes[b]), weights, strict=True))
                 features.append(_make_feature(named_weights, sums))
         return features
+
+
+def _rank_axis_features(costs: Costs) -> list[CutFeature]:
+    """The axes themselves, with the ranks of the states."""
+    return [
+        replace(feature, ranks=costs.ranks[:, k])
+        if is_text_axis(costs.grid, k)
+        else _make_feature(feature.definition, costs.grid.points[:, k])
+        for k, feature in enumerate(list_axis_features(costs))
+    ]
 
 
 def _make_feature(weights: tuple, sums: NDArray) -> CutFeature:

@@ -7,7 +7,8 @@ are first bounded from below, by sweeps of all of them together,
     L_0 = l_pi,   L_{n+1} = l_pi + discount P_pi L_n  <=  L,   l = V* - Q*,
 
 and then found exactly in the order of these bounds, until the next bound exceeds the best loss: so
-the best is the best of all, though few are evaluated to the end.
+the best is the best of all, though few are evaluated to the end. Averages have no such bounds, and
+all candidates are evaluated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from numpy.typing import NDArray
 
 from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
-from tessella.criteria.criterion import require_criterion
 from tessella.errors import ArgumentError, PolicyError, require_type
 from tessella.mdp.actions import component_names
 from tessella.mdp.as_policy import FunctionRule, as_policy
@@ -47,7 +47,8 @@ class Tuned:
         parameters: name to value.
         certificate: what it loses.
         candidates: how many were compared, of which ``evaluated`` to the end.
-        skipped: how many took an infeasible action somewhere.
+        skipped: how many took an infeasible action somewhere, or had no loss: with an average,
+            several recurrent classes, or with a total, no end.
     """
 
     policy: Policy
@@ -60,12 +61,12 @@ class Tuned:
     def __str__(self) -> str:
         parameter_text = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
         loss = self.certificate.mean_loss
-        text = f"Tuned {self.policy.name}: {parameter_text}; mean loss {float(loss):.6g}, "
-        text += f"worst {float(self.certificate.worst_loss):.6g}\n"
+        worst_loss = self.certificate.worst_loss
         skipped_text = f", {self.skipped:,} infeasible" if self.skipped else ""
         return (
-            text
-            + f"best of {self.candidates:,}, {self.evaluated:,} evaluated to the end{skipped_text}"
+            f"Tuned {self.policy.name}: {parameter_text}; mean loss {float(loss):.6g}, "
+            f"worst {float(worst_loss):.6g}\n"
+            f"best of {self.candidates:,}, {self.evaluated:,} evaluated to the end{skipped_text}"
         )
 
 
@@ -84,11 +85,26 @@ def tune(
         start: any start: see ``tessella.mdp.start``; None for the model's own.
         worst: compare by the loss of the worst state, not by the mean over the start.
         ranges: parameter name to the values to try; all combinations are.
+        solution: of a model.
+
+    Returns:
+        The best policy, with its parameters and its certificate.
+
+    Raises:
+        ArgumentError: a range is missing or empty, ``form`` takes other arguments, or every
+            candidate is infeasible somewhere.
+
+    Example:
+        >>> def admit(queue, limit):
+        ...     return np.where(queue < limit, 1, 0)
+        ...
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> ts.tune(solution, admit, limit=range(20, 30)).parameters
+        {'limit': 25}
     """
     require_type("tune", solution, Solution)
     solution.require_values("tune")
     mdp = solution.mdp
-    require_criterion("tune", mdp.criterion, "is_discounted", "has_horizon")
     if not callable(form):
         raise ArgumentError("tune needs a function of axes and parameters", value=f"got {form!r}")
     require_flag("worst", worst)
@@ -100,13 +116,13 @@ def tune(
     admissible = [i for i, table in enumerate(tables) if evaluator.is_feasible(table)]
     if not admissible:
         raise ArgumentError("every candidate takes an infeasible action in some state")
-    best = _find_best(evaluator, [tables[i] for i in admissible], worst)
+    best, n_lossless = _find_best(evaluator, [tables[i] for i in admissible], worst)
     parameters = settings[admissible[best]]
     name = getattr(form, "__name__", "form")
     name = name if name.isidentifier() else "form"  # not that of a lambda
     policy = as_policy(mdp, tables[admissible[best]]).with_name(name)
     certificate = certify(solution, policy, evaluator.start)
-    skipped = len(settings) - len(admissible)
+    skipped = len(settings) - len(admissible) + n_lossless
     return Tuned(policy, parameters, certificate, len(settings), evaluator.n_evaluated, skipped)
 
 
@@ -165,18 +181,23 @@ def _check_parameters(form: Callable, axes: tuple[str, ...], ranges: Mapping[str
             raise ArgumentError(requirement, value=f"{name!r} is neither")
 
 
-def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -> int:
-    """Which table loses least."""
+def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -> tuple[int, int]:
+    """Which table loses least, and how many were evaluated that have no loss."""
     lower_bounds = evaluator.bound_losses_below(tables)
-    best = 0
+    best = -1
     lowest_loss = np.inf
+    n_without_loss = 0
     for i in np.argsort(lower_bounds, kind="stable"):
         if lower_bounds[i] > lowest_loss:
             break
         policy_loss = evaluator.evaluate(tables[i])
-        assert policy_loss is not None, "only averages and totals have policies without a loss"
+        if policy_loss is None:
+            n_without_loss += 1
+            continue
         loss = policy_loss.worst_loss if worst else policy_loss.mean_loss
         if loss < lowest_loss:
             best = int(i)
             lowest_loss = loss
-    return best
+    if best < 0:
+        raise ArgumentError("every candidate has several recurrent classes, or may never end")
+    return best, n_without_loss

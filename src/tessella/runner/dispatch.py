@@ -1,13 +1,13 @@
 """Workers on this machine or of a scheduler; batches are sent to them, and no result is lost.
 
-Either way the study uses only a dask.distributed client. Connections to a scheduler follow dask's
+In both cases the study uses a dask.distributed client. Connections to a scheduler follow dask's
 own settings: ``distributed.comm.timeouts.connect``, and ``distributed.comm.tls`` for one that
 requires TLS (``tls://host:8786``). Each worker is one process with one thread and one XLA thread:
 the batches are many and small, so cores are divided between batches, not within one.
 
 The scheduler retries a batch whose worker dies; after too many deaths its specs run one at a time,
-with nothing else in flight, so that there is no doubt which of them kills its worker. A batch that
-fails as a whole is split as well. A spec that fails alone is recorded as failed, with its reason.
+with nothing else in flight, which shows which of them kills its worker. A batch that fails as a
+whole is split too. A spec that fails alone is recorded as failed, with the reason.
 """
 
 from __future__ import annotations
@@ -73,15 +73,14 @@ def _connect_to_scheduler(address: str) -> Iterator[Any]:
     try:
         client = ClosingClient(address, set_as_default=False)
     except Exception as error:  # each transport has errors of its own
-        raise StudyError(
-            f"no scheduler answers at {address}: {error}{_connection_hint(address)}"
-        ) from error
+        hint = _connection_hint(address)
+        raise StudyError(f"no scheduler answers at {address}: {error}{hint}") from error
     with client:
         yield client
 
 
 def _connection_hint(address: str) -> str:
-    """What to check first."""
+    """What a user should check first, as the end of a message."""
     from dask.config import get
 
     if not address.startswith("tls://"):
@@ -223,7 +222,7 @@ class Dispatcher:
         if future.cancelled():
             raise StudyError("the scheduler went away")
         if not future.done():
-            # Its worker died with the result still on it; the scheduler has it computed again.
+            # Its worker died and the result with it; the scheduler runs the batch again.
             future.add_done_callback(self._completed.put)
             return None
         _, batch = self._running.pop(future.key)
@@ -240,7 +239,7 @@ class Dispatcher:
 
 
 def run_in_process(batches: Iterable[Batch], accept: Callable[[BatchResult], None]) -> None:
-    """The same in this process, one batch after another: for small studies, and for debugging."""
+    """Run all batches in this process, one after another: for small studies, and for debugging."""
     waiting = deque(batches)
     while waiting:
         batch = waiting.popleft()

@@ -163,7 +163,7 @@ class Record:
     @staticmethod
     def from_row(row: Mapping[str, Any]) -> Record:
         def number(name: str) -> float:
-            # SQLite keeps a missing number as NULL.
+            # SQLite stores a missing number as NULL.
             return float("nan") if row[name] is None else float(row[name])
 
         return Record(
@@ -191,19 +191,17 @@ def format_exception(error: BaseException) -> str:
 
 
 def with_checksum(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with its checksum."""
     return {**row, "checksum": _checksum(row)}
 
 
 def verify(row: Mapping[str, Any]) -> Record:
-    """The record of a row with a checksum; an altered or invalid one is named and refused."""
+    """The record of a row with a checksum; an altered or invalid one is named and rejected."""
     missing = [column for column in (*RECORD_COLUMNS, "checksum") if column not in row]
     if missing:
         raise StudyError(f"{describe_row(row)} has no {', '.join(missing)}")
     if row["checksum"] != _checksum(row):
-        raise StudyError(
-            f"{describe_row(row)} was altered after it was stored: its checksum differs"
-        )
+        reason = "was altered after it was stored: its checksum differs"
+        raise StudyError(f"{describe_row(row)} {reason}")
     try:
         if hashlib.sha256(row["spec"].encode()).hexdigest() != row["key"]:
             raise ValueError("its key is that of another spec")
@@ -220,7 +218,7 @@ def describe_row(row: Mapping[str, Any]) -> str:
 
 
 def _checksum(row: Mapping[str, Any]) -> str:
-    """Of the values in the row, of any type; a missing number is NaN or NULL."""
+    """SHA-256 of the values of a row; NaN and NULL count as the same missing number."""
     values = [row[column] for column in RECORD_COLUMNS]
     hashed = [hashlib.sha256(v).hexdigest() if isinstance(v, bytes) else v for v in values]
     known = [None if value != value else value for value in hashed]  # only NaN differs from itself
@@ -261,7 +259,7 @@ def records_to_parquet(records: Iterable[Record]) -> bytes:
 
 
 def read_parquet(path: Path) -> tuple[Record, ...]:
-    """The records of a ``records.parquet``; one that was altered is named and refused."""
+    """The records of a ``records.parquet``; one that was altered is named and rejected."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

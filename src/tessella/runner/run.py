@@ -81,18 +81,18 @@ def run_batch(specs: Sequence[Spec]) -> BatchResult:
 def run_batch_safely(specs: Sequence[Spec], packed_objects: bytes = b"") -> BatchResult:
     """``run_batch`` on a worker: an error of a method affects no other run.
 
-    An error becomes text here, where it can: a single run becomes a failed record, several runs
-    raise ``BatchError``, so that they are tried one by one.
+    A single run that fails becomes a failed record; several raise ``BatchError``, so that they are
+    tried one by one.
 
     Args:
         packed_objects: the objects of the study, from ``pack_objects``.
     """
     register_packed(packed_objects)
     method = _find_batch_method(specs)
-    get_problem(specs[0])  # a worker without the problem is at fault, not the run
+    get_problem(specs[0])  # raises where this worker does not know the problem
     try:
         return _train_and_score(method, specs)
-    except BaseException as error:  # an exit, too, is the method's and not the worker's
+    except BaseException as error:  # a method that exits must not end the worker
         if len(specs) > 1:
             raise BatchError(format_exception(error)) from None
         return BatchResult((Record(specs[0], reason=format_exception(error)),), collect_context())
@@ -102,10 +102,8 @@ def _find_batch_method(specs: Sequence[Spec]) -> StudyMethod:
     method = find_method(specs[0].method)
     for spec in specs:
         if spec.edition != method.edition:
-            raise UnknownNameError(
-                f"{spec.method!r} has edition {method.edition} here; "
-                f"the study asks for edition {spec.edition}"
-            )
+            here = f"{spec.method!r} has edition {method.edition} here"
+            raise UnknownNameError(f"{here}; the study requires edition {spec.edition}")
     return method
 
 
@@ -116,7 +114,7 @@ def _train_and_score(method: StudyMethod, specs: Sequence[Spec]) -> BatchResult:
 
 
 def _require_fits(returned: Any, n_runs: int) -> list[Fit]:
-    requirement = "a method must give back one Fit for each run, in a list"
+    requirement = "a method must return one Fit for each run, in a list"
     if not isinstance(returned, Iterable):
         raise StudyError(requirement, value=f"got {type(returned).__name__}")
     fits = list(islice(returned, n_runs + 1))
@@ -180,9 +178,8 @@ def _evaluate_fit(
     figures = dict(zip(METRICS, map(float, values), strict=True))
     for name, figure in figures.items():
         if not math.isfinite(figure):
-            raise StudyError(
-                "the figures of a run must be finite", location=name, value=f"is {figure}"
-            )
+            requirement = "the figures of a run must be finite"
+            raise StudyError(requirement, location=name, value=f"is {figure}")
     named_policy = fit.policy.with_name(spec.method)
     return Record(
         spec,

@@ -1,7 +1,6 @@
 """run_study(study): run what is not stored yet, and return all of it as StudyResults.
 
-Every result is stored when it arrives, so a study may be stopped at any moment; it goes on where it
-was.
+Every result is stored when it arrives, so a study may be stopped at any moment and continued later.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from tessella.runner.record import METRICS, RECORD_COLUMNS, Record, Spec
 from tessella.runner.run import BatchResult
 from tessella.runner.store import Store
 from tessella.runner.study import Batch, Study, estimate_seconds, make_batches, pack_objects
+from tessella.solvers.policy_evaluation import evaluate
 from tessella.solvers.solution import Solution
 from tessella.support.progress import ProgressDisplay
 
@@ -61,14 +61,36 @@ class StudyResults:
 
     @cached_property
     def frame(self) -> Any:
-        """pandas frame with one row for each finished run, measures included, policies not."""
+        """pandas frame with one row for each finished run, measures included, policies not.
+
+        A ratio whose denominator is 0 is missing, and so is a measure that a model does not have.
+        """
         names = [name for name in RECORD_COLUMNS if name not in FRAME_EXCLUDED_COLUMNS]
-        rows = [record.row() | dict(record.measures) for record in self.done]
-        return pd.DataFrame(rows, columns=pd.Index([*names, *self.study.measures]))
+        rows = [
+            {**measured, **record.measures, **record.row()}
+            for measured, record in zip(self.model_measures, self.done, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=pd.Index(dict.fromkeys([*names, *self.measures])))
+
+    @cached_property
+    def model_measures(self) -> list[dict[str, float]]:
+        """Of each finished run, the measures of its model; equal policies are evaluated once."""
+        found: dict[tuple[str, bytes], dict[str, float]] = {}
+        for record in self.done:
+            key = _policy_key(record)
+            if key not in found:
+                found[key] = _evaluate_measures(record)
+        return [found[_policy_key(record)] for record in self.done]
+
+    @cached_property
+    def measures(self) -> tuple[str, ...]:
+        """Names of all measures: those of the study, and those of its models."""
+        of_models = (name for measured in self.model_measures for name in measured)
+        return tuple(dict.fromkeys([*self.study.measures, *of_models]))
 
     def table(self, *columns: str) -> Any:
         """Mean over seeds by problem, method and n, of policy error, losses and measures."""
-        selected = [*columns] or [*METRICS, *self.study.measures]
+        selected = [*columns] or [*METRICS, *self.measures]
         return self.frame.groupby(["problem", "method", "n"], sort=False)[selected].mean()
 
     @cached_property
@@ -83,12 +105,26 @@ class StudyResults:
             f"Study: {len(self.done):,} of {len(self.records):,} runs finished; "
             f"{counted(len(study.problems), 'problem')}, {counted(len(study.methods), 'method')}"
         )
-        lines = [heading, str(self.table("policy_error", "mean_loss", *study.measures))]
+        means = self.table("policy_error", "mean_loss", *self.measures)
+        lines = [heading, means.to_string(na_rep="-")]
         lines += [f"failed: {r.spec}: {r.reason}" for r in self.failed[:LISTED_MAX_FAILURES]]
         n_unlisted = len(self.failed) - LISTED_MAX_FAILURES
         if n_unlisted > 0:
             lines.append(f"and {n_unlisted:,} more failed")
         return "\n".join(lines)
+
+
+def _policy_key(record: Record) -> tuple[str, bytes]:
+    return record.spec.dynamics, record.actions.tobytes()
+
+
+def _evaluate_measures(record: Record) -> dict[str, float]:
+    """The measures of the model of a record, for its policy; none for a failed run."""
+    mdp = get_instance(record.spec).mdp
+    if not mdp.measures or not record.actions.size:
+        return {}
+    measures = evaluate(mdp, record.actions.astype(int).reshape(mdp.grid.shape)).measures
+    return {name: value.value for name, value in measures.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -115,12 +151,24 @@ def run_study(
     """Run ``study`` and return its records.
 
     Args:
-        folder: where records are stored; the same study on the same folder goes on where it was.
+        study: problems, methods, sizes and seeds.
+        folder: where records are stored; the same study on the same folder continues.
             None: in a temporary folder, removed afterwards.
         workers: processes on this machine; 0 for the current one, None for one on each core.
         scheduler: address of a dask scheduler whose workers run it instead.
         retry: run again what failed before.
         progress: shows how far it is: ``with ts.open_progress() as progress``.
+
+    Returns:
+        Records, a frame with a row for each run, and tables of means.
+
+    Raises:
+        StudyError: the folder is in use, or holds records that were altered.
+
+    Example:
+        >>> study = ts.Study(problems=["QUE-Lin"], methods=["linear"], sizes=(50,), seeds=2)
+        >>> len(ts.run_study(study, workers=0).frame)
+        2
     """
     require_type("run_study", study, Study)
     require_packages("a study", "study", STUDY_PACKAGES)
@@ -151,7 +199,7 @@ def run_missing(
     retry: bool = False,
 ) -> int:
     """Run what the store lacks of ``study``, without a cluster in this process; return how many."""
-    store.records({spec.key for spec in study.specs})  # an altered one is refused before the work
+    store.records({spec.key for spec in study.specs})  # an altered one is rejected before the work
     reasons = store.failure_reasons()
     missing = [
         spec for spec in study.specs if spec.key not in reasons or (retry and reasons[spec.key])
@@ -229,7 +277,7 @@ class _StudyRun:
 
 @dataclass
 class _WorkerMonitor:
-    """Reports once that no worker is connected; those of this machine must restart in time."""
+    """Reports once that no worker is connected; raises if local ones do not restart in time."""
 
     display: ProgressDisplay
     is_local: bool
@@ -247,6 +295,6 @@ class _WorkerMonitor:
 
 
 def _task_name(method: str) -> str:
-    """The title; with the name where a method is imported, because its title may be anything."""
+    """The title of a method, and its name where it is imported: such a title may not be unique."""
     title = find_method(method).title
     return f"{title} ({method})" if ":" in method else title

@@ -4,7 +4,7 @@ A batch of records is one transaction of a write-ahead log, so a process may be 
 and the file holds whole batches. There is one writer, which holds a lock on a file next to
 the store; the lock ends with the process, however it ends. A stored result is never replaced, only
 a stored failure. A reader never changes the file and needs no place to write. Each record has a
-checksum: one that was altered is named and refused.
+checksum: one that was altered is named and rejected.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Store:
             raise _unreadable_error(self.path, error) from error
 
     def _read_record(self, row: sqlite3.Row) -> Record:
-        advice = "take its row out of the store to have it run again"
+        advice = "delete its row from the store to run it again"
         try:
             return verify({**dict(row), "actions": zlib.decompress(row["actions"])})
         except (TypeError, zlib.error) as error:
@@ -247,7 +247,7 @@ def _check_columns(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_format(connection: sqlite3.Connection, path: Path, *allowed: int) -> None:
-    """A file without content has format 0."""
+    """Require one of the allowed formats; an empty file has format 0."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version not in allowed:
         raise StudyError(
@@ -286,7 +286,7 @@ def _acquire_lock(file: IO[str], folder: Path) -> None:
 
 
 def require_space(folder: Path, space: int) -> None:
-    """Refuse a folder without ``space`` free bytes, by allocating them for a moment."""
+    """Reject a folder without ``space`` free bytes, by allocating them for a moment."""
     probe = folder / PROBE_FILE
     try:
         with probe.open("wb") as file:

@@ -1,7 +1,7 @@
-"""The plan of a study: its runs, the batches in which they train, and its measures.
+"""The plan of a study: its runs, the batches that train together, and its measures.
 
 The longest batches come first, so that the workers finish together, and those that share compiled
-code follow each other. What a method says about its runs is checked here, before any work.
+code follow each other. What methods state about their runs is checked here, before any work.
 
     Measure(name, of),   of(solution, policy) -> a finite number
 
@@ -36,18 +36,25 @@ SAMPLE_MAX_SIZE = 10**9
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a policy, by name."""
+    """A number of a policy, by name.
+
+    Args:
+        name: its column in results.
+        of: a function of a solution and a policy that returns a number.
+
+    Example:
+        >>> at_five = ts.Measure("at 5", lambda solution, policy: policy.decide([[5.0, 0.0]])[0])
+    """
 
     name: str
     of: Callable[[Solution, Policy], float]
 
     def __call__(self, solution: Solution, policy: Policy) -> float:
-        """The number; anything but a finite number is refused."""
+        """The number; anything but a finite number is rejected."""
         value = self.of(solution, policy)
         if not isinstance(value, Real) or not math.isfinite(value):
-            raise StudyError(
-                "a measure gives a finite number", location=self.name, value=f"is {value}"
-            )
+            requirement = "a measure gives a finite number"
+            raise StudyError(requirement, location=self.name, value=f"is {value}")
         return float(value)
 
 
@@ -89,6 +96,11 @@ class Study:
         sizes: labels, or updates, given to a method.
         seeds: how many repetitions; their seeds are 0, 1, ...
         measures: names, or ``Measure`` objects: what else is stored of each policy.
+
+    Example:
+        >>> study = ts.Study(problems=["QUE-Lin"], methods=["linear"], sizes=(50, 100), seeds=3)
+        >>> len(study.specs)
+        6
     """
 
     problems: tuple[Any, ...]
@@ -107,7 +119,7 @@ class Study:
             objects += [item for item in items if not isinstance(item, str)]
             object.__setattr__(self, attribute, tuple(dict.fromkeys(map(name_of, items))))
         object.__setattr__(self, "objects", tuple(objects))
-        # In one order, each once: the same study however it was written.
+        # In one order: the same study, however its problems were listed.
         object.__setattr__(self, "problems", _sort_problems(self.problems))
         self._check_counts()
 
@@ -174,10 +186,8 @@ def _measure_name(item: Any) -> str:
 
 def _sort_problems(names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the registry in its order, then the others."""
-    registered = [entry.name for entry in all_problems()]
-    return tuple(
-        sorted(names, key=lambda n: registered.index(n) if n in registered else len(registered))
-    )
+    places = {known.name: place for place, known in enumerate(all_problems())}
+    return tuple(sorted(names, key=lambda name: places.get(name, len(places))))
 
 
 def pack_objects(objects: Sequence[Any]) -> bytes:
@@ -205,16 +215,15 @@ def register_packed(packed: bytes) -> None:
 
 @lru_cache(maxsize=8)
 def _unpack_objects(packed: bytes) -> tuple[Any, ...]:
-    """Once for each study: the caches of models and optima are keyed by these objects."""
+    """The objects, unpacked once: the caches of models and optima are keyed by them."""
     import cloudpickle
 
     try:
         return cloudpickle.loads(packed)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-        raise UnknownNameError(
-            f"what the study brings cannot be unpacked here: {reason}"
-        ) from error
+        requirement = "the objects of the study cannot be unpacked here"
+        raise UnknownNameError(f"{requirement}: {reason}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,9 +250,7 @@ def make_batches(specs: Iterable[Spec]) -> list[Batch]:
         try:
             hash(batch_key)
         except TypeError:
-            _raise_for_method(
-                spec.method, "says what trains together by something hashable", batch_key
-            )
+            _raise_for_method(spec.method, "needs a hashable batch key", batch_key)
         groups[spec.method, spec.dynamics, batch_key].append(spec)
     return sorted((Batch(tuple(group)) for group in groups.values()), key=_sort_key)
 

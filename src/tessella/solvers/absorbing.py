@@ -28,8 +28,8 @@ from tessella.solvers.elimination import (
     CLASSES_MAX_STATES,
     REFINEMENT_MAX_PASSES,
     DoubleDouble,
-    EvaluatedPolicy,
     FeasibleRows,
+    PolicyResiduals,
     check_recurrent_classes,
     factorise_hitting_system,
     find_shortest_path_policy,
@@ -40,7 +40,7 @@ from tessella.solvers.hitting_times import (
     bound_absorption_time,
     bound_policy_hitting_time,
     compute_row_sum_error,
-    find_max_hitting_times,
+    find_longest_times,
     widen_ties,
 )
 from tessella.solvers.loop import Callback, iterate
@@ -128,17 +128,17 @@ def _improve_proper_policy(
     actions = find_shortest_path_policy(rows, np.flatnonzero(targets))
     actions[rows.state[may_stop]] = rows.action[may_stop]
 
-    def evaluate(actions: NDArray) -> EvaluatedPolicy | None:
+    def evaluate(actions: NDArray) -> PolicyResiduals | None:
         value = _evaluate_by_differences(prepared, rows.select_policy(actions), is_absorbing)
         if value is None:
             check_recurrent_classes(mdp, actions, False)
             return None
-        return value, *_compute_residuals(prepared, rows, value)
+        return PolicyResiduals(rows, value, *_compute_residuals(prepared, rows, value))
 
     best = rows.iterate_policies(actions, evaluate)
     if best is None:
         return None
-    actions, (value, residuals, error) = best
+    actions, (_, value, residuals, error) = best
     low = rows.max_by_state(residuals - error)
     high = rows.max_by_state(residuals + error)
     residual = float(np.maximum(np.abs(low), np.abs(high)).max())
@@ -221,7 +221,7 @@ def _bound_time_by_differences(
 
     def attempt(tie_width: float) -> tuple[float | None, float]:
         is_allowed = min_local_loss <= tie_width
-        w = find_max_hitting_times(rows, is_allowed, actions, is_absorbing)
+        w = find_longest_times(rows, is_allowed, actions, is_absorbing)
         if w is None:
             return None, np.inf
         residuals = 1 + rows.matrix @ np.where(is_absorbing, 0.0, w) - w[rows.state]

@@ -40,7 +40,17 @@ PERIOD_MAX_ACTION_VALUES = 1 << 27
 
 @dataclass(frozen=True)
 class BackwardInduction(Method):
-    """Period by period, from the last; for models with a finite horizon."""
+    """Period by period, from the last; for models with a finite horizon.
+
+    Args:
+        tol: as in ``ValueIteration``.
+        max_sweeps: the most periods.
+
+    Example:
+        >>> season = ts.benchmark("QUE-Lin").with_criterion(ts.FiniteHorizon(12))
+        >>> ts.solve(season, ts.BackwardInduction()).converged
+        True
+    """
 
     requires_jax = False
     runs_on_one_device = True

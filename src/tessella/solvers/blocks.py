@@ -96,6 +96,11 @@ class InPlace(Method):
 
     Args:
         block_states: states of a block, about.
+
+    Example:
+        >>> mdp = ts.inventory(max_stock=40, max_regime=2, max_demand=4, orders=(0, 3))
+        >>> ts.solve(mdp, ts.InPlace(1e-6)).error_bound <= 1e-6
+        True
     """
 
     block_states: int = 1 << 26
@@ -135,7 +140,7 @@ class InPlace(Method):
         started = time.perf_counter()
         bounds = []
         seconds = []
-        stopped = False
+        is_stopped = False
         while True:
             count = min(SWEEPS_PER_CHECK, self.max_sweeps - len(bounds))
             sweeper.sweep(count)
@@ -145,21 +150,21 @@ class InPlace(Method):
             seconds += [elapsed] * count
             if callback is not None:
                 with in_caller_precision():
-                    stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
+                    is_stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
             rounding_floor = float(sweeper.scalars.criterion.bound_error(eta))
-            at_floor = not bound > FLOOR_REACHED_FACTOR * rounding_floor
-            if bound <= tol or at_floor or stopped or len(bounds) >= self.max_sweeps:
+            is_at_floor = not bound > FLOOR_REACHED_FACTOR * rounding_floor
+            if bound <= tol or is_at_floor or is_stopped or len(bounds) >= self.max_sweeps:
                 break
         sweeper.value = _shift_values(sweeper.value, np.float64(center))
         changed = np.zeros(len(bounds), dtype=np.int64)
         value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_values)
         result = make_run_result(
-            find_status(bound, tol, at_floor=at_floor, is_stopped=stopped),
+            find_status(bound, tol, is_at_floor=is_at_floor, is_stopped=is_stopped),
             value,
             bound,
             tol,
             History(np.array(bounds), changed, np.array(seconds)),
-            may_raise=not (partial or stopped),
+            may_raise=not (partial or is_stopped),
             limit=self.limit,
         )
         return result, sweeper.decide(bound, eta)
@@ -177,7 +182,7 @@ class InPlaceSweeper(PartitionedModel):
         padded_length = partition.halo_below + own_length + partition.halo_above
         self.value = jnp.zeros(with_length(self.shape, partition.axis, padded_length))
 
-    def _window(self, block: Block) -> tuple[Any, np.int64, ModelData]:
+    def _get_window(self, block: Block) -> tuple[Any, np.int64, ModelData]:
         """(values, where a block with its halo begins among them, the model there)."""
         return self.value, np.int64(block.first), self.data[block.k]
 
@@ -186,13 +191,15 @@ class InPlaceSweeper(PartitionedModel):
         """The values after ``count`` more sweeps."""
         for _ in range(count):
             for block in self.blocks:
-                self.value = _sweep_block(self.backend, self.partition, *self._window(block))
+                self.value = _sweep_block(self.backend, self.partition, *self._get_window(block))
         return self.value
 
     def enclose_values(self) -> tuple[float, float, float]:
         """(shift of the values, bound on their error after it, rounding of a backup)."""
         block_bounds = [
-            _bound_block_residual(self.backend, self.partition, block.length, *self._window(block))
+            _bound_block_residual(
+                self.backend, self.partition, block.length, *self._get_window(block)
+            )
             for block in self.blocks
         ]
         lows, highs, sizes = np.array(jax.device_get(block_bounds)).T
@@ -227,7 +234,7 @@ class InPlaceSweeper(PartitionedModel):
     @in_float64
     def _decide_block(self, block: Block, tie_width: float) -> list[NDArray]:
         """(block) its policy and margins."""
-        arguments = *self._window(block), np.float64(tie_width)
+        arguments = *self._get_window(block), np.float64(tie_width)
         decision = _decide_block(self.backend, self.partition, *arguments)
         interior = self.partition.slices(0, block.length)
         return [np.asarray(array)[interior] for array in decision]
@@ -269,8 +276,8 @@ def _expand_index(index: Any, n_axes: int) -> list[Any]:
     """One index for each axis, with an ellipsis written out."""
     indices = list(index) if isinstance(index, tuple) else [index]
     missing = [slice(None)] * (n_axes - len([i for i in indices if i is not Ellipsis]))
-    for position, one in enumerate(indices):
-        if one is Ellipsis:
+    for position, axis_index in enumerate(indices):
+        if axis_index is Ellipsis:
             return [*indices[:position], *missing, *indices[position + 1 :]]
     return [*indices, *missing]
 

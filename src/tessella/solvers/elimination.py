@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tessella.criteria.average import ENDING_MIN_DEFICIT
 from tessella.errors import ModelError, NotConverged
-from tessella.rounding import EPS, NO_ROUNDING, ModelRounding, row_sums, two_product, two_sum
+from tessella.rounding import EPS, NO_ROUNDING, ModelRounding, sum_rows, two_product, two_sum
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -52,8 +52,6 @@ REFINEMENT_MAX_PASSES = 6  # eliminations of the remaining residual, at most
 MAX_POLICIES = 100  # policies that are evaluated, at most
 
 DoubleDouble = tuple[NDArray[np.float64], NDArray[np.float64]]  # unevaluated sums of two floats
-# The value of a policy, (K,) the residuals of all rows at it, and (K,) bounds on their errors.
-EvaluatedPolicy = tuple[Any, NDArray[np.float64], NDArray[np.float64]]
 
 
 class EliminationResult(NamedTuple):
@@ -75,9 +73,9 @@ def eliminate_states(
 ) -> EliminationResult | None:
     """The gain of the policy of ``state`` if ``evaluates_policy``, else of the best policy.
 
-    None where that takes too long or too much memory; ``before_iterations``, for all but a fixed
-    policy on a line of states. Refuses a model, or a fixed policy, with several gains; if not
-    ``gain_is_known``, also with several closed classes.
+    None where that takes too long or too much memory. With ``before_iterations`` only a fixed
+    policy on a line of states is eliminated. Refuses a model, or a fixed policy, with several
+    gains, and one with several closed classes unless ``gain_is_known``.
     """
     mdp = prepared.mdp
     if not rows_are_affordable(mdp):
@@ -90,8 +88,14 @@ def eliminate_states(
         residuals = (prepared.to_numpy(state.backup) - prepared.to_numpy(state.value)).ravel()
         by_class = [residuals[states] for states in closed_classes]
         gain_intervals = [(float(part.min()), float(part.max())) for part in by_class]
-        options = float(state.floor), evaluates_policy, before_iterations or gain_is_known
-        require_one_gain(mdp, closed_classes, gain_intervals, *options)
+        require_one_gain(
+            mdp,
+            closed_classes,
+            gain_intervals,
+            error=float(state.floor),
+            evaluates_policy=evaluates_policy,
+            only_if_proven=before_iterations or gain_is_known,
+        )
         return None
     max_products = ELIMINATION_MAX_PRODUCTS
     if before_iterations:
@@ -106,15 +110,14 @@ def eliminate_states(
     return result._replace(value=result.value.reshape(grid), policy=result.policy.reshape(grid))
 
 
-def compute_extended_residuals(
+def compute_policy_residuals(
     mdp: MDP, row_sum_error: float, table: NDArray, rows: FeasibleRows | None = None
-) -> ExtendedResiduals | None:
+) -> PolicyResiduals | None:
     """Residuals of ``rows`` at the relative values of the policy ``table`` (double-doubles).
 
-    By default those of all feasible actions; ``rows`` must hold the policy's own.
-
-    None where elimination takes too long or too much memory, or probabilities vanish,
-    and for a policy with several recurrent classes.
+    ``rows`` must hold the policy's own; by default they are those of all feasible actions. None
+    where elimination takes too long or too much memory, or probabilities vanish, and for a policy
+    with several recurrent classes.
     """
     if not rows_are_affordable(mdp):
         return None
@@ -129,7 +132,7 @@ def compute_extended_residuals(
         residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.in_file, row_sum_error)
     if not np.isfinite(residuals + error).all():
         return None
-    return ExtendedResiduals(rows, h, residuals, error)
+    return PolicyResiduals(rows, h, residuals, error)
 
 
 def rows_are_affordable(mdp: MDP) -> bool:
@@ -178,7 +181,7 @@ def _improve_policy(
         residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.in_file, row_sum_error)
         actions = rows.improve(redirected, residuals, error)
         if (actions == redirected).all():
-            low, high = rows.enclose_gain(residuals, error)
+            low, high = PolicyResiduals(rows, h, residuals, error).enclose_gain()
             bound = (high - low) / 2 * (1 + 8 * EPS) + 2 * EPS * max(abs(low), abs(high))
             return EliminationResult(h[0] - h[0][0], redirected, (low + high) / 2, bound)
     return None
@@ -207,7 +210,7 @@ def _require_reachable_best_class(
     classes = find_closed_classes(chosen.matrix)
     gains = _compute_class_gains(chosen, classes, max_products)
     if gains is not None and len(classes) > 1:
-        require_one_gain(mdp, classes, [(gain, gain) for gain, _ in gains], 0.0, False, False)
+        require_one_gain(mdp, classes, [(gain, gain) for gain, _ in gains])
 
 
 def _compute_class_gains(
@@ -317,15 +320,15 @@ class FeasibleRows(NamedTuple):
         difference, difference_error = two_sum(high[target], -high[source])
         product, product_error = two_product(rows.data, difference)
         product_error += rows.data * (difference_error + (low[target] - low[source]))
-        sums, sum_errors, _ = row_sums(rows.indptr, product)
+        sums, sum_errors, _ = sum_rows(rows.indptr, product)
         total, total_error = two_sum(self.reward, sums)
         row = np.repeat(np.arange(len(lengths)), lengths)
-        lost = np.bincount(row, product_error, minlength=len(lengths))
-        residuals = total + (total_error + sum_errors + lost)
-        sizes = np.bincount(row, abs(product), minlength=len(lengths))
-        second = (((lengths.max() + 8) * EPS) ** 2) * 4 * abs(high).max()
-        error = 4 * EPS * abs(residuals) + second + saved_rounding.reward_error
-        error += (saved_rounding.row_error + EPS**2) * sizes
+        product_errors = np.bincount(row, product_error, minlength=len(lengths))
+        residuals = total + (total_error + sum_errors + product_errors)
+        product_sizes = np.bincount(row, abs(product), minlength=len(lengths))
+        second_order = (((lengths.max() + 8) * EPS) ** 2) * 4 * abs(high).max()
+        error = 4 * EPS * abs(residuals) + second_order + saved_rounding.reward_error
+        error += (saved_rounding.row_error + EPS**2) * product_sizes
         # A row that sums to 1 + x is meant to be divided by that: x / (1 + x) of the sum is wrong.
         error += row_sum_error / (1 - row_sum_error) * abs(residuals - self.reward)
         return residuals, error * (1 + 8 * EPS)
@@ -336,14 +339,10 @@ class FeasibleRows(NamedTuple):
         np.maximum.at(largest, self.state, numbers)
         return largest
 
-    def enclose_gain(self, residuals: NDArray, error: NDArray) -> tuple[float, float]:
-        """Bounds on the best gain, if residuals have an error of at most ``error``."""
-        return float(self.max_by_state(residuals - error).min()), float((residuals + error).max())
-
     def iterate_policies(
-        self, actions: NDArray, evaluate: Callable[[NDArray], EvaluatedPolicy | None]
-    ) -> tuple[NDArray[np.int32], EvaluatedPolicy] | None:
-        """(actions that no residual improves, their evaluation), by policy iteration.
+        self, actions: NDArray, evaluate: Callable[[NDArray], PolicyResiduals | None]
+    ) -> tuple[NDArray[np.int32], PolicyResiduals] | None:
+        """(actions that no residual improves, their residuals), by policy iteration.
 
         None where ``evaluate`` gives None, or for too many policies.
         """
@@ -351,7 +350,7 @@ class FeasibleRows(NamedTuple):
             evaluated = evaluate(actions)
             if evaluated is None:
                 return None
-            improved = self.improve(actions, *evaluated[1:])
+            improved = self.improve(actions, evaluated.residuals, evaluated.error)
             if (improved == actions).all():
                 return actions, evaluated
             actions = improved
@@ -368,22 +367,22 @@ class FeasibleRows(NamedTuple):
         return better
 
 
-class ExtendedResiduals(NamedTuple):
-    """Residuals of rows at relative values that are double-doubles."""
+class PolicyResiduals(NamedTuple):
+    """The residuals of rows at the value of a policy."""
 
     rows: FeasibleRows
-    value: DoubleDouble
+    value: Any  # an array or a double-double
     residuals: NDArray[np.float64]  # (K,)
-    error: NDArray[np.float64]  # (K,) bound on the error of a residual
+    error: NDArray[np.float64]  # (K,) bounds on the errors of the residuals
 
     def enclose_gain(self, table: NDArray | None = None) -> tuple[float, float]:
         """Bounds on the gain of ``table``, or without one on the best."""
-        rows, _, residuals, error = self
+        low = self.residuals - self.error
+        high = self.residuals + self.error
         if table is None:
-            return rows.enclose_gain(residuals, error)
-        is_chosen = rows.action == table.ravel()[rows.state]
-        low = (residuals - error)[is_chosen].min()
-        return float(low), float((residuals + error)[is_chosen].max())
+            return float(self.rows.max_by_state(low).min()), float(high.max())
+        is_chosen = self.rows.action == table.ravel()[self.rows.state]
+        return float(low[is_chosen].min()), float(high[is_chosen].max())
 
 
 class EliminationFactors(NamedTuple):
@@ -430,8 +429,8 @@ class EliminationFactors(NamedTuple):
         # Entry (i, j) of the band is at i (2 band + 1) + (j - i + band): a stride of 2 band.
         flat = np.zeros(n * (2 * band + 1) + 2 * band)
         flat[row * 2 * band + column + band] = entries.data
-        item_bytes = flat.itemsize
-        forward = as_strided(flat[band:], (n, n), (2 * band * item_bytes, item_bytes))
+        entry_bytes = flat.itemsize
+        forward = as_strided(flat[band:], (n, n), (2 * band * entry_bytes, entry_bytes))
         exit_probability = np.ones(n)
         for k in range(n - 1):
             after = slice(k + 1, min(k + band + 1, n))
@@ -542,22 +541,22 @@ def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
     if mdp.n_states > CLASSES_MAX_STATES:
         return
     if mdp.criterion.requires_absorption:
-        _require_end(mdp, table, evaluates_policy)
+        _require_ending_policy(mdp, table, evaluates_policy)
     if not mdp.criterion.has_gain:
         return
     classes = find_closed_classes(mdp.dynamics.policy_matrix(table))
     if len(classes) == 1:
         return
     if evaluates_policy:
-        gain_intervals = [(-np.inf, np.inf)] * len(classes)
-        require_one_gain(mdp, classes, gain_intervals, 0.0, evaluates_policy, False)
+        unknown_gains = [(-np.inf, np.inf)] * len(classes)
+        require_one_gain(mdp, classes, unknown_gains, evaluates_policy=True)
     raise NotConverged(
         f"many iterations brought nothing: the policy has {len(classes)} recurrent classes, and "
         "the model is too large to find out whether a better one has one average"
     )
 
 
-def _require_end(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
+def _require_ending_policy(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a policy that never ends once it is in some class, and is paid there."""
     reward = np.take_along_axis(mdp.reward, table.reshape(-1, 1), axis=1)[:, 0]
     for states in find_endless_classes(mdp.dynamics.policy_matrix(table)):
@@ -574,9 +573,10 @@ def require_one_gain(
     mdp: MDP,
     classes: Sequence[NDArray],
     gain_intervals: Sequence[tuple[float, float]],
-    error: float,
-    evaluates_policy: bool,
-    only_if_proven: bool,
+    *,
+    error: float = 0.0,
+    evaluates_policy: bool = False,
+    only_if_proven: bool = False,
 ) -> None:
     """Refuse a model, or a fixed policy, whose average depends on where it starts.
 

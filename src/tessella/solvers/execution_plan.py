@@ -9,9 +9,9 @@ the choices are in ``thresholds``. ``solve``, ``evaluate``, ``occupancy``,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from tessella.errors import ArgumentError, require_type, require_whole
 from tessella.mdp.dynamics import (
@@ -84,9 +84,9 @@ class ExecutionPlan:
     def using(self, **changes: Any) -> ExecutionPlan:
         """The plan with other routes: ``plan.using(representation="stages")``.
 
-        Choices that follow from the changed ones are made anew; ``method``, ``tol``, ``devices`` (a
-        number), ``tiles`` and ``thresholds`` can be changed like the attributes. None withdraws a
-        request; a new method replaces the tolerance, and a new tolerance the method.
+        Choices that follow from the changed ones are made again; ``method``, ``tol``, ``devices``
+        (a number), ``tiles`` and ``thresholds`` can be changed like the attributes. None withdraws
+        a request; a new method replaces the tolerance, and a new tolerance the method.
         """
         requests = dict(self.requests)
         if changes.get("method") is not None:
@@ -94,9 +94,9 @@ class ExecutionPlan:
         if changes.get("tol") is not None:
             requests.pop("method", None)
         requests |= changes
-        can_be_withdrawn = {*CHOICES, "thresholds"}
-        for name in [k for k, v in requests.items() if v is None and k in can_be_withdrawn]:
-            del requests[name]
+        for name in (*CHOICES, "thresholds"):
+            if requests.get(name, "") is None:
+                del requests[name]
         return make_plan(self.mdp, **requests)
 
     def for_policies(self) -> ExecutionPlan:
@@ -267,40 +267,45 @@ class _Choices:
 
     def _check_combination(self, n_devices: int) -> None:
         """Raise an ArgumentError for requests that contradict the model, or one another."""
-        for is_refused, requirement, value in self._list_contradictions(n_devices):
-            if is_refused:
-                raise ArgumentError(requirement, value=f"got {value}")
-
-    def _list_contradictions(self, n_devices: int) -> Iterator[tuple[bool, str, object]]:
-        """(whether it is one, what is required, what was given instead)."""
-        mdp = self.mdp
-        dynamics = mdp.dynamics
+        self._check_criterion()
+        dynamics = self.mdp.dynamics
         representation = self.requests.get("representation")
-        wants_coarse = self.requests.get("preconditioner") == "coarse"
-        requirement = "a coarse correction serves discounted rewards and averages"
-        yield wants_coarse and not self._has_linear_systems, requirement, mdp.criterion
-        wants_blocks = self.requests.get("certificate_route") == "blocks"
-        requirement = "blocks serve models of stages with discounted rewards"
-        kind = dynamics.kind if mdp.criterion.is_discounted else mdp.criterion
-        yield wants_blocks and not _supports_sharding(mdp), requirement, kind
-        by_numpy = self.requests.get("backend") == "numpy"
-        numpy = "backend='numpy'"
-        yield by_numpy and representation == "stages", "stages are compiled by JAX", numpy
-        on_several = f"{numpy}, devices={n_devices}"
-        yield by_numpy and n_devices > 1, "NumPy runs on one device", on_several
-        reason = self.reason_to_compile
-        yield by_numpy and reason is not None, str(reason), numpy
-        by_stages = representation == "stages" or self.requests.get("tiles") is not None
-        wanted = "tiles" if representation is None else f"representation={representation!r}"
-        yield by_stages and dynamics.is_table, "a table has rows, no stages", wanted
-        by_rows = representation == "rows" or by_numpy
-        requirement = "rows serve models that are given as stages or as a table"
-        yield by_rows and not dynamics.offers_rows, requirement, type(dynamics).__name__
-        on_several = f"rows and devices={n_devices}"
-        yield by_rows and n_devices > 1, "several devices share stages", on_several
-        if self.method is not None:
-            requirement = f"{self.method.name} follows stages"
-            yield by_rows and self.method.follows_stages, requirement, "representation='rows'"
+        wants_numpy = self.requests.get("backend") == "numpy"
+        if wants_numpy:
+            self._check_numpy(n_devices)
+        if dynamics.is_table and representation == "stages":
+            _refuse("a table has rows, no stages", "representation='stages'")
+        if dynamics.is_table and self.requests.get("tiles") is not None:
+            _refuse("a table has rows, no stages", "tiles")
+        if wants_numpy or representation == "rows":
+            self._check_rows(n_devices)
+
+    def _check_criterion(self) -> None:
+        mdp = self.mdp
+        if self.requests.get("preconditioner") == "coarse" and not self._has_linear_systems:
+            _refuse("a coarse correction serves discounted rewards and averages", mdp.criterion)
+        if self.requests.get("certificate_route") == "blocks" and not _supports_sharding(mdp):
+            kind = mdp.dynamics.kind if mdp.criterion.is_discounted else mdp.criterion
+            _refuse("blocks serve models of stages with discounted rewards", kind)
+
+    def _check_numpy(self, n_devices: int) -> None:
+        requested = "backend='numpy'"
+        if self.requests.get("representation") == "stages":
+            _refuse("stages are compiled by JAX", requested)
+        if n_devices > 1:
+            _refuse("NumPy runs on one device", f"{requested}, devices={n_devices}")
+        if self.reason_to_compile is not None:
+            _refuse(self.reason_to_compile, requested)
+
+    def _check_rows(self, n_devices: int) -> None:
+        dynamics = self.mdp.dynamics
+        if not dynamics.offers_rows:
+            requirement = "rows serve models that are given as stages or as a table"
+            _refuse(requirement, type(dynamics).__name__)
+        if n_devices > 1:
+            _refuse("several devices share stages", f"rows and devices={n_devices}")
+        if self.method is not None and self.method.follows_stages:
+            _refuse(f"{self.method.name} follows stages", "representation='rows'")
 
     def _choose_devices(self, count: int | None) -> tuple[tuple[Any, ...], str]:
         """The devices that share the model; none where one does all of it.
@@ -311,12 +316,11 @@ class _Choices:
         method = self.method
         runs_on_one = method is not None and method.runs_on_one_device
         if runs_on_one and count not in (None, 1):
-            requirement = f"{method.name} runs on one device"  # type: ignore[union-attr]
-            raise ArgumentError(requirement, value=f"got devices={count!r}")
+            _refuse(f"{method.name} runs on one device", f"devices={count!r}")  # type: ignore[union-attr]
         if count is not None:
             return take_devices(mdp, count), "requested"
-        by_rows = self.requests.get("representation") == "rows"
-        if runs_on_one or by_rows or self.requests.get("backend") == "numpy":
+        wants_rows = self.requests.get("representation") == "rows"
+        if runs_on_one or wants_rows or self.requests.get("backend") == "numpy":
             return (), "one device runs this"
         if mdp.n_states < self.thresholds.accelerator_min_states:
             return (), f"{mdp.n_states:,} states: one device is enough"
@@ -336,7 +340,17 @@ class _Choices:
             return "stages", self.reason_to_compile
         if dynamics.n_periods is not None:
             return choose_period_representation(dynamics, self.thresholds)
+        if self._is_large and self._weighs_many_periods:
+            return "stages", f"{self.mdp.n_states:,} states and many periods: a coarse grid helps"
         return choose_representation(cast(Staged, dynamics), self.thresholds)
+
+    @property
+    def _weighs_many_periods(self) -> bool:
+        """Whether a discount is so near 1 that sweeps alone take long."""
+        criterion = self.mdp.criterion
+        if not criterion.is_discounted:
+            return False
+        return criterion.value_of_constant_reward(1.0) >= self.thresholds.many_periods
 
     @property
     def reason_to_compile(self) -> str | None:
@@ -373,15 +387,15 @@ class _Choices:
             from tessella.solvers.backward_induction import BackwardInduction
 
             return BackwardInduction(tol), "a horizon is solved period by period, from the last"
-        n = f"{mdp.n_states:,} states"
+        states = f"{mdp.n_states:,} states"
         if self._is_large and backend == "jax" and self._use_mixed_precision(representation):
-            reason = f"{n}, {mdp.criterion}: sweeps and corrections in single precision"
+            reason = f"{states}, {mdp.criterion}: sweeps and corrections in single precision"
             return MixedPrecision(tol, thresholds=thresholds.evaluation), reason
         forcing = thresholds.small_forcing
-        reason = f"{n}: few iterations, each with an accurate evaluation"
+        reason = f"{states}: few iterations, each with an accurate evaluation"
         if self._is_large:
             forcing = thresholds.large_forcing
-            reason = f"{n}: rough evaluations by linear solvers pay"
+            reason = f"{states}: rough evaluations by linear solvers pay"
         evaluation = thresholds.evaluation
         return InexactPolicyIteration(tol, forcing=forcing, thresholds=evaluation), reason
 
@@ -398,8 +412,8 @@ class _Choices:
     def _use_mixed_precision(self, representation: str) -> bool:
         mdp = self.mdp
         thresholds = self.thresholds
-        in_double = self.requests.get("evaluation_precision") == "double"
-        if in_double or not self._has_linear_systems:
+        wants_double = self.requests.get("evaluation_precision") == "double"
+        if wants_double or not self._has_linear_systems:
             return False
         if mdp.n_states >= thresholds.accelerator_min_states and is_on_accelerator():
             return True
@@ -423,19 +437,19 @@ class _Choices:
         return "single", f"{mdp.n_states:,} states: corrections take half the time"
 
     def _choose_preconditioner(self, representation: str, n_devices: int) -> ReasonedChoice:
-        n = f"{self.mdp.n_states:,} states"
+        states = f"{self.mdp.n_states:,} states"
         if not self._has_linear_systems:
             return "none", "only discounted rewards and averages use one"
         if not self._is_large:
-            return "none", f"{n}: linear systems are quick as they are"
+            return "none", f"{states}: linear systems are quick as they are"
         if n_devices > 1:
             return "none", "blocks of a grid have none"
         is_discounted = not self.mdp.criterion.has_gain
         if is_discounted and self.mdp.n_states > self.thresholds.coarse_max_states:
-            return "none", f"{n}: the nodes of a coarse grid would be too far apart"
+            return "none", f"{states}: the nodes of a coarse grid would be too far apart"
         if is_discounted and representation == "rows":
             return "none", "rows of a table have no geometry"
-        return "coarse", f"{n}: what mixes slowly is solved for on a coarse grid"
+        return "coarse", f"{states}: what mixes slowly is solved for on a coarse grid"
 
     def _choose_tiles(self, representation: str, n_devices: int) -> tuple[TileSizes | None, str]:
         if "tiles" in self.requests:
@@ -455,6 +469,10 @@ class _Choices:
         if n <= thresholds.dense_rules_max_states and entries <= thresholds.dense_rules_max_entries:
             return "dense", f"{entries:,} entries: candidates share one inverse"
         return "iterative", f"{entries:,} entries would be dense rows"
+
+
+def _refuse(requirement: str, requested: object) -> NoReturn:
+    raise ArgumentError(requirement, value=f"got {requested}")
 
 
 def choose_representation(dynamics: Staged, thresholds: Thresholds) -> ReasonedChoice:
@@ -506,9 +524,9 @@ def choose_period_representation(dynamics: Dynamics, thresholds: Thresholds) -> 
     """Rows where every period is a table, or few enough numbers to be made into one."""
     staged = [cast(Staged, period) for period in dynamics.distinct_periods if period.has_stages]
     # A table may be held as dense.
-    n_cells = math.prod(dynamics.period_shape) ** 2 * dynamics.n_actions
-    cells = min(n_cells, thresholds.dense_rows_max_entries)
-    entries = sum(max(period.max_row_entries, cells) for period in staged)
+    dense_entries = math.prod(dynamics.period_shape) ** 2 * dynamics.n_actions
+    dense_entries = min(dense_entries, thresholds.dense_rows_max_entries)
+    entries = sum(max(period.max_row_entries, dense_entries) for period in staged)
     n_periods = len(dynamics.distinct_periods)
     count = "1 distinct period" if n_periods == 1 else f"{n_periods:,} distinct periods"
     if entries > thresholds.period_rows_max_entries:
@@ -521,12 +539,12 @@ def choose_period_representation(dynamics: Dynamics, thresholds: Thresholds) -> 
 def choose_row_layout(thresholds: Thresholds, rows: Any, n_pairs: int) -> RowLayout:
     """How NumPy holds these sparse rows (U, S) of so many pairs of states and actions."""
     entries = rows.nnz
-    cells = rows.shape[0] * rows.shape[1]
-    is_dense = cells <= max(thresholds.dense_rows_max_entries, entries / DENSE_MIN_SHARE)
-    cheap = max(thresholds.cheap_sweep_max_entries, thresholds.short_row_entries * n_pairs)
+    dense_entries = rows.shape[0] * rows.shape[1]
+    is_dense = dense_entries <= max(thresholds.dense_rows_max_entries, entries / DENSE_MIN_SHARE)
+    cheap_entries = max(thresholds.cheap_sweep_max_entries, thresholds.short_row_entries * n_pairs)
     return RowLayout(
         dense=is_dense,
-        sweeps_are_cheap=n_pairs <= thresholds.all_actions_max_pairs and entries <= cheap,
+        sweeps_are_cheap=n_pairs <= thresholds.all_actions_max_pairs and entries <= cheap_entries,
         solves_iteratively=not is_dense and entries >= thresholds.long_row_entries * rows.shape[0],
         iterations_max_steps=thresholds.iterations_max_steps,
         dense_solve_max_states=thresholds.dense_solve_max_states,

@@ -33,8 +33,8 @@ from tessella.numerics import array_namespace
 from tessella.rounding import EPS, RowSumBounds
 from tessella.solvers.bounds import compute_tie_tolerance
 from tessella.solvers.elimination import (
-    EvaluatedPolicy,
     FeasibleRows,
+    PolicyResiduals,
     factorise_hitting_system,
     rows_are_affordable,
 )
@@ -88,7 +88,7 @@ def bound_absorption_time(
 ) -> float:
     """Bound on the expected periods to the end for all policies that may be optimal.
 
-    ``value`` has a residual of at most ``residual``; inf where some such policy may never end.
+    ``value`` has a residual of at most ``residual``. Infinite where such a policy may never end.
     """
     problem, eta = _make_absorption_problem(prepared, absorbing, value, policy)
     return _bound_near_optimal_time(prepared, problem, residual + eta, eta)[0]
@@ -110,7 +110,7 @@ def _bound_near_optimal_time(
 
     def attempt(tie_width: float) -> tuple[tuple[float, float], float]:
         widened = problem._replace(tie_width=np.float64(tie_width))
-        hitting_time = float(_bound_times(prepared, widened, True).max())
+        hitting_time = float(_bound_times(prepared, widened, False).max())
         required_width = compute_tie_tolerance(residual * hitting_time, eta)
         return (hitting_time, required_width), required_width
 
@@ -118,9 +118,9 @@ def _bound_near_optimal_time(
 
 
 def widen_ties(tie_width: float, attempt: Callable[[float], tuple[Answer, float]]) -> Answer | None:
-    """The answer that holds for the ties it needs: ``attempt(width)`` is (answer, width needed).
+    """The answer for ties of a width that is wide enough; None where the width keeps growing.
 
-    None where that does not come to an end.
+    ``attempt(width)`` returns (answer, the width that this answer needs).
     """
     for _ in range(MAX_WIDENINGS):
         answer, required_width = attempt(tie_width)
@@ -144,7 +144,7 @@ def bound_policy_hitting_time(
         targets = to_backend(backend, absorbing)
     zeros = to_backend(backend, np.zeros(prepared.mdp.grid.shape))
     problem = HittingTimeProblem(data, zeros, actions, targets)
-    return float(_bound_times(prepared, problem, False).max())
+    return float(_bound_times(prepared, problem, True).max())
 
 
 @in_float64
@@ -156,15 +156,16 @@ def bound_absorption_times_by_state(
     step: float,
     evaluates_policy: bool,
 ) -> NDArray[np.float64]:
-    """(grid) w, 0 at the end: w >= 1 + P_a w for all actions that ``step * w`` could make optimal.
+    """(grid) w, 0 at the end, with w >= 1 + P_a w for all actions a that may be optimal.
 
-    If ``evaluates_policy``, for the actions of that policy alone; inf if one may never end.
+    These are the best at values that are off by up to ``step * w``. If ``evaluates_policy``, they
+    are those of ``policy`` alone. Infinite where one of them may never end.
     """
     problem, eta = _make_absorption_problem(prepared, absorbing, value, policy)
 
     def attempt(tie_width: float) -> tuple[NDArray[np.float64], float]:
         widened = problem._replace(tie_width=np.float64(tie_width))
-        times = np.asarray(_bound_times(prepared, widened, not evaluates_policy))
+        times = np.asarray(_bound_times(prepared, widened, evaluates_policy))
         w = _zero_at_targets(times, absorbing)
         return w, 0.0 if evaluates_policy else 4 * step * float(w.max())
 
@@ -172,23 +173,23 @@ def bound_absorption_times_by_state(
     return np.full(value.shape, np.inf) if w is None else w
 
 
-def _bound_times(prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool):
-    """(grid) w, for all near-optimal actions if ``is_near_optimal``, else for the policy's own."""
+def _bound_times(prepared: PreparedModel, problem: HittingTimeProblem, evaluates_policy: bool):
+    """(grid) w of the policy's actions if ``evaluates_policy``, else of all near-optimal ones."""
     backend = prepared.backend
-    w = _refine_trial(prepared, problem, is_near_optimal, _make_first_trial(backend, problem))
-    direct = prepared.mdp.criterion.requires_absorption and rows_are_affordable(prepared.mdp)
-    if not direct or np.isfinite(w).all():
+    w = _refine_trial(prepared, problem, evaluates_policy, _make_first_trial(backend, problem))
+    can_solve = prepared.mdp.criterion.requires_absorption and rows_are_affordable(prepared.mdp)
+    if not can_solve or np.isfinite(w).all():
         return w
-    trial = _solve_max_hitting_times(prepared, problem, is_near_optimal)
+    trial = _solve_longest_times(prepared, problem, evaluates_policy)
     if trial is None:
         return w
-    return _refine_trial(prepared, problem, is_near_optimal, to_backend(backend, trial))
+    return _refine_trial(prepared, problem, evaluates_policy, to_backend(backend, trial))
 
 
-def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool, w):
+def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, evaluates_policy: bool, w):
     """(grid) a bound from sweeps of the trial ``w``; inf where none is reached."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(prepared.backend, is_near_optimal, problem, w)
+        w, rho = _sweep_trial(prepared.backend, evaluates_policy, problem, w)
         largest = float(w.max())
         rho = float(rho) + EPS * (prepared.dynamics.rounding.backup_terms + 8) * largest
         row_error = prepared.dynamics.rounding.in_memory.row_error
@@ -200,22 +201,22 @@ def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, is_near_
     return np.full(prepared.mdp.grid.shape, np.inf)
 
 
-def _solve_max_hitting_times(
-    prepared: PreparedModel, problem: HittingTimeProblem, is_near_optimal: bool
+def _solve_longest_times(
+    prepared: PreparedModel, problem: HittingTimeProblem, evaluates_policy: bool
 ) -> NDArray[np.float64] | None:
     """(grid) w by policy iteration, each policy by a sparse LU; None where one never ends.
 
     A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
     """
     rows = FeasibleRows.from_model(prepared.mdp)
-    is_allowed = np.asarray(_mark_allowed(prepared.backend, is_near_optimal, problem))
+    is_allowed = np.asarray(_mark_allowed(prepared.backend, evaluates_policy, problem))
     is_allowed = is_allowed.reshape(prepared.mdp.n_actions, -1)[rows.action, rows.state]
     actions = np.asarray(problem.policy).ravel()
-    w = find_max_hitting_times(rows, is_allowed, actions, np.asarray(problem.targets).ravel())
+    w = find_longest_times(rows, is_allowed, actions, np.asarray(problem.targets).ravel())
     return None if w is None else w.reshape(prepared.mdp.grid.shape)
 
 
-def find_max_hitting_times(
+def find_longest_times(
     rows: FeasibleRows, is_allowed: NDArray, actions: NDArray, targets: NDArray
 ) -> NDArray[np.float64] | None:
     """(S,) the longest expected times to ``targets`` with ``is_allowed`` (K,) actions, roughly.
@@ -225,7 +226,7 @@ def find_max_hitting_times(
     slack = np.full(len(rows.state), TRIAL_MAX_RESIDUAL / 4)
     actions = rows.improve(actions, np.where(is_allowed, 0.0, -np.inf), slack)  # to allowed ones
 
-    def evaluate(actions: NDArray) -> EvaluatedPolicy | None:
+    def evaluate(actions: NDArray) -> PolicyResiduals | None:
         factors = factorise_hitting_system(rows.select_policy(actions).matrix, targets)
         if factors is None:
             return None
@@ -233,10 +234,10 @@ def find_max_hitting_times(
         if not (w >= 0).all():  # no times: the system is singular but for rounding
             return None
         residuals = 1 + rows.matrix @ np.where(targets, 0.0, w) - w[rows.state]
-        return w, np.where(is_allowed, residuals, -np.inf), slack
+        return PolicyResiduals(rows, w, np.where(is_allowed, residuals, -np.inf), slack)
 
     longest = rows.iterate_policies(actions, evaluate)
-    return None if longest is None else longest[1][0]
+    return None if longest is None else longest[1].value
 
 
 def compute_row_sum_error(row_sums: RowSumBounds) -> float:
@@ -270,9 +271,9 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
         residual = rhs - system(x)
         limits = {"tol": ATTEMPT_RELATIVE_TOLERANCE, "maxiter": max_products}
         step = xp.bicgstab(system, residual, preconditioner=preconditioner, **limits)
-        better = abs(rhs - system(x + step)).sum() < abs(residual).sum()
+        is_better = abs(rhs - system(x + step)).sum() < abs(residual).sum()
         # NaN compares as not better.
-        return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(better, x + step, x)
+        return max_products * ATTEMPT_GROWTH_FACTOR, xp.where(is_better, x + step, x)
 
     return xp.iterate(MAX_ATTEMPTS, attempt, (FIRST_ATTEMPT_PRODUCTS, rhs))[1]
 
@@ -299,12 +300,12 @@ def _make_first_trial(backend, problem: HittingTimeProblem):
     return xp.where((w > 0).all(), w, ones)
 
 
-@compile_per_shape("backend", "is_near_optimal")
-def _sweep_trial(backend, is_near_optimal: bool, problem: HittingTimeProblem, w):
+@compile_per_shape("backend", "evaluates_policy")
+def _sweep_trial(backend, evaluates_policy: bool, problem: HittingTimeProblem, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest increase in the last)."""
     xp = array_namespace(w)
     operators = Operators(backend, problem.data)
-    is_allowed = _find_allowed(backend, is_near_optimal, problem)
+    is_allowed = _find_allowed(backend, evaluates_policy, problem)
 
     def sweep(w):
         expected = operators.expect(_zero_at_targets(w, problem.targets))
@@ -319,19 +320,19 @@ def _sweep_trial(backend, is_near_optimal: bool, problem: HittingTimeProblem, w)
     return w, (sweep(w) - w).max()
 
 
-@compile_per_shape("backend", "is_near_optimal")
-def _mark_allowed(backend, is_near_optimal: bool, problem: HittingTimeProblem):
+@compile_per_shape("backend", "evaluates_policy")
+def _mark_allowed(backend, evaluates_policy: bool, problem: HittingTimeProblem):
     """(A, grid) whether an action is one of those whose times are bounded."""
     xp = array_namespace(problem.h)
-    is_allowed = _find_allowed(backend, is_near_optimal, problem)
+    is_allowed = _find_allowed(backend, evaluates_policy, problem)
     return xp.map_items(is_allowed, xp.arange(backend.n_actions))
 
 
 def _find_allowed(
-    backend: Any, is_near_optimal: bool, problem: HittingTimeProblem
+    backend: Any, evaluates_policy: bool, problem: HittingTimeProblem
 ) -> Callable[[Any], Any]:
-    """action -> (grid) whether it is within ``tie_width`` of the best, or the policy's own."""
-    if not is_near_optimal:
+    """action -> (grid) whether it is the policy's own, or within ``tie_width`` of the best."""
+    if evaluates_policy:
         return lambda action: problem.policy == action
     operators = Operators(backend, problem.data)
     h = problem.h

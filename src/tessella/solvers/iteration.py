@@ -22,7 +22,6 @@ from tessella.solvers.operators import (
     Operators,
     compute_rounding_floor,
     compute_target,
-    compute_target_above,
     max_abs,
 )
 
@@ -43,7 +42,7 @@ class IterationState(NamedTuple):
     backup: Any  # b = T v, (grid)
     policy: Any  # greedy at v, (grid)
     shift: Any  # values are v + shift
-    center: Any  # the optimum lies within b + center + shift, off by bound
+    center: Any  # the optimum is b + center + shift, off by at most the bound
     bound: Any
     floor: Any  # what rounding alone contributes to the bound
     changed: Any  # states whose greedy action changed in this sweep
@@ -73,9 +72,9 @@ def back_up(operators: Operators, evaluates_policy: bool, value, policy):
 
 def is_finished(data: ModelData, state: IterationState):
     rounding_floor = compute_rounding_floor(data, state.floor)
-    at_target = state.bound <= compute_target_above(data, rounding_floor)
-    at_floor = state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
-    return at_target | at_floor | array_namespace(state.bound).isnan(state.bound)
+    is_at_target = state.bound <= compute_target(data, rounding_floor)
+    is_at_floor = state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
+    return is_at_target | is_at_floor | array_namespace(state.bound).isnan(state.bound)
 
 
 class IterationBatch(NamedTuple):
@@ -195,9 +194,11 @@ def make_initial_state(
     if value is None and policy is None:
         return _make_state(*prepared.make_zeros())
     point = np.zeros(shape) if value is None else np.asarray(value, dtype=float)
-    if point.size != prepared.mdp.n_states or not np.isfinite(point).all():
+    n_bad = int(np.count_nonzero(~np.isfinite(point)))
+    if point.size != prepared.mdp.n_states or n_bad:
         requirement = f"a guess must hold finite values of shape {shape}"
-        raise ArgumentError(requirement, value=f"got {point.shape}")
+        got = f"{n_bad:,} are not finite" if n_bad else f"got shape {point.shape}"
+        raise ArgumentError(requirement, value=got)
     if prepared.mdp.dynamics.reward_scale == 0:
         point = np.zeros(shape)  # all values are 0; a distant guess would decay slowly
     actions = np.zeros(shape, np.int32) if policy is None else np.asarray(policy, np.int32)

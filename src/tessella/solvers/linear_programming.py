@@ -28,6 +28,14 @@ class LinearProgramming(Method):
     """The optimum by HiGHS; for models small enough to be written as sparse matrices.
 
     Its result is enclosed by one backup and not improved further.
+
+    Args:
+        tol: as in ``ValueIteration``.
+        max_states: larger models raise an error.
+
+    Example:
+        >>> ts.solve(ts.benchmark("QUE-Lin"), ts.LinearProgramming(1e-6)).error_bound <= 1e-6
+        True
     """
 
     requires_jax = False

@@ -86,8 +86,16 @@ def iterate(
     guess, previous = resumed or (guess, None)
     state = iteration.make_initial_state(prepared, guess, policy)
     phases = make_phases(prepared, method)
-    records = RunLog(callback, previous), checkpoint_writer
-    run = _Run(prepared, method, phases, policy is not None, prepared.data, state, *records)
+    run = _Run(
+        prepared,
+        method,
+        phases,
+        evaluates_policy=policy is not None,
+        data=prepared.data,
+        state=state,
+        log=RunLog(callback, previous),
+        checkpoint_writer=checkpoint_writer,
+    )
     run.start(was_resumed=resumed is not None)
     while not run.is_over:
         run.advance()
@@ -133,14 +141,15 @@ class _Run:
     def start(self, was_resumed: bool) -> None:
         """Back up the first point, where its greedy policy is needed before the first iteration.
 
-        With NumPy this compiles nothing.
+        That is quick by NumPy, which compiles nothing.
         """
-        solves_systems = self.method.solves_linear_systems
-        by_numpy = solves_systems and self.prepared.is_numpy and not self.evaluates_policy
-        if not (self.phase.uses_coarse_correction or by_numpy or was_resumed):
+        needs_policy = self.method.solves_linear_systems and not self.evaluates_policy
+        is_quick = needs_policy and self.prepared.is_numpy
+        if not (self.phase.uses_coarse_correction or is_quick or was_resumed):
             return
-        compiled_for = self.prepared.backend, self.evaluates_policy
-        self.state = iteration.enclose_first_point(*compiled_for, self.data, self.state)
+        self.state = iteration.enclose_first_point(
+            self.prepared.backend, self.evaluates_policy, self.data, self.state
+        )
         self.log.add([self.state.bound], [self.state.changed], self.target)
         if self.phase.uses_coarse_correction:
             self._build_correction()
@@ -148,8 +157,9 @@ class _Run:
     def _build_correction(self) -> None:
         """Build the coarse correction of the present policy, or find an average without it."""
         if self.prepared.is_numpy:
-            run = self.prepared, self.state, self.evaluates_policy
-            self.elimination_result = eliminate_states(*run, before_iterations=True)
+            self.elimination_result = eliminate_states(
+                self.prepared, self.state, self.evaluates_policy, before_iterations=True
+            )
             self.is_over = self.elimination_result is not None
         if not self.is_over:
             self.data = self.prepared.build_policy_data(self.state.policy)
@@ -165,15 +175,15 @@ class _Run:
             self.is_over = True
             return
         self._write_checkpoint()
-        if self.is_over or self._has_changed_phase():
+        if self.is_over or self._change_phase_if_ended():
             return
         self._try_direct_solve_or_correction()
         if self.log.is_stuck:
             actions = self.prepared.to_numpy(self.state.policy)
             check_recurrent_classes(self.prepared.mdp, actions, self.evaluates_policy)
 
-    def _has_changed_phase(self) -> bool:
-        """Whether the next phase has taken over, from the point that was reached."""
+    def _change_phase_if_ended(self) -> bool:
+        """Let the next phase take over where the present one has ended; return whether it did."""
         has_ended = self.phase.has_ended
         if has_ended is None or not has_ended(self.log.report_phase(self.target)):
             return False
@@ -200,8 +210,15 @@ class _Run:
     def _run_iterations(
         self, batch_size: int, data: ModelData, limit: int
     ) -> iteration.IterationBatch:
-        compiled_for = self.prepared.backend, self.method, self.evaluates_policy, batch_size
-        return iteration.run_iterations(*compiled_for, data, self.state, limit)
+        return iteration.run_iterations(
+            self.prepared.backend,
+            self.method,
+            self.evaluates_policy,
+            batch_size,
+            data,
+            self.state,
+            limit,
+        )
 
     def _limit_iterations(self, batch_size: int) -> int:
         """The iterations of the next batch: a number, so that changing it compiles nothing."""
@@ -236,18 +253,18 @@ class _Run:
     def _has_stagnated(self) -> bool:
         """Whether no iteration helps any more: at the floor, or for averages after elimination."""
         policy_stays = not any(self.log.changes[-STUCK_WINDOW_ITERATIONS:])
-        is_stagnant = self._is_stuck and self.elimination_tried and policy_stays
+        is_stagnant = self._solver_is_stuck and self.elimination_tried and policy_stays
         return is_stagnant or self._is_limited_by_rounding()
 
     @property
-    def _is_stuck(self) -> bool:
+    def _solver_is_stuck(self) -> bool:
         """Of methods that solve linear systems: sweeps near discount 1 are slow but converge."""
         return self.method.solves_linear_systems and self.log.is_stuck
 
     def _is_limited_by_rounding(self) -> bool:
         """Whether only rounding changes the bound, which is near its floor."""
         bound = float(self.state.bound)
-        return self._is_stuck and bound <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
+        return self._solver_is_stuck and bound <= TARGET_FLOOR_MULTIPLE * self._rounding_floor
 
     @property
     def _rounding_floor(self) -> float:
@@ -272,8 +289,9 @@ class _Run:
             return
         useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         gain_is_known = self.is_over and bound <= useful_bound
-        run = self.prepared, self.state, self.evaluates_policy
-        result = eliminate_states(*run, gain_is_known=gain_is_known)
+        result = eliminate_states(
+            self.prepared, self.state, self.evaluates_policy, gain_is_known=gain_is_known
+        )
         if result is not None and result.bound < bound:
             self.elimination_result = result
 
@@ -343,11 +361,11 @@ class _Run:
         useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         if gain is not None and not self.prepared.tol and useful_bound < bound <= target:
             return Status.TOO_WIDE
-        at_floor = bound <= iteration.FLOOR_REACHED_FACTOR * self._rounding_floor
+        is_at_floor = bound <= iteration.FLOOR_REACHED_FACTOR * self._rounding_floor
         return find_status(
             bound,
             target,
-            at_floor=at_floor or self._is_limited_by_rounding(),
+            is_at_floor=is_at_floor or self._is_limited_by_rounding(),
             is_stopped=self.log.is_stopped,
             is_at_limit=self.must_stop,
         )

@@ -57,6 +57,7 @@ class Method(ABC):
     follows_stages: ClassVar[bool] = False  # it cuts stages into blocks, and cannot use rows
     has_own_loop: ClassVar[bool] = False  # ``run`` solves a model, without ``step``
     uses_single_precision: ClassVar[bool] = False  # it holds a copy in single precision
+    runs_in_phases: ClassVar[bool] = False  # other methods may take over: see ``mixed_precision``
 
     def __post_init__(self) -> None:
         validate_tol(self.tol)
@@ -132,5 +133,5 @@ def validate_tol(tol: object) -> float | None:
 def require_between(settings: object, name: str, low: float, high: float) -> None:
     """Refuse a field of ``settings`` that does not lie strictly between two numbers."""
     number = getattr(settings, name)
-    if not isinstance(number, int | float) or not low < number < high:
+    if not is_number(number) or not low < number < high:
         raise ArgumentError(f"{name} must lie in ({low}, {high})", value=f"got {number!r}")

@@ -64,6 +64,10 @@ class MixedPrecision(Method):
         correction_terms: of the sum that corrects a value; two more are computed.
         forcing: share of the residual that a linear system may leave.
         max_products: products with P_pi for one linear system.
+
+    Example:
+        >>> ts.solve(ts.benchmark("QUE-Lin"), ts.MixedPrecision(1e-6)).error_bound <= 1e-6
+        True
     """
 
     first_sweeps: int = 48
@@ -73,6 +77,7 @@ class MixedPrecision(Method):
     thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
     uses_single_precision = True
+    runs_in_phases = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -121,8 +126,10 @@ class MixedPrecision(Method):
         residual_span = criterion.span(
             criterion.value_of_constant_reward(next_term - criterion.discount * t)
         )
-        use_limit = residual_span < criterion.span(next_term)
-        return JAX.where(use_limit, partial_sum + criterion.value_of_constant_reward(t), last_sum)
+        is_limit_closer = residual_span < criterion.span(next_term)
+        return JAX.where(
+            is_limit_closer, partial_sum + criterion.value_of_constant_reward(t), last_sum
+        )
 
     def _solve_system(self, single: Operators, policy, d, tol):
         e = JAX.bicgstab(
@@ -153,11 +160,10 @@ def to_single_precision(operators: Operators) -> Operators:
     def cast(x):
         return x.astype(JAX.float32) if JAX.issubdtype(x.dtype, JAX.floating) else x
 
-    # It decides itself which of its numbers need double precision.
-    correction = operators.data.coarse_correction
-    data: ModelData = jax.tree.map(cast, operators.data._replace(coarse_correction=None))._replace(
-        coarse_correction=correction
-    )
+    # The correction decides itself which of its numbers need double precision; bounds always do.
+    whole = {name: getattr(operators.data, name) for name in ("coarse_correction", "accuracy")}
+    others = operators.data._replace(coarse_correction=None, accuracy=None)
+    data: ModelData = jax.tree.map(cast, others)._replace(**whole)
     return Operators(operators.backend, data, evaluates_policy=operators.evaluates_policy)
 
 
@@ -215,7 +221,7 @@ def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
 
     if method.solves_linear_systems and is_coarse and has_gain:
         return [Phase(WARM_UP_METHOD, has_settled), Phase(method, None, True)]
-    if not isinstance(method, MixedPrecision):
+    if not method.runs_in_phases:
         return [Phase(method)]
     forcing = prepared.plan.thresholds.large_forcing
     in_double = InexactPolicyIteration(method.tol, forcing=forcing, thresholds=evaluation)

@@ -232,7 +232,7 @@ class CoarseAxis(NamedTuple):
         return restrict(np.ones(self.length), [self.cell_weights], [len(self.cut_points)])
 
     def find_owners(self) -> NDArray[np.int64]:
-        """(colours, m) at each cut point: the one of the colour whose function may be met there."""
+        """(colours, m) at each cut point: which function of each colour a period may meet there."""
         _, last = _find_cut_range(np.array(self.cut_points), self.max_displacement)
         k = np.arange(len(last))
         by_colour = [k[colour :: self.n_colours] for colour in range(self.n_colours)]

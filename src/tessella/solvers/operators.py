@@ -37,6 +37,7 @@ class AccuracySettings(NamedTuple):
     tol: np.float64  # 0: the default target
     # The default target: this share of the largest value, above rounding.
     relative_tolerance: np.float64
+    max_floor: np.float64 = np.float64(np.inf)  # see ``bound_rounding_floor``
 
 
 class ModelData(NamedTuple):
@@ -154,9 +155,9 @@ class Operators:
         def step(action, carry):
             best, greedy = carry
             q_S = q_of(action)
-            better = q_S > best
-            greedy = xp.where(better, xp.asarray(action, xp.int32), greedy)
-            return xp.where(better, q_S, best), greedy
+            is_better = q_S > best
+            greedy = xp.where(is_better, xp.asarray(action, xp.int32), greedy)
+            return xp.where(is_better, q_S, best), greedy
 
         lowest = xp.full(discounted.shape, -xp.inf, discounted.dtype)
         start = lowest, xp.zeros(discounted.shape, xp.int32)
@@ -268,8 +269,8 @@ def max_abs(x: Any) -> Any:
     return abs(x).max()
 
 
-def compute_rounding_floor(data: ModelData, floor):
-    """The part of the bound that is due to rounding, however large the present point is.
+def bound_rounding_floor(data: ModelData) -> np.float64:
+    """The part of the bound that is due to rounding, at most, however large a point is.
 
     No value exceeds that of the largest reward in every period, so distant points change nothing.
     """
@@ -279,16 +280,17 @@ def compute_rounding_floor(data: ModelData, floor):
     # All of it may be in the shift, and then the gain is as large as a reward.
     max_gain = criterion.reward_shift(max_value)
     eta = _bound_backup_error(data, max_reward, max_gain, max_value, max_value)
-    return array_namespace(floor).minimum(floor, criterion.bound_error(eta + 4 * EPS * max_value))
+    return np.float64(criterion.bound_error(eta + 4 * EPS * max_value))
+
+
+def compute_rounding_floor(data: ModelData, floor):
+    """The part of the bound that is due to rounding, where the present point has ``floor``."""
+    return array_namespace(floor).minimum(floor, data.accuracy.max_floor)
 
 
 def compute_target(data: ModelData, floor):
-    """The bound at which a run may stop."""
-    return compute_target_above(data, compute_rounding_floor(data, floor))
-
-
-def compute_target_above(data: ModelData, rounding_floor):
-    """The tolerance, or without one a share of the values that rounding allows."""
+    """The bound at which a run may stop: the tolerance, or without one what rounding allows."""
+    rounding_floor = compute_rounding_floor(data, floor)
     scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
     tol = data.accuracy.tol
     xp = array_namespace(rounding_floor)

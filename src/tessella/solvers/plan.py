@@ -125,8 +125,21 @@ def plan(
     """The plan that ``solve`` would follow for the same arguments, and what it needs.
 
     Args:
+        mdp: the model.
+        method, tol, devices: as in ``solve``.
         calibrate: compile and time a few sweeps, where the model fits.
-        memory: bytes that there are; by default what the device or the host has left.
+        memory: available bytes; by default what is free on the device or the host.
+
+    Returns:
+        The plan; ``print`` shows each choice with its reason, and ``cost`` what a solve needs.
+
+    Raises:
+        ArgumentError: the method or the devices do not fit the model.
+
+    Example:
+        >>> plan = ts.plan(ts.benchmark("INV-Mix"), calibrate=False)
+        >>> plan.representation, plan.backend
+        ('rows', 'numpy')
     """
     chosen = make_plan(mdp, method, tol=tol, devices=devices)
     return replace(chosen, cost=estimate_cost(chosen, calibrate, memory))
@@ -162,7 +175,7 @@ def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
     dynamics = cast(Staged, mdp.dynamics)
     slice_states = math.prod(mdp.grid.shape) // partition.length  # states of one place of the axis
     n_blocks = len(partition.blocks)
-    window_bytes = _count_window_bytes(dynamics, partition, factors=True)
+    window_bytes = _count_window_bytes(dynamics, partition, keeps_factors=True)
     window_states = slice_states * partition.block_with_halo
     value_length = partition.padded_length + partition.halo_below + partition.halo_above
     arrays = {"the model's own, in blocks": n_blocks * window_bytes}
@@ -180,12 +193,12 @@ def _scale_to_window(count: int, partition: Partition) -> int:
     return -(-count * partition.block_with_halo // partition.length)
 
 
-def _count_window_bytes(dynamics: Staged, partition: Partition, factors: bool = False) -> int:
+def _count_window_bytes(dynamics: Staged, partition: Partition, keeps_factors: bool = False) -> int:
     """Bytes of the arrays of a block and its halo, with rewards as factors or as their sums."""
     total = 0
     for stage in partition.blocks[0].stages(dynamics):
         for array in stage.arrays().values():
-            as_factors = factors and isinstance(array, ExpectedReward)
+            as_factors = keeps_factors and isinstance(array, ExpectedReward)
             total += array.probs.nbytes + array.reward.nbytes if as_factors else array.nbytes
     return total
 

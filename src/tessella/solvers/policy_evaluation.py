@@ -20,7 +20,7 @@ stated as the model states averages: per period, or per unit of time in a model 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,7 @@ from tessella.criteria.criterion import require_criterion
 from tessella.errors import NotConverged, counted, require_type
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import REWARD
-from tessella.mdp.measures import CONSTANT, MeasureValue, Weights
+from tessella.mdp.measures import CONSTANT, MeasureFormula, MeasureValue, Weights
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.events import average_unit
@@ -87,7 +87,15 @@ class Evaluation(Result):
     @cached_property
     def measures(self) -> dict[str, MeasureValue | None]:
         """All measures of the model; None for a ratio whose denominator may be 0."""
-        return _evaluate_measures(self)
+        formulas = self.mdp.measures
+        counts = set().union(*(formula.names for formula in formulas.values())) - {REWARD}
+        sums = {
+            name: evaluate_sum(self.mdp, self.policy, {name: 1.0}, self.start)
+            for name in sorted(counts)
+        }
+        sums[REWARD] = report_sum(self, {})
+        sums[CONSTANT] = MeasureValue.from_sum(1.0, 0.0)
+        return {name: evaluate_formula(formula, sums) for name, formula in formulas.items()}
 
     def __str__(self) -> str:
         subject = f"of {self.policy.name or 'a policy'}, {self.mdp.name or 'MDP'}"
@@ -127,12 +135,26 @@ def evaluate(
     """The value of ``policy`` in every state.
 
     Args:
-        policy: whatever decides: see ``tessella.as_policy``.
+        mdp: the model.
+        policy: a policy in any form: see ``tessella.as_policy``.
         start: where its mean is taken, any start: see ``tessella.mdp.start``; None for the model's
-            own. It has no part in the value of a state.
-        tol: bound on max|V - V_pi|; None asks for about twelve digits at least.
+            own. It does not affect the values of states.
+        tol: bound on max|V - V_pi|; None for at least about twelve digits.
+        callback, partial: as in ``solve``.
         guess: (grid) where to begin, such as the optimum's value.
-        plan: the routes to take, such as ``solution.plan``; by default chosen for the model.
+        plan: an execution plan, such as ``solution.plan``; by default chosen for the model.
+
+    Returns:
+        Value, mean over the start, gain of an average, and measures, each with its bounds.
+
+    Raises:
+        PolicyError: the policy takes an infeasible or unknown action.
+
+    Example:
+        >>> mdp = ts.problem("machine_replacement").build()
+        >>> found = ts.evaluate(mdp, lambda wear: 1 * (wear >= 12))
+        >>> print(f"cost {-found.gain:.4f} a period")
+        cost 6.6129 a period
     """
     require_type("evaluate", mdp, MDP)
     checked_policy = mdp.policy(policy)
@@ -170,69 +192,51 @@ def evaluate_prepared(
     return Evaluation(**vars(result), mdp=mdp, policy=policy)
 
 
-def sum_scale(mdp: MDP) -> float:
+def find_sum_scale(mdp: MDP) -> float:
     """What expected sums are multiplied by to be stated: an average may be per unit of time."""
     return average_unit(mdp.clock)[0] if mdp.criterion.has_gain else 1.0
 
 
-def evaluate_sum(
-    mdp: MDP,
-    policy: Any,
-    weights: Weights,
-    start: Start = None,
-    *,
-    tol: float | None = None,
-    guess: NDArray | None = None,
-) -> tuple[MeasureValue, NDArray | None]:
-    """The expected weighted sum of counts under a policy, and its value in every state."""
-    if not set(weights) - {CONSTANT}:
-        return MeasureValue.from_sum(weights.get(CONSTANT, 0.0), 0.0), None
+def evaluate_sum(mdp: MDP, policy: Any, weights: Weights, start: Start = None) -> MeasureValue:
+    """The expected weighted sum of counts under a policy."""
     model = mdp.with_objective(weights)
-    evaluation = evaluate(model, policy, start, tol=tol, guess=guess, partial=True)
-    return state_sum(evaluation, weights), evaluation.value
+    return report_sum(evaluate(model, policy, start, partial=True), weights)
 
 
-def state_sum(result: Evaluation | Solution, weights: Weights) -> MeasureValue:
+def report_sum(result: Evaluation | Solution, weights: Weights) -> MeasureValue:
     """What was earned with weights as rewards, and their number, as measures state it."""
-    scale = sum_scale(result.mdp)
+    scale = find_sum_scale(result.mdp)
     earned = scale * result.mean
     value = earned + weights.get(CONSTANT, 0.0)
-    # NumPy adds up pairs of sums of blocks; a product and a weight are rounded too.
     size = 0.0 if result.gain is not None else float(np.abs(result.value).max())
-    terms = 32 + math.log2(result.value.size)
-    rounding = EPS * (4 * (abs(earned) + abs(value)) + terms * scale * size)
+    rounding = 4 * EPS * (abs(earned) + abs(value))
+    rounding += bound_sum_rounding(result.value.size) * scale * size
     return MeasureValue.from_sum(value, scale * result.error_bound + rounding)
 
 
-def _evaluate_measures(evaluation: Evaluation) -> dict[str, MeasureValue | None]:
-    """All measures of the model under a policy; None for a ratio whose denominator may be 0."""
-    mdp = evaluation.mdp
-    names = set().union(*(measure.names for measure in mdp.measures.values()))
-    sums = {
-        name: evaluate_sum(mdp, evaluation.policy, {name: 1.0}, evaluation.start)[0]
-        for name in sorted(names - {REWARD})
-    }
-    sums[REWARD] = state_sum(evaluation, {})
-    sums[CONSTANT] = MeasureValue.from_sum(1.0, 0.0)
+def bound_sum_rounding(size: int) -> float:
+    """What rounding adds to a sum of products, relative to that of their sizes.
 
-    def weigh(weights: Weights) -> MeasureValue:
-        return add_up((weight, sums[name]) for name, weight in weights.items())
-
-    measures = mdp.measures.items()
-    return {name: divide(weigh(one.numerator), weigh(one.denominator)) for name, one in measures}
+    NumPy adds up pairs of sums of blocks; a product and a weight are rounded too.
+    """
+    return EPS * (32 + math.log2(size))
 
 
-def add_up(terms: Iterable[tuple[float, MeasureValue]]) -> MeasureValue:
-    """A weighted sum of enclosed numbers."""
-    listed = list(terms)
-    size = sum(abs(weight * term.value) for weight, term in listed)
-    error = sum(abs(weight) * term.error_bound for weight, term in listed)
-    value = float(sum(weight * term.value for weight, term in listed))
-    return MeasureValue.from_sum(value, float(error + 4 * EPS * len(listed) * size))
+def weigh_sums(weights: Weights, sums: Mapping[str, MeasureValue]) -> MeasureValue:
+    """The sum of these ``sums``, each with its weight."""
+    terms = [(weight, sums[name]) for name, weight in weights.items()]
+    size = sum(abs(weight * term.value) for weight, term in terms)
+    error = sum(abs(weight) * term.error_bound for weight, term in terms)
+    value = float(sum(weight * term.value for weight, term in terms))
+    return MeasureValue.from_sum(value, float(error + 4 * EPS * len(terms) * size))
 
 
-def divide(top: MeasureValue, below: MeasureValue) -> MeasureValue | None:
-    """The ratio of two enclosed numbers; None where the second may be 0."""
+def evaluate_formula(
+    formula: MeasureFormula, sums: Mapping[str, MeasureValue]
+) -> MeasureValue | None:
+    """A measure, from the expected sums of its counts; None where its denominator may be 0."""
+    top = weigh_sums(formula.numerator, sums)
+    below = weigh_sums(formula.denominator, sums)
     if below.low <= 0 <= below.high:
         return None
     ends = [t / b for t in (top.low, top.high) for b in (below.low, below.high)]
@@ -273,10 +277,23 @@ def occupancy(
     With a horizon it is a share of the periods that are left after the start.
 
     Args:
-        policy: whatever decides: see ``tessella.as_policy``.
+        mdp: the model.
+        policy: a policy in any form: see ``tessella.as_policy``.
         start: any start: see ``tessella.mdp.start``; None for the model's own.
         tol: bound on the total error (1e-11), raised to what rounding allows.
-        plan: the routes to take, such as ``solution.plan``; by default chosen for the model.
+        plan: an execution plan, such as ``solution.plan``; by default chosen for the model.
+
+    Returns:
+        ``share``, an array of the grid's shape that sums to 1, and a bound on its error.
+
+    Raises:
+        PolicyError: the policy takes an infeasible or unknown action.
+
+    Example:
+        >>> mdp = ts.benchmark("QUE-Lin")
+        >>> time = ts.occupancy(mdp, ts.solve(mdp), start=0)
+        >>> time.share.shape, round(float(time.share.sum()), 9)
+        ((31, 21), 1.0)
     """
     require_type("occupancy", mdp, MDP)
     result = compute_occupancy(mdp, policy, start, tol=tol, plan=plan)
@@ -294,17 +311,20 @@ def compute_occupancy(
     tol: float | None,
     guess: NDArray | None = None,
     plan: ExecutionPlan | None = None,
+    only_quickly: bool = False,
 ) -> Occupancy:
     """The occupancy as shares of the whole horizon, also of the periods before the start.
 
-    ``guess`` is the first iterate, such as the occupancy of a similar policy.
+    ``guess`` is the first iterate, such as the occupancy of a similar policy. With
+    ``only_quickly``, NotConverged is raised where the steps of the process would have to help.
     """
     require_criterion("occupancy", mdp.criterion, "is_discounted", "has_gain", "has_horizon")
     checked_policy = mdp.policy(policy)
     tol = validate_tol(tol) or 1e-11
     plan = plan_for_policies(mdp, plan)
     mu = start_distribution(mdp, start, checked_policy, plan).reshape(mdp.grid.shape)
-    return compute_prepared_occupancy(PreparedModel(plan), checked_policy, mu, tol, guess)
+    prepared = PreparedModel(plan)
+    return compute_prepared_occupancy(prepared, checked_policy, mu, tol, guess, only_quickly)
 
 
 @in_float64
@@ -314,11 +334,12 @@ def compute_prepared_occupancy(
     mu: NDArray,
     tol: float,
     guess: NDArray | None = None,
+    only_quickly: bool = False,
 ) -> Occupancy:
     """The same for a prepared model, from the distribution ``mu`` (grid) of the first state."""
     mdp = prepared.mdp
     actions = checked_policy.table
-    use_single = prepared.plan.evaluation_precision == "single"
+    uses_single = prepared.plan.evaluation_precision == "single"
     # It turns the sum of a residual into a bound on the sum of the errors.
     factor = 1 / prepared.contraction_gap
     if mdp.criterion.has_gain:  # the norm of (I - P + mean)^-1: see ``hitting_times``
@@ -337,7 +358,7 @@ def compute_prepared_occupancy(
     for _ in range(MAX_ROUNDS):
         previous = residual
         if mdp.dynamics.n_periods is None:
-            d, residual = _improve(use_single, system, d, previous)
+            d, residual = _improve_occupancy(uses_single, system, d, previous, only_quickly)
         else:
             d, residual = _run_forward_pass(*system)
         residual = float(residual)
@@ -350,11 +371,15 @@ def compute_prepared_occupancy(
     raise NotConverged(f"occupancy: bound {reached}, not {round_down(target)}")
 
 
-def _improve(use_single: bool, system: tuple, d, previous: float) -> tuple[Any, Any]:
-    """d after a Krylov correction, or after steps of the process itself where that did not help."""
+def _improve_occupancy(
+    uses_single: bool, system: tuple, d, previous: float, only_quickly: bool
+) -> tuple[Any, Any]:
+    """(d, sum of its residual) after a Krylov correction; where that fails, after plain steps."""
     backend, *arguments = system
-    trial, residual = _correct(backend, use_single, *arguments, d)
+    trial, residual = _correct(backend, uses_single, *arguments, d)
     if not float(residual) < CORRECTION_MAX_RESIDUAL_RATIO * previous:
+        if only_quickly:
+            raise NotConverged("occupancy: a correction did not help")
         trial, residual = _run_plain_steps(backend, *arguments, d)
     return trial, residual
 
@@ -371,8 +396,8 @@ def _solve_directly(prepared: PreparedModel, table: NDArray, rhs, d):
     return to_backend(prepared.backend, solution.reshape(d.shape))
 
 
-@compile_per_shape("backend", "single")
-def _correct(backend, single: bool, data: ModelData, policy, source, d):
+@compile_per_shape("backend", "uses_single")
+def _correct(backend, uses_single: bool, data: ModelData, policy, source, d):
     """(d after one Krylov correction, sum of the remaining residual)."""
     operators = Operators(backend, data)
     xp = array_namespace(source)
@@ -381,7 +406,7 @@ def _correct(backend, single: bool, data: ModelData, policy, source, d):
     scale = 1.0
     tol = DOUBLE_CORRECTION_TOLERANCE
     max_steps = DOUBLE_CORRECTION_MAX_STEPS
-    if single:
+    if uses_single:
         rhs, scale = scale_residual(rhs)
         system = to_single_precision(operators).policy_system_adjoint(policy, rhs)
         tol = SINGLE_CORRECTION_TOLERANCE

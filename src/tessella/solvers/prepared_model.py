@@ -26,6 +26,7 @@ from tessella.solvers.operators import (
     AccuracySettings,
     ModelData,
     Operators,
+    bound_rounding_floor,
 )
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ class PreparedModel:
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
         if self.absorption_time is not None:
             kernel = kernel.with_absorption_time(np.float64(self.absorption_time))
-        return ModelData(arrays, feasible, kernel, accuracy)
+        data = ModelData(arrays, feasible, kernel, accuracy)
+        return data._replace(accuracy=accuracy._replace(max_floor=bound_rounding_floor(data)))
 
 
 @compile_per_shape("backend", "axes")

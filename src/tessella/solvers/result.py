@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, FileError, NotConverged, counted, is_number
-from tessella.files import atomic_write, read_errors
+from tessella.files import atomic_write, wrap_read_errors
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.events import average_unit
 from tessella.numerics import host_fields, with_host_arrays
-from tessella.rounding import EPS, round_down, round_up, write_enclosed
+from tessella.rounding import EPS, format_with_error_bound, round_down, round_up
 
 CHECKPOINT_FORMAT = "tessella checkpoint 1"
 
@@ -98,14 +98,14 @@ class Status(Enum):
 
 
 def find_status(
-    bound: float, target: float, *, at_floor: bool, is_stopped: bool, is_at_limit: bool = True
+    bound: float, target: float, *, is_at_floor: bool, is_stopped: bool, is_at_limit: bool = True
 ) -> Status:
-    """How a run with this bound ended; ``at_floor`` where rounding leaves no smaller one."""
+    """How a run with this bound ended; ``is_at_floor`` where rounding leaves no smaller one."""
     if np.isnan(bound):
         return Status.BROKE_DOWN
     if bound <= target:
         return Status.CONVERGED
-    if at_floor:
+    if is_at_floor:
         return Status.ROUNDING_LIMIT
     if is_stopped:
         return Status.STOPPED
@@ -210,11 +210,11 @@ def format_average(mdp: MDP, result: Result) -> str:
     """
     assert result.gain is not None
     times, unit = average_unit(mdp.clock)
-    average = mdp.sense.display(times) * result.gain
+    average = mdp.sense.display(times) * result.gain + 0.0  # no -0
     error = times * result.error_bound * (1 + EPS) + EPS * abs(average)
     if not result.converged:
         return f"between {round_down(average - error, 8)} and {round_up(average + error, 8)} {unit}"
-    text, off = write_enclosed(average, error)
+    text, off = format_with_error_bound(average, error)
     return f"{text} {unit}, off by at most {off}"
 
 
@@ -225,13 +225,17 @@ class Checkpoint:
     Args:
         path: of the file, which ends in ``.npz``. A run continues from a file of the same model.
         every: seconds after which it is written again; an iteration is never cut.
+
+    Example:
+        >>> checkpoint = ts.Checkpoint("run.npz", every=60)   # seconds
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"), checkpoint=checkpoint)
     """
 
     path: str | Path
     every: float = 60.0
 
     def __post_init__(self) -> None:
-        if Path(self.path).suffix != ".npz":
+        if not isinstance(self.path, str | Path) or Path(self.path).suffix != ".npz":
             raise ArgumentError("a checkpoint ends in .npz", value=f"got {str(self.path)!r}")
         if not is_number(self.every) or not self.every >= 0:
             requirement = "a checkpoint is written every so many seconds, 0 or more"
@@ -253,7 +257,10 @@ class CheckpointWriter:
         """(value, history) of the file; None where there is none. Refuses that of another model."""
         if not self.path.exists():
             return None
-        with read_errors(self.path, "a checkpoint"), np.load(self.path, allow_pickle=False) as file:
+        with (
+            wrap_read_errors(self.path, "a checkpoint"),
+            np.load(self.path, allow_pickle=False) as file,
+        ):
             metadata = json.loads(str(file["about"]))
             if (
                 metadata.get("format") != CHECKPOINT_FORMAT

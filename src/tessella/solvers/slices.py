@@ -42,6 +42,7 @@ from tessella.rounding import EPS, OUTWARD_FACTOR, round_up
 from tessella.solvers.bounds import Decision, center_values, decide, find_best_two
 from tessella.solvers.iteration import IterationState, make_initial_state, run_iterations
 from tessella.solvers.loop import USEFUL_REWARD_FRACTION, Callback, RunLog
+from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import count_steps_left
 from tessella.solvers.operators import ModelData
 from tessella.solvers.policy_iteration import ValueIteration
@@ -51,11 +52,11 @@ from tessella.solvers.result import Result, Status, make_run_result
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-FIRST_SWEEPS = 4  # sweeps before the first bound; later a quarter of those so far ...
-MAX_SWEEPS_PER_CHECK = 100  # ... but no more than these
+FIRST_SWEEPS = 4  # sweeps before the first bound; later a quarter of all sweeps so far
+MAX_SWEEPS_PER_CHECK = 100  # sweeps between two bounds, at most
 # A bound within this multiple of what rounding leaves: what is then undecided is tied.
 ROUNDING_MULTIPLE = 1.5
-# Margins are computed once more at the end, by other code: they lead by this much more.
+# The end computes margins again, by other code: until then they must be larger by this factor.
 MARGIN_FACTOR = 1 + 1e-6
 
 
@@ -138,8 +139,8 @@ class Slices:
 class SlicedPoint(NamedTuple):
     """What the backup of a point v says of each slice."""
 
-    low: Any  # (slices) the least T v - v ...
-    high: Any  # ... and the largest
+    low: Any  # (slices) the least T v - v
+    high: Any  # (slices) the largest T v - v
     margin: Any  # (slices) the least margin of an action
     backup_error: Any  # of T v
     eta: Any  # of any action value
@@ -162,17 +163,17 @@ def measure_slices(backend, axes: tuple[int, ...], data: ModelData, value) -> Sl
 
 @in_float64
 def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decision:
-    """``decide``, with bounds by slices where these could tell more actions apart."""
+    """The decision at ``value``, with bounds by slices where they could tell more actions apart."""
     decision = decide(prepared, value, bound)
     mdp = prepared.mdp
     if not mdp.criterion.is_discounted or prepared.layout is not None:
         return decision
     carried = 2 * float(prepared.data.criterion.contraction_factor) * bound
     # Rounding alone leaves the rest undecided.
-    is_open = (decision.margin > decision.tie_tolerance - carried) & (
+    is_undecided = (decision.margin > decision.tie_tolerance - carried) & (
         decision.margin <= decision.tie_tolerance
     )
-    if not bool(is_open.any()) or mdp.exogenous is None:
+    if not bool(is_undecided.any()) or mdp.exogenous is None:
         return decision
     slices = Slices.build(prepared)
     point = prepared.from_result(value)
@@ -180,57 +181,95 @@ def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decis
     return decide(prepared, value, bound, slices.bound_point(measured))
 
 
+class PolicyProof(NamedTuple):
+    """A run that ended because its actions are decided, or tied within rounding."""
+
+    result: Result
+    decision: Decision
+    has_values: bool  # whether its values are as accurate as they can be
+    method: str  # name of the method that took the steps
+
+
 @in_float64
-def prove_policy(
-    prepared: PreparedModel, callback: Callback | None
-) -> tuple[Result, Decision, bool, str] | None:
+def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyProof | None:
     """Iterate until every action is decided, or tied within rounding.
 
-    (the run, what it decides, whether its values are as accurate as they can be, the method); None
-    where that would take longer than solving for the values.
+    None where that would take longer than solving for the values.
     """
+    method = prepared.plan.method
+    if not method.uses_single_precision:
+        method = ValueIteration()
+    slices = Slices.build(prepared)
+    log = RunLog(callback)
+    end = _iterate_until_decided(prepared, slices, method, log)
+    if end is None:
+        return None
+    bound = float(end.state.bound)
+    value = prepared.to_result(_report_value(prepared.data, end.state))
+    decision = decide(prepared, value, bound, end.error)
+    n_decided = int((decision.margin > decision.tie_tolerance).sum())
+    tolerance = float(np.max(decision.tie_tolerance))
+    has_values = bound <= end.target
+    status = _find_proof_status(prepared.mdp, n_decided, tolerance)
+    if has_values or end.tolerance_ratio > 1:
+        status = Status.CONVERGED if has_values else Status.STOPPED
+    result = make_run_result(
+        status,
+        value,
+        bound,
+        end.target,
+        log.history(),
+        may_raise=False,
+        tolerance=round_up(tolerance),
+        decided=f"{n_decided:,}",
+        states=f"{prepared.mdp.n_states:,}",
+    )
+    return PolicyProof(result, decision, has_values, method.name)
+
+
+class ProofPoint(NamedTuple):
+    """The last point of a proof, and what is known of comparisons there."""
+
+    state: IterationState
+    target: float  # bound at which values are as accurate as they can be
+    error: NDArray[np.float64]  # (slices) by how much comparisons of actions may be off
+    tolerance_ratio: float  # largest of a slice's tolerance to what is enough there
+
+
+def _iterate_until_decided(
+    prepared: PreparedModel, slices: Slices, method: Method, log: RunLog
+) -> ProofPoint | None:
+    """The point that decides all actions, or ends the run; None where that takes too long."""
     backend = prepared.backend
     data = prepared.data
-    slices = Slices.build(prepared)
     thresholds = prepared.plan.thresholds
-    method = prepared.plan.method
-    is_sweep = not method.uses_single_precision
-    if is_sweep:
-        method = ValueIteration()
-    log = RunLog(callback)
     state = make_initial_state(prepared, None, None)
-    shortfall_before = np.inf
+    ratio_before = np.inf
     while True:
-        count = min(max(FIRST_SWEEPS, len(log) // 4), MAX_SWEEPS_PER_CHECK) if is_sweep else 1
-        limits = MAX_SWEEPS_PER_CHECK, data, state, count
+        limits = MAX_SWEEPS_PER_CHECK, data, state, _count_next_iterations(method, log)
         batch = run_iterations(backend, method, False, *limits)
         state = batch.state
         count = int(batch.n_iterations)
         log.add(batch.bounds[:count], batch.changes[:count], batch.target)
         measured = measure_slices(backend, slices.axes, data, _report_value(data, state))
         error = slices.bound_point(measured)
-        shortfall = _compute_shortfall(slices, measured, error)
-        if shortfall <= 1 or float(state.bound) <= float(batch.target) or log.is_stopped:
-            break
-        left = count * count_steps_left(shortfall_before, shortfall, 1.0)
+        ratio = _compute_tolerance_ratio(slices, measured, error)
+        target = float(batch.target)
+        if ratio <= 1 or float(state.bound) <= target or log.is_stopped:
+            return ProofPoint(state, target, error, ratio)
+        left = count * count_steps_left(ratio_before, ratio, 1.0)
         is_tried = len(log) >= thresholds.proof_trial_sweeps
         is_slow = is_tried and len(log) + left > thresholds.proof_max_sweeps
         if is_slow or bool(batch.finished):  # by a bound that is not finite
             return None
-        shortfall_before = shortfall
-    has_values = bool(state.bound <= batch.target)
-    bound = float(state.bound)
-    value = prepared.to_result(_report_value(data, state))
-    decision = decide(prepared, value, bound, error)
-    decided = int((decision.margin > decision.tie_tolerance).sum())
-    tolerance = float(np.max(decision.tie_tolerance))
-    status = _find_proof_status(prepared.mdp, decided, tolerance)
-    if has_values or shortfall > 1:
-        status = Status.CONVERGED if has_values else Status.STOPPED
-    run = value, bound, float(batch.target), log.history()
-    counts: dict[str, Any] = {"decided": f"{decided:,}", "states": f"{prepared.mdp.n_states:,}"}
-    result = make_run_result(status, *run, may_raise=False, tolerance=round_up(tolerance), **counts)
-    return result, decision, has_values, method.name
+        ratio_before = ratio
+
+
+def _count_next_iterations(method: Method, log: RunLog) -> int:
+    """Iterations until comparisons are bounded again: many sweeps, or one of larger steps."""
+    if method.uses_single_precision:
+        return 1
+    return min(max(FIRST_SWEEPS, len(log) // 4), MAX_SWEEPS_PER_CHECK)
 
 
 def _find_proof_status(mdp: MDP, decided: int, tolerance: float) -> Status:
@@ -246,7 +285,7 @@ def _report_value(data: ModelData, state: IterationState) -> Any:
     return data.criterion.report_values(state.backup, state.center, state.shift)[0]
 
 
-def _compute_shortfall(slices: Slices, point: SlicedPoint, error: NDArray) -> float:
+def _compute_tolerance_ratio(slices: Slices, point: SlicedPoint, error: NDArray) -> float:
     """The largest ratio of a slice's tolerance to what is enough there; at most 1 at the end.
 
     A tolerance is enough if it is below all margins, or near what rounding leaves.
@@ -255,7 +294,7 @@ def _compute_shortfall(slices: Slices, point: SlicedPoint, error: NDArray) -> fl
     zero = np.zeros(slices.shape)
     rounding = slices.bound_comparisons(zero, zero, float(point.backup_error)) + eta
     enough = np.maximum(np.asarray(point.margin) / MARGIN_FACTOR, ROUNDING_MULTIPLE * rounding)
-    is_single = np.isinf(enough)  # one action in each state, or nothing can be proven
+    is_unlimited = np.isinf(enough)  # one action in each state, or nothing can be proven
     with np.errstate(invalid="ignore"):
-        ratio = np.where(is_single & np.isfinite(rounding), 0.0, (error + eta) / enough)
+        ratio = np.where(is_unlimited & np.isfinite(rounding), 0.0, (error + eta) / enough)
     return float(np.where(np.isnan(ratio), np.inf, ratio).max())

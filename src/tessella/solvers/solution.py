@@ -57,7 +57,7 @@ def _check_shapes(variables: Mapping[str, Any], mdp: MDP) -> None:
     n_actions = mdp.n_actions
     shape = mdp.grid.shape
     expected = dict.fromkeys(("value", "policy", "margin", "decided", "tie_tolerance"), shape)
-    expected |= {axis: (n,) for axis, n in zip(mdp.grid.axes, shape, strict=True)}
+    expected |= {axis: values.shape for axis, values in mdp.grid.columns.items()}
     expected |= dict.fromkeys((mdp.action_name, *component_names(mdp.actions)), (n_actions,))
     expected["q"] = (*shape, n_actions)
     sweeps = variables["history_bound"].shape
@@ -110,7 +110,7 @@ def _make_loaded_solution(mdp: MDP, metadata: dict[str, Any], data: dict[str, ND
 
 
 def _check_consistency(
-    data: dict[str, NDArray], table: NDArray, error: float, relative: bool
+    data: dict[str, NDArray], table: NDArray, error: float, is_relative: bool
 ) -> None:
     """Raise an error for arrays that cannot be those of one solution with these bounds.
 
@@ -127,7 +127,7 @@ def _check_consistency(
     with np.errstate(invalid="ignore"):  # of margins without end
         residual = best - value
         margin = best - second
-        residual -= (residual.max() + residual.min()) / 2 if relative else 0.0
+        residual -= (residual.max() + residual.min()) / 2 if is_relative else 0.0
         agree = {
             "value": np.abs(residual) <= 3 * error,
             "policy": best - taken <= tie_tolerance,
@@ -257,7 +257,7 @@ class Solution(Result):
 
         return compute_q_values(PreparedModel(self.policy_plan), self.value)
 
-    def _coordinates(self) -> Variables:
+    def _make_coordinates(self) -> Variables:
         """The values along each dimension: the grid's axes, and the action with its components."""
         grid = self.mdp.grid
         actions = self.mdp.actions
@@ -266,13 +266,13 @@ class Solution(Result):
         values = actions_to_array(actions)
         labels = [str(a) for a in actions] if action_components else actions
         return {
-            **{axis: (v, (axis,)) for axis, v in zip(grid.axes, grid.values, strict=True)},
+            **{n: (v, ("state" if grid.is_listed else n,)) for n, v in grid.columns.items()},
             self.mdp.action_name: (np.asarray(labels), action),
             **{name: (np.asarray(values[name]), action) for name in action_components},
         }
 
-    def _arrays(self) -> Variables:
-        axes = self.mdp.grid.axes
+    def _make_arrays(self) -> Variables:
+        axes = ("state",) if self.mdp.grid.is_listed else self.mdp.grid.axes
         return {
             "value": (self.value, axes),
             "q": (self.q, (*axes, self.mdp.action_name)),
@@ -291,8 +291,8 @@ class Solution(Result):
         import xarray as xr
 
         return xr.Dataset(
-            {name: (dims, values) for name, (values, dims) in self._arrays().items()},
-            {name: (dims, values) for name, (values, dims) in self._coordinates().items()},
+            {name: (dims, values) for name, (values, dims) in self._make_arrays().items()},
+            {name: (dims, values) for name, (values, dims) in self._make_coordinates().items()},
             {"name": self.mdp.name, "discount": self.mdp.discount, "error_bound": self.error_bound},
         )
 
@@ -306,15 +306,15 @@ class Solution(Result):
         history = {
             f"history_{name}": (getattr(self.history, name), ("sweep",)) for name in HISTORY_FIELDS
         }
-        coordinates = self._coordinates()
-        variables = coordinates | self._arrays() | history
-        attributes = self._attributes() | {"coordinates": " ".join(coordinates)}
+        coordinates = self._make_coordinates()
+        variables = coordinates | self._make_arrays() | history
+        attributes = self._make_attributes() | {"coordinates": " ".join(coordinates)}
         with create_dataset(path) as file:
             write_variables(file, attributes, variables)
             if with_model:
                 write_model_group(self.mdp, file)
 
-    def _attributes(self) -> dict[str, Any]:
+    def _make_attributes(self) -> dict[str, Any]:
         gain_attribute = {} if self.gain is None else {"gain": self.gain}
         return gain_attribute | {
             "format": SOLUTION_FORMAT,

@@ -14,7 +14,8 @@ from tessella.mdp.measures import Constraint, read_constraints
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.bounds import Decision
-from tessella.solvers.constrained import ColumnGeneration, ConstrainedSolution
+from tessella.solvers.column_generation import ColumnGeneration
+from tessella.solvers.constrained import ConstrainedSolution
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
@@ -69,51 +70,69 @@ def solve(
     """The optimal value, action values and policy of ``mdp``, with a bound on their error.
 
     Args:
+        mdp: the model.
         method: by default inexact policy iteration, which finds out as it goes whether sweeps or
             a linear solver evaluate a policy more quickly; for most models of stages with over
             10,000 states sweeps and linear systems in single precision, with residuals and bounds
             in double (``MixedPrecision``); for a finite horizon backward induction.
         tol: bound on max|V - V*| for the default method; a method object carries its own.
-        callback: called with a ``Progress`` after each sweep; a true answer stops the run.
+        callback: called with a ``Progress`` after each sweep; a true result stops the run.
         partial: return the current result when a limit is reached, instead of raising NotConverged.
         checkpoint: a file, ``run.npz``, that keeps the best point of a long run every minute; a run
             that was interrupted continues from it. See ``Checkpoint(path, every=600)``.
         devices: how many devices share a model of stages; by default all accelerators where there
             are several and the model is large, and one device otherwise.
-        plan: all routes at once, such as ``tessella.plan(mdp).using(representation="stages")``; it
-            has the method, the tolerance and the devices.
+        plan: an execution plan, such as ``tessella.plan(mdp).using(representation="stages")``; it
+            includes the method, the tolerance and the devices.
         until: with ``"policy"``, stop when every action is proven to be optimal, or rounding hides
             its margin: see ``slices``. The values are then rough, as ``error_bound`` says. It
             serves discounted models, on one device.
-        guess: (grid) where to begin, such as the value of a similar model; a finite horizon and
-            totals need none.
+        guess: (grid) values to start from, such as those of a similar model; not for finite
+            horizons and totals.
         subject_to: constraints on measures, ``{"fill_rate": AtLeast(0.98)}``: the best of all
-            policies that satisfy them, those that draw actions included, is a
+            policies that satisfy them, including those that choose at random, as a
             ``ConstrainedSolution``. Then ``tol`` is how far apart its bounds may be.
+
+    Returns:
+        The solution; with ``subject_to``, a ``ConstrainedSolution``.
+
+    Raises:
+        NotConverged: a limit is reached; ``partial`` holds the result so far.
+        ArgumentError: ``tol`` is below what float64 can prove, or a method does not fit the model.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> solution.policy.decide([[3, 10], [30, 20]])
+        array([1, 0])
+        >>> solution.error_bound < 1e-9
+        True
     """
     require_type("solve", mdp, MDP)
+    _require_callback(callback)
     if subject_to is not None:
-        _check_constrained(
-            until=until, method=method, partial=partial, checkpoint=checkpoint, plan=plan
+        _require_no_options(
+            until=until != "values",
+            method=method,
+            partial=partial,
+            checkpoint=checkpoint,
+            plan=plan,
+            guess=guess,
         )
         # A limit of rounding widens the bounds of a solve, and does not end the search.
         solve_model = functools.partial(solve, callback=callback, devices=devices, partial=True)
         constraints = read_constraints(mdp.measures, subject_to)
         return ColumnGeneration(mdp, constraints, solve_model, tol).run()
     if until != "values":
-        _check_proof(mdp, until, method=method, tol=tol, checkpoint=checkpoint)
+        _check_proof(mdp, until, method=method, tol=tol, checkpoint=checkpoint, guess=guess)
         devices = 1 if devices is None and plan is None else devices
     plan = _complete_plan(mdp, plan, method=method, tol=tol, devices=devices)
     method = plan.method
     prepared = PreparedModel(plan, method.tolerance(mdp))
-    proof = None
     if until == "policy":
-        if prepared.layout is not None:
-            requirement = "until='policy' runs on one device"
-            raise ArgumentError(requirement, value=f"got {len(plan.devices)}")
+        _require_one_device(plan)
         proof = prove_policy(PreparedModel(plan), callback)  # no tolerance ends it
-    if proof is not None:
-        return _make_solution(prepared, *proof)
+        if proof is not None:
+            return _make_solution(prepared, *proof)
     checkpoint_writer = _make_checkpoint_writer(prepared, method, checkpoint)
     if method.has_own_loop:
         result, decision = method.run(prepared, callback, partial)
@@ -142,9 +161,14 @@ def _complete_plan(mdp: MDP, plan: ExecutionPlan | None, **options: Any) -> Exec
     return require_plan(mdp, plan)
 
 
-def _check_constrained(**options: object) -> None:
+def _require_callback(callback: object) -> None:
+    if callback is not None and not callable(callback):
+        raise ArgumentError("callback must be a function", value=f"got {callback!r:.60}")
+
+
+def _require_no_options(**options: object) -> None:
     """Raise an ArgumentError for options that solving with constraints does not support."""
-    given = [name for name, value in options.items() if value not in (None, False, "values")]
+    given = [name for name, value in options.items() if value is not None and value is not False]
     if given:
         requirement = "subject_to goes with tol, callback and devices"
         raise ArgumentError(requirement, value=f"got {' and '.join(given)}")
@@ -156,11 +180,17 @@ def _check_proof(mdp: MDP, until: object, **options: object) -> None:
         raise ArgumentError("until must be 'values' or 'policy'", value=f"got {until!r:.60}")
     given = [name for name, value in options.items() if value is not None]
     if given:
-        requirement = "until='policy' sweeps by itself, without method, tol or checkpoint"
+        requirement = "until='policy' sweeps by itself, without method, tol, checkpoint or guess"
         raise ArgumentError(requirement, value=f"got {' and '.join(given)}")
     if not mdp.criterion.is_discounted or mdp.dynamics.n_periods is not None:
         requirement = "until='policy' serves discounted models; others are solved by solve(mdp)"
         raise ArgumentError(requirement, value=f"got {mdp.criterion}")
+
+
+def _require_one_device(plan: ExecutionPlan) -> None:
+    if plan.devices:
+        requirement = "until='policy' runs on one device"
+        raise ArgumentError(requirement, value=f"got {len(plan.devices)}")
 
 
 def _make_solution(

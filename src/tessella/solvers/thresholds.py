@@ -34,12 +34,13 @@ class EvaluationThresholds:
     # Where no more sweeps than these are needed, nothing is quicker.
     few_sweeps_rows: int = 40  # sweeps over the rows of a table
     few_sweeps_stages: int = 100  # sweeps through stages
-    early_max_sweeps: int = 8  # sweeps through stages for a policy that still changes in more ...
-    policy_settled_fraction: float = 1e-3  # ... than this share of all states
-    settled_max_sweeps: int = 250  # sweeps through stages, once the policy has settled
-    # Iterations of MixedPrecision: where fewer are left, linear systems would take longer ...
+    # Share of the states: where the actions of more of them change, a policy has not settled.
+    policy_settled_fraction: float = 1e-3
+    early_max_sweeps: int = 8  # sweeps through stages for a policy that has not settled
+    settled_max_sweeps: int = 250  # sweeps through stages for a policy that has settled
+    # Iterations of MixedPrecision that are left (benchmarks/discounts.py): up to the first number
+    # linear systems would take longer, from the second on sweeps would.
     few_mixed_iterations: int = 10
-    # ... and where more are left than these, so would sweeps (benchmarks/discounts.py).
     many_mixed_iterations: int = 80
     # A linear solve that leaves more of the residual's span than this has failed.
     solve_max_span_ratio: float = 0.5
@@ -54,16 +55,16 @@ class EvaluationThresholds:
     sweep_safety_factor: float = 0.5
     default_target_factor: float = 0.1  # without a tolerance: narrow bounds cost one more iteration
     sweeps_per_solver_step: int = 4  # sweeps saved for each step (two products), at least
-    # What a linear solver may leave, as a share of the ratio of the target to the bound.
+    # Share of the residual that a linear solver may leave, times target over bound.
     direct_target_factor: float = 0.01
     # Bursts of sweeps over all actions cost about as much as evaluating a policy.
     burst_sweeps: int = 8  # sweeps over all actions between two comparisons of the policy
     states_per_burst: int = 50  # states for each burst
     max_bursts: int = 5  # bursts
     policy_stays_fraction: float = 0.01  # share of the states whose action may change in a burst
-    # Sweeps that take as long as a direct solve: these, times the root of the number of states ...
+    # Sweeps that take as long as a direct solve, for each root of the number of states.
     direct_cost_sweeps_per_root_state: int = 4
-    direct_cost_max_sweeps: int = 400  # ... but no more than these
+    direct_cost_max_sweeps: int = 400  # sweeps that take as long as any direct solve
     iterative_solve_cost_sweeps: int = 60  # sweeps that take as long as a solve by iterations
     # States up to which a table's linear systems are solved in one of these two ways.
     direct_max_states: int = 1000
@@ -77,24 +78,29 @@ DEFAULT_EVALUATION = EvaluationThresholds()
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The numbers by which routes are chosen."""
+    """The numbers by which routes are chosen.
 
-    # Rows or stages (benchmarks/solve.py). Rows are built if they have at most
-    # this many probabilities ...
-    rows_max_entries: int = 1 << 20  # probabilities
-    # Entries of a row that several pairs have, as so many: their stages share the work, too.
-    distinct_row_weight: int = 4  # times the entries
-    # ... and, up to a larger limit, if a sweep through stages takes more products than the rows
-    # have entries and building them costs little.
-    heavy_sweep_products: int = 1 << 24  # products of one sweep through stages
-    heavy_rows_max_entries: int = 1 << 24  # probabilities
-    # Entries: the assumed minimum length of a row when checking whether rows fit.
-    row_min_entries: int = 16
+    Example:
+        >>> plan = ts.plan(ts.benchmark("QUE-Lin"), calibrate=False)
+        >>> plan.using(thresholds=ts.Thresholds(rows_max_entries=0)).representation
+        'stages'
+    """
+
+    # Rows or stages (benchmarks/solve.py). Rows are built if they have few probabilities. More are
+    # allowed where a sweep through stages is heavy, rows have fewer entries than it has products,
+    # and building them costs little. Rows that pairs share weigh more: they save stages work, too.
+    rows_max_entries: int = 1 << 20  # probabilities of all rows
+    distinct_row_weight: int = 4  # weight of the entries of a row that several pairs share
+    heavy_sweep_products: int = 1 << 24  # products from which on a sweep through stages is heavy
+    heavy_rows_max_entries: int = 1 << 24  # probabilities of all rows where it is
+    row_min_entries: int = 16  # entries that a row is assumed to have before any is built
+    # Large models whose discount weighs many periods stay stages (benchmarks/discounts.py).
+    many_periods: float = 50.0  # 1 / (1 - discount), at least
     stage_max_outcomes: int = 1 << 24  # outcomes in all states of one stage
     period_max_outcomes: int = 1 << 27  # outcomes of all stages and actions
     sampled_states: int = 256  # states whose rows show how long rows are
     sampled_actions: int = 3  # actions of these states
-    entry_estimate_slack: int = 2  # times as many entries as estimated, and making rows ends
+    entry_estimate_slack: int = 2  # multiples of the estimated entries at which building rows ends
     period_rows_max_entries: int = 1 << 22  # probabilities of all distinct periods of a horizon
     # JAX runs a table on an accelerator, and a horizon one period at a time.
     accelerator_min_entries: int = 1_000_000  # probabilities of a table
@@ -112,25 +118,25 @@ class Thresholds:
     # Precision and method (benchmarks/methods.py).
     # States from which on single precision, coarse grids and rougher occupancies pay.
     large_min_states: int = 10_000
-    # states up to which a discounted model gets a coarse grid: beyond, the nodes that can be
-    # afforded are too far apart (benchmarks/discounts.py --accelerator)
+    # States up to which a discounted model gets a coarse grid: beyond, the nodes that can be
+    # afforded are too far apart (benchmarks/discounts.py --accelerator).
     coarse_max_states: int = 1 << 22
-    # MixedPrecision, where a sweep over all actions costs so many of one policy.
+    # Sweeps of a policy that cost as much as one over all actions: up to these, MixedPrecision.
     mixed_max_sweep_ratio: int = 8
-    small_forcing: float = 1e-2  # share of the residual that an evaluation may leave ...
-    large_forcing: float = 1e-1  # ... and in large models
-    # Proofs of a policy (benchmarks/slices.py): if one takes more sweeps, values are solved for.
-    proof_max_sweeps: int = 400
+    small_forcing: float = 1e-2  # share of the residual that an evaluation of a small model leaves
+    large_forcing: float = 1e-1  # share of the residual that one of a large model leaves
+    # Proofs of a policy (benchmarks/slices.py).
+    proof_max_sweeps: int = 400  # sweeps of a proof: if it takes more, values are solved for
     proof_trial_sweeps: int = 32  # sweeps that show how many a proof will take
-    dense_exogenous_share: float = 1 / 8  # of entries not 0: from here K is factorised as dense
+    dense_exogenous_share: float = 1 / 8  # of entries not 0: from here on a matrix K is dense
     evaluation: EvaluationThresholds = DEFAULT_EVALUATION
     # Accelerators (benchmarks/billion.py): states from which on they are used in full, and kernels
     # cut the grid, or a block of it, into tiles.
     accelerator_min_states: int = 1 << 22
     # Certificates (benchmarks/certify.py) and rules (benchmarks/rules.py).
     blocks_min_states: int = 1_000_000  # states from which on a certificate is computed in blocks
-    dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows ...
-    dense_rules_max_entries: int = 60_000_000  # ... of so many entries in all
+    dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows
+    dense_rules_max_entries: int = 60_000_000  # entries of these rows, at most
 
     def __post_init__(self) -> None:
         _require_numbers(self)

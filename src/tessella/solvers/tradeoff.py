@@ -8,9 +8,10 @@ denominator of the measure is the same under all policies, v is concave.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,10 +27,17 @@ from tessella.mdp.measures import (
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.rounding import round_up
-from tessella.solvers.constrained import ColumnGeneration, ConstrainedSolution, evaluate_measure
+from tessella.solvers.column_generation import ColumnGeneration
+from tessella.solvers.constrained import (
+    ConstrainedSolution,
+    EvaluatedPolicy,
+    choose_price_step,
+    describe_price,
+)
 from tessella.solvers.solve import solve
 from tessella.support.text import align_columns
 
+ZERO_SHARE = 1e-8  # of the largest number of its kind: what is no larger is printed as 0
 END_MARGIN = 1e-9  # of the range of levels: how far its ends lie inside what is attained
 DIRECTIONS = {"more": AtLeast, "less": AtMost}
 
@@ -64,6 +72,7 @@ class Tradeoff:
         objective: "cost" or "reward".
         better: "more" where levels are least values of the measure, "less" where greatest.
         points: the optimum without a constraint first, the best level of all policies last.
+        best_level: what the best of all policies reaches, a little inside.
     """
 
     mdp: MDP
@@ -71,16 +80,46 @@ class Tradeoff:
     measure: str
     better: str
     points: tuple[TradeoffPoint, ...]
+    best_level: float
 
     def __str__(self) -> str:
         best = "least cost" if self.objective == "cost" else "most reward"
-        step, unit = (0.01, "point") if self.mdp.measures[self.measure].is_ratio else (1.0, "unit")
+        step, unit = choose_price_step(self.mdp, self.measure)
         level = f"{self.measure} at {'least' if self.better == 'more' else 'most'}"
-        rows = [[level, best, "within", f"one {unit} {self.better}", "a policy", self.measure]]
+        rows = [
+            [
+                level,
+                best,
+                "within",
+                f"one {unit.split()[-1]} {self.better}",
+                "a policy",
+                self.measure,
+            ]
+        ]
+        level_scale = max(abs(p.level) for p in self.points)
+        cost_scale = max(abs(p.objective) for p in self.points)
         for p in self.points:
-            bounds = [f"{p.low:.6g}", round_up(p.high - p.low, 2), f"{step * p.price:.4g}"]
-            rows.append([f"{p.level:.6g}", *bounds, f"{p.objective:.6g}", f"{p.value:.6g}"])
+            price = "-" if self.is_best(p) else f"{step * p.price:.4g}"
+            bounds = [_format(p.low, cost_scale), round_up(p.high - p.low, 2), price]
+            policy = [_format(p.objective, cost_scale), _format(p.value, level_scale)]
+            rows.append([_format(p.level, level_scale), *bounds, *policy])
         return "\n".join(align_columns(rows, "rrrrrr"))
+
+    def is_best(self, point: TradeoffPoint) -> bool:
+        """Whether no policy reaches a better level, so that none has a price."""
+        return abs(self.best_level - point.level) <= ZERO_SHARE * abs(self.best_level)
+
+    def describe_price(self, point: TradeoffPoint) -> str:
+        """What a little more of the level costs there, in words."""
+        (result,) = point.solution.constraints
+        if self.is_best(point):
+            return "no policy reaches a better level"
+        return describe_price(self.mdp, result) if result.is_binding else "this level costs nothing"
+
+
+def _format(value: float, scale: float) -> str:
+    """A number of a column whose largest is ``scale``; rounding errors of it are 0."""
+    return "0" if abs(value) <= ZERO_SHARE * scale else f"{value:.6g}"
 
 
 def tradeoff(
@@ -95,44 +134,77 @@ def tradeoff(
     """The least cost, or the most reward, of all policies at levels of a measure.
 
     Args:
+        mdp: the model.
+        measure: its name.
         objective: the terms in which the optimum is stated, "cost" or "reward".
         points: number of levels, evenly spaced from that of the optimum to the best there is; or
             the levels themselves.
         better: "more" of a measure that should rise, "less" of one that should fall.
         tol: how far apart the bounds of an optimum may be.
+
+    Returns:
+        For each level the bounds of the optimum, its price, and a policy; printed, a table.
+
+    Raises:
+        ArgumentError: the model has no such measure, or no policy reaches a level.
+
+    Example:
+        >>> shop = ts.inventory(max_stock=8, max_regime=2, max_demand=6, orders=(0, 2, 4))
+        >>> curve = ts.tradeoff(shop, "reward", "fill_rate", points=[0.9])
+        >>> len(str(curve).splitlines())
+        2
     """
     require_type("tradeoff", mdp, MDP)
-    for given, allowed in ((objective, OBJECTIVES), (better, DIRECTIONS)):
-        if given not in allowed:
-            requirement = f"tradeoff needs {' or '.join(map(repr, allowed))}"
-            raise ArgumentError(requirement, value=f"got {given!r:.60}")
-    read_constraints(mdp.measures, {measure: DIRECTIONS[better](0.0)})
+    _require_choice(objective, OBJECTIVES)
+    _require_choice(better, DIRECTIONS)
+    direction = DIRECTIONS[better]
+    read_constraints(mdp.measures, {measure: direction(0.0)})
+    _require_points(points)
+    columns: list[EvaluatedPolicy] = []  # found at one level, and the start at the others
+
+    def make_generation(constraint: Constraint) -> ColumnGeneration:
+        solve_model = partial(solve, partial=True)
+        return ColumnGeneration(mdp, {measure: constraint}, solve_model, tol, columns)
+
+    ends = _find_ends(make_generation(direction(0.0)), measure, direction)
+    levels = np.linspace(*ends, points).tolist() if isinstance(points, int) else points
+    constraints = list(map(direction, levels))
+    for constraint in constraints:
+        if direction.sign * (constraint.level - ends[1]) > 0:
+            requirement = f"the best {measure} with better={better!r} is {ends[1]:.8g}"
+            raise ArgumentError(requirement, value=f"got {constraint}")
+    solutions = [make_generation(constraint).run() for constraint in constraints]
+    found = (_make_point(solution, solutions, OBJECTIVES[objective]) for solution in solutions)
+    return Tradeoff(mdp, objective, measure, better, tuple(found), ends[1])
+
+
+def _require_points(points: Any) -> None:
     if np.ndim(points) == 0 and not (isinstance(points, int) and points > 1):
         requirement = "points must be a whole number from 2 on, or levels"
         raise ArgumentError(requirement, value=f"got {points!r:.60}")
-    kind = DIRECTIONS[better]
-    ends = _find_ends(mdp, measure, kind)
-    levels = np.linspace(*ends, points).tolist() if isinstance(points, int) else points
-    for constraint in map(kind, levels):
-        if kind.sign * (constraint.level - ends[1]) > 0:
-            requirement = f"the best {measure} with better={better!r} is {ends[1]:.8g}"
-            raise ArgumentError(requirement, value=f"got {constraint}")
-    solutions = [solve(mdp, subject_to={measure: kind(level)}, tol=tol) for level in levels]
-    found = (_make_point(solution, solutions, OBJECTIVES[objective]) for solution in solutions)
-    return Tradeoff(mdp, objective, measure, better, tuple(found))
+    if np.ndim(points) and not len(np.asarray(points)):
+        raise ArgumentError("points must name at least one level", value="got none")
 
 
-def _find_ends(mdp: MDP, name: str, kind: type[Constraint]) -> tuple[float, float]:
+def _require_choice(given: str, choices: Iterable[str]) -> None:
+    if given not in choices:
+        requirement = f"tradeoff needs {' or '.join(map(repr, choices))}"
+        raise ArgumentError(requirement, value=f"got {given!r:.60}")
+
+
+def _find_ends(
+    generation: ColumnGeneration, measure: str, direction: type[Constraint]
+) -> tuple[float, float]:
     """The levels of the optimum and of the best policy, a little inside what they attain."""
-    first = evaluate_measure(mdp, name, solve(mdp).policy)
-    last = ColumnGeneration(mdp, {name: kind(0.0)}, solve).find_limit(name)
-    error = 2 * (first.error_bound + last.error_bound)
-    rise = kind.sign * (last.value - first.value)
+    optimum = generation.find_optimum(measure)
+    limit = generation.find_limit(measure)
+    error = 2 * (optimum.error_bound + limit.error_bound)
+    rise = direction.sign * (limit.value - optimum.value)
     if rise <= error:
-        requirement = f"{name} must be able to {'rise' if kind is AtLeast else 'fall'}"
-        raise ArgumentError(requirement, value=f"the optimum has the best, {first}; see better=")
-    margin = kind.sign * (error + END_MARGIN * rise)
-    return first.value - margin, last.value - margin
+        requirement = f"{measure} must be able to {'rise' if direction is AtLeast else 'fall'}"
+        raise ArgumentError(requirement, value=f"the optimum reaches the best value, {optimum}")
+    margin = direction.sign * (error + END_MARGIN * rise)
+    return optimum.value - margin, limit.value - margin
 
 
 def _make_point(
@@ -140,13 +212,24 @@ def _make_point(
 ) -> TradeoffPoint:
     """The point of a solution; the policy of another one may satisfy its constraint too."""
     (result,) = solution.constraints
-    asked = result.constraint
-    values = [(one, one.measures.get(result.name)) for one in others]
-    fitting = [one for one, value in values if value and asked.is_met_by(value)]
-    source = max([solution, *fitting], key=lambda one: one.best.reward.low if one.best else -np.inf)
+    candidates = [solution]
+    for other in others:
+        value = other.measures.get(result.name)
+        if value and result.constraint.is_met_by(value):
+            candidates.append(other)
+    source = max(candidates, key=lambda c: c.best.reward.low if c.best else -np.inf)
     value = source.measures[result.name]
     assert source.best is not None  # of policies whose mixture satisfies one constraint, one does
     assert value is not None
     low, high = (sign * end for end in (solution.low, solution.high)[:: int(sign)])
-    own = (source.best.policy, sign * source.best.reward.value + 0.0, value.value, source.measures)
-    return TradeoffPoint(asked.level, low, high, result.price, *own, solution)
+    return TradeoffPoint(
+        result.constraint.level,
+        low,
+        high,
+        result.price,
+        source.best.policy,
+        sign * source.best.reward.value + 0.0,
+        value.value,
+        source.measures,
+        solution,
+    )

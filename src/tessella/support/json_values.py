@@ -22,10 +22,10 @@ def to_json_value(value: Any, converters: Converters | None = None) -> Any:
     """``value`` as JSON holds it.
 
     Args:
-        converters: for instances of these types, what gives a value that is converted in turn.
+        converters: functions by type, whose results are converted in turn.
     """
-    for kind, convert in (converters or {}).items():
-        if isinstance(value, kind):
+    for record_type, convert in (converters or {}).items():
+        if isinstance(value, record_type):
             return to_json_value(convert(value))
     if isinstance(value, str | bool | None):
         return value
@@ -77,17 +77,17 @@ def to_canonical_json(value: Any) -> str:
         raise StudyError(f"a spec holds finite numbers, text, lists and objects: {error}") from None
 
 
-def setting_to_json(value: Any, kinds: tuple[type, ...] = ()) -> Any:
+def setting_to_json(value: Any, record_types: tuple[type, ...] = ()) -> Any:
     """A setting of a method as JSON; an object that JSON lacks becomes its text or its name.
 
     Args:
-        kinds: dataclasses that become their fields, with their name where there are several.
+        record_types: dataclasses written as their fields, with the name if there are several.
     """
-    if isinstance(value, kinds):
-        name = {"kind": type(value).__name__} if len(kinds) > 1 else {}
+    if isinstance(value, record_types):
+        name = {"kind": type(value).__name__} if len(record_types) > 1 else {}
         return name | asdict(value)
     if isinstance(value, tuple | list):
-        return [setting_to_json(part, kinds) for part in value]
+        return [setting_to_json(part, record_types) for part in value]
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -96,12 +96,12 @@ def setting_to_json(value: Any, kinds: tuple[type, ...] = ()) -> Any:
     return getattr(value, "__qualname__", type(value).__name__) if " at 0x" in text else text
 
 
-def setting_from_json(value: Any, kinds: tuple[type, ...]) -> Any:
-    """The setting that ``setting_to_json(..., kinds)`` wrote; a list comes back as a tuple."""
+def setting_from_json(value: Any, record_types: tuple[type, ...]) -> Any:
+    """The setting that ``setting_to_json`` wrote; a list comes back as a tuple."""
     if isinstance(value, list):
-        return tuple(setting_from_json(part, kinds) for part in value)
+        return tuple(setting_from_json(part, record_types) for part in value)
     if not isinstance(value, dict):
         return value
-    kind_by_name = {kind.__name__: kind for kind in kinds}
-    kind = kind_by_name[value["kind"] if len(kinds) > 1 else next(iter(kind_by_name))]
-    return kind(**{name: part for name, part in value.items() if name != "kind"})
+    type_by_name = {record_type.__name__: record_type for record_type in record_types}
+    record_type = type_by_name[value["kind"] if len(record_types) > 1 else next(iter(type_by_name))]
+    return record_type(**{name: part for name, part in value.items() if name != "kind"})

@@ -17,7 +17,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -34,7 +34,7 @@ ESTIMATE_MIN_BATCHES = 5  # batches of runs that ended in that time
 
 
 class ProgressDisplay:
-    """Tasks with counts, permanent notes, and a replaceable status; this class shows nothing."""
+    """Shows tasks with counts, permanent notes and a replaceable status; the base shows none."""
 
     def add_task(self, name: str, total: int, work: float, done: int = 0) -> None:
         pass
@@ -59,13 +59,39 @@ class ProgressDisplay:
 
 @contextmanager
 def open_progress(stream: IO[str] | None = None) -> Iterator[ProgressDisplay]:
-    """A status line and bars where ``stream`` (standard error) is a terminal, else plain lines."""
+    """A status line and bars where ``stream`` (standard error) is a terminal, else plain lines.
+
+    Args:
+        stream: where to write; standard error by default.
+
+    Returns:
+        A context whose value shows progress: ``sweep`` is a callback of ``solve``, ``status`` is
+        one of ``compress``, and ``run_study`` takes it whole.
+
+    Example:
+        >>> import io
+        >>> with ts.open_progress(io.StringIO()) as progress:
+        ...     solution = ts.solve(ts.benchmark("QUE-Lin"), callback=progress.sweep)
+        ...
+    """
     target = sys.stderr if stream is None else stream
     display = TerminalProgress(target) if target.isatty() else PlainProgress(target)
     try:
         yield display
     finally:
         display.close()
+
+
+@contextmanager
+def show_status(
+    progress: Callable[[str], None] | bool | None,
+) -> Iterator[Callable[[str], None] | None]:
+    """A function that shows a status: as ``open_progress`` does for True, else as it is given."""
+    if progress is True:
+        with open_progress() as display:
+            yield display.status
+    else:
+        yield progress or None
 
 
 @dataclass

@@ -15,22 +15,22 @@ from typing import Any
 class Sense:
     """How a model is stated, and the words that go with it: those of rewards, or those of costs."""
 
-    sign: int  # 1 of rewards, -1 of costs
+    sign: int  # 1 for rewards, -1 for costs
     reward: str  # the payment of a period
     value: str  # the value of a policy
     gain: str  # its average per period
     loss: str  # the difference between a policy and the optimum
-    goal: str  # what the optimum has
-    value_verb: str  # between a policy and its value
-    worth_verb: str  # between a policy and what it adds
-    earn_verb: str  # between several policies and their averages
-    gain_verb: str  # between the optimum and what it is better by
+    goal: str  # the property of an optimal policy
+    value_verb: str  # as in "a policy reaches a value of 5"
+    worth_verb: str  # as in "a rule is worth 5"
+    earn_verb: str  # as in "the policies earn 5 per period"
+    gain_verb: str  # as in "the optimum gains 5"
     improvement_verb: str  # the past participle for the amount of an improvement
     loss_verb: str  # the past participle for the amount of a loss
 
     def display(self, reward: Any) -> Any:
         """A reward or value, a number or an array, in the terms in which the model is stated."""
-        return self.sign * reward
+        return self.sign * reward + 0.0  # a reward of 0 is a cost of 0, not of -0
 
     def display_interval(self, lower: float, upper: float) -> tuple[float, float]:
         """The two ends of an interval of rewards, the lower one first."""
@@ -47,12 +47,32 @@ class Sense:
 
 
 REWARDS = Sense(
-    *(1, "reward", "value", "gain", "loss", "most reward"),
-    *("reaches", "is worth", "earn", "gains", "gained", "lost"),
+    sign=1,
+    reward="reward",
+    value="value",
+    gain="gain",
+    loss="loss",
+    goal="most reward",
+    value_verb="reaches",
+    worth_verb="is worth",
+    earn_verb="earn",
+    gain_verb="gains",
+    improvement_verb="gained",
+    loss_verb="lost",
 )
 COSTS = Sense(
-    *(-1, "cost", "cost", "cost", "extra cost", "least cost"),
-    *("costs", "costs", "cost", "saves", "saved", "spent"),
+    sign=-1,
+    reward="cost",
+    value="cost",
+    gain="cost",
+    loss="extra cost",
+    goal="least cost",
+    value_verb="costs",
+    worth_verb="costs",
+    earn_verb="cost",
+    gain_verb="saves",
+    improvement_verb="saved",
+    loss_verb="spent",
 )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ArgumentError, raise_for_first
 from tessella.rounding import round_up
-from tessella.tessellation.tessellate import Tessellation, tessellate
+from tessella.tessellation.tessellate import Tessellation, require_all_states, tessellate
 
 if TYPE_CHECKING:
     from tessella.solvers.policy_evaluation import Occupancy
@@ -80,22 +80,29 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
             solution, anything that ``tessella.as_policy`` reads.
         occupancy: a result of `occupancy`, or (grid shape) non-negative weights of the states, to
             be normalised. They weigh shares directly, and each face by its two states.
+
+    Returns:
+        Which states differ, by which actions, and how far the boundary moved.
+
+    Raises:
+        ArgumentError: grids or actions differ.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> ts.compare(solution, lambda queue: 1 * (queue < 20)).disagreement < 0.3
+        True
     """
     solution = a
     a, b = _as_tessellations(a, b)
+    require_all_states("compare", a)
     weight = _normalise_weights(a, occupancy)
     n = len(a.actions)
     pair = a.table.ravel().astype(np.int64) * n + b.table.ravel()
     confusion = np.bincount(pair, weight, minlength=n * n).astype(float).reshape(n, n)
-    faces_a, faces_b = (
-        np.concatenate([t.face_states(axis) for axis in range(t.grid.ndim)]) for t in (a, b)
-    )
-    middle_a, middle_b = (
-        np.stack(np.unravel_index(faces, a.grid.shape), axis=-1).mean(axis=1)
-        for faces in (faces_a, faces_b)
-    )
-    distances = [_compute_distances(middle_a, middle_b), _compute_distances(middle_b, middle_a)]
-    face_weights = weight[np.concatenate([faces_a, faces_b])].sum(axis=1)
+    faces = [np.concatenate([t.face_states(axis) for axis in range(t.grid.ndim)]) for t in (a, b)]
+    middles = [np.stack(np.unravel_index(f, a.grid.shape), axis=-1).mean(axis=1) for f in faces]
+    distances = [_compute_distances(*middles), _compute_distances(*reversed(middles))]
+    face_weights = weight[np.concatenate(faces)].sum(axis=1)
     mean, worst = _summarise_distances(np.concatenate(distances), face_weights)
     where = a.table != b.table
     where.setflags(write=False)
@@ -158,10 +165,11 @@ def _normalise_weights(
     return weight / weight.sum()
 
 
-def _compute_distances(sources: NDArray, targets: NDArray) -> NDArray[np.float64]:
-    if len(sources) == 0 or len(targets) == 0:
-        return np.full(len(sources), np.inf)
-    return scipy.spatial.KDTree(targets).query(sources)[0]
+def _compute_distances(points: NDArray, others: NDArray) -> NDArray[np.float64]:
+    """From each point to the nearest of the others."""
+    if len(points) == 0 or len(others) == 0:
+        return np.full(len(points), np.inf)
+    return scipy.spatial.KDTree(others).query(points)[0]
 
 
 def _summarise_distances(distance: NDArray, weight: NDArray) -> tuple[float, float]:

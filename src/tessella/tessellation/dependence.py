@@ -44,7 +44,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.errors import ArgumentError, require_type
+from tessella.errors import ArgumentError, format_value
 from tessella.tessellation.evidence import (
     NO_VIOLATIONS,
     AxisOrSum,
@@ -54,7 +54,7 @@ from tessella.tessellation.evidence import (
     format_axes,
     require_numeric_actions,
 )
-from tessella.tessellation.tessellate import Tessellation
+from tessella.tessellation.tessellate import Tessellation, require_all_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +82,17 @@ class ThroughSum(Evidence):
 
 def independent(tessellation: Tessellation, axis: str) -> Independent:
     """Test whether the action is the same all along ``axis``."""
-    require_type("independent", tessellation, Tessellation)
+    require_all_states("independent", tessellation)
     faces = tessellation.face_states(tessellation.grid.axis(axis))
     return Independent(tessellation, faces, axis)
 
 
 def through_sum(tessellation: Tessellation, axes: tuple[str, ...]) -> ThroughSum:
     """Test whether the action depends on ``axes`` through their sum alone."""
-    require_type("through_sum", tessellation, Tessellation)
+    require_all_states("through_sum", tessellation)
     grid_lines = build_lines(tessellation.grid, tuple(axes))
-    first = np.repeat(
-        grid_lines.group_starts, np.diff(grid_lines.group_starts, append=len(grid_lines.positions))
-    )
+    starts = grid_lines.group_starts
+    first = np.repeat(starts, np.diff(starts, append=len(grid_lines.positions)))
     flat = tessellation.table.ravel()
     differs = np.nonzero(flat[grid_lines.states] != flat[grid_lines.states[..., first]])
     pairs = np.stack([grid_lines.states[..., first][differs], grid_lines.states[differs]], axis=-1)
@@ -125,7 +124,7 @@ def monotone(
 
     Actions must be numbers. Without a direction, the one that has fewer violations is tested.
     """
-    require_type("monotone", tessellation, Tessellation)
+    require_all_states("monotone", tessellation)
     if direction not in (None, *get_args(Direction)):
         raise ArgumentError(
             "an action rises or falls", location="direction", value=f"is {direction!r}"
@@ -136,17 +135,11 @@ def monotone(
     if (rank == rank[..., :1]).all():
         return Monotone(tessellation, NO_VIOLATIONS, grid_lines.name, "stays")
     # Falling ranks are rising ranks counted from the other end.
-    violations_of = {
-        "rises": lambda: _find_drops(grid_lines, rank),
-        "falls": lambda: _find_drops(grid_lines, rank.max() - rank),
-    }
-    violations = {
-        candidate: violations_of[candidate]()
-        for candidate in violations_of
-        if direction in (None, candidate)
-    }
-    chosen = min(violations, key=lambda candidate: len(violations[candidate]))
-    return Monotone(tessellation, violations[chosen], grid_lines.name, chosen)  # type: ignore[arg-type]
+    rising = {"rises": rank, "falls": rank.max() - rank}
+    tested = get_args(Direction) if direction is None else (direction,)
+    violations = {candidate: _find_drops(grid_lines, rising[candidate]) for candidate in tested}
+    chosen = min(tested, key=lambda candidate: len(violations[candidate]))
+    return Monotone(tessellation, violations[chosen], grid_lines.name, chosen)
 
 
 def _find_drops(grid_lines: GridLines, rank: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -157,8 +150,8 @@ def _find_drops(grid_lines: GridLines, rank: NDArray[np.int64]) -> NDArray[np.in
     highest = np.maximum.reduceat(rank * m + (m - 1 - position), grid_lines.group_starts, axis=-1)
     lowest = np.minimum.reduceat(rank * m + position, grid_lines.group_starts, axis=-1)
     drop = np.nonzero(highest[..., :-1] // m > lowest[..., 1:] // m)
-    indices = m - 1 - highest[..., :-1][drop] % m, lowest[..., 1:][drop] % m
-    pairs = np.stack([grid_lines.states[(*drop[:-1], spot)] for spot in indices], axis=-1)
+    places = m - 1 - highest[..., :-1][drop] % m, lowest[..., 1:][drop] % m
+    pairs = np.stack([grid_lines.states[(*drop[:-1], place)] for place in places], axis=-1)
     return pairs[np.argsort(pairs[:, 0], kind="stable")]
 
 
@@ -185,7 +178,7 @@ class Threshold(Evidence):
 
 def threshold(tessellation: Tessellation, axis: str) -> Threshold:
     """Test threshold form along ``axis``."""
-    require_type("threshold", tessellation, Tessellation)
+    require_all_states("threshold", tessellation)
     pairs = tessellation.face_states(tessellation.grid.axis(axis))
     arrows = tessellation.table.ravel()[pairs]
     distinct, first = np.unique(arrows, axis=0, return_index=True)
@@ -236,13 +229,27 @@ class ReorderPoint(Evidence):
     point: LevelBounds = field(repr=False)  # the possible s of each line
     level: LevelBounds = field(repr=False)  # the possible S of each line
 
+    def _describe_finding(self) -> str:
+        """The highest stock at which an order is placed, and the largest S; of all lines."""
+        point = _format_range(self.point.above)
+        level = _format_range(self.level.at_most)
+        if not (point and level):
+            return ""
+        return f", s = {point} (orders where {self.axis} is at most s), S = {level}"
+
+
+def _format_range(numbers: NDArray) -> str:
+    """``14``, or ``3 to 14`` where lines differ; empty where no line has one."""
+    finite = np.unique(numbers[np.isfinite(numbers)]).tolist()
+    return " to ".join(map(format_value, dict.fromkeys([*finite[:1], *finite[-1:]])))
+
 
 def base_stock(tessellation: Tessellation, axis: AxisOrSum) -> BaseStock:
     """Test base-stock form along an axis, or a sum of axes given as a tuple of their names.
 
     Actions and axes must be numbers.
     """
-    require_type("base_stock", tessellation, Tessellation)
+    require_all_states("base_stock", tessellation)
     grid_lines, low, high = _bound_levels(tessellation, axis)
     level, clashes = _intersect_bounds(grid_lines, low, high)
     return BaseStock(tessellation, clashes, grid_lines.name, level)
@@ -253,7 +260,7 @@ def reorder_point(tessellation: Tessellation, axis: AxisOrSum) -> ReorderPoint:
 
     Actions and axes must be numbers. The smallest action counts as not ordering.
     """
-    require_type("reorder_point", tessellation, Tessellation)
+    require_all_states("reorder_point", tessellation)
     grid_lines, low, high = _bound_levels(tessellation, axis)
     orders = np.isfinite(low)
     stock = grid_lines.positions
@@ -261,9 +268,8 @@ def reorder_point(tessellation: Tessellation, axis: AxisOrSum) -> ReorderPoint:
         grid_lines, np.where(orders, stock, -np.inf), np.where(orders, np.inf, stock)
     )
     level, clashes = _intersect_bounds(grid_lines, low, np.where(orders, high, np.inf))
-    return ReorderPoint(
-        tessellation, np.concatenate([early_clashes, clashes]), grid_lines.name, point, level
-    )
+    violations = np.concatenate([early_clashes, clashes])
+    return ReorderPoint(tessellation, violations, grid_lines.name, point, level)
 
 
 def supports_ordering(tessellation: Tessellation, axis: AxisOrSum) -> bool:
@@ -278,10 +284,8 @@ def _bound_levels(
 ) -> tuple[GridLines, NDArray, NDArray]:
     """Lines, and for each of their states what S must exceed and what it may be at most."""
     if not supports_ordering(tessellation, axis):
-        requirement = (
-            f"ordering along {format_axes(axis)!r} needs numbers, on the axis and as actions"
-        )
-        raise ArgumentError(requirement)
+        along = format_axes(axis)
+        raise ArgumentError(f"ordering along {along!r} needs numbers, on the axis and as actions")
     grid_lines = build_lines(tessellation.grid, axis)
     quantity = np.asarray(tessellation.quantities)
     ordered = np.sort(quantity)
@@ -289,11 +293,8 @@ def _bound_levels(
     smaller = np.concatenate([[-np.inf], ordered[:-1]])[rank]
     reachable = np.where(quantity == ordered[-1], np.inf, quantity)
     action = tessellation.table.ravel()[grid_lines.states]
-    return (
-        grid_lines,
-        grid_lines.positions + smaller[action],
-        grid_lines.positions + reachable[action],
-    )
+    stock = grid_lines.positions
+    return grid_lines, stock + smaller[action], stock + reachable[action]
 
 
 def _intersect_bounds(

@@ -114,9 +114,8 @@ def build_lines(grid: StateGrid, along: AxisOrSum) -> GridLines:
     order = np.argsort(position, kind="stable")
     ascending = position[order]
     scale = sum(np.abs(grid.numbers[k]).max() for k in axes)
-    starts = np.diff(ascending, prepend=-np.inf) > (
-        SUM_RELATIVE_ROUNDING * scale if len(axes) > 1 else 0.0
-    )
+    tolerance = SUM_RELATIVE_ROUNDING * scale if len(axes) > 1 else 0.0
+    starts = np.diff(ascending, prepend=-np.inf) > tolerance
     groups = np.flatnonzero(starts)
     snapped = ascending[groups][np.cumsum(starts) - 1]
     states = np.moveaxis(np.arange(grid.size).reshape(grid.shape), axes, range(-len(axes), 0))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tessella.errors import require_type
 from tessella.tessellation.dependence import (
     base_stock,
     independent,
@@ -18,7 +17,7 @@ from tessella.tessellation.dependence import (
 )
 from tessella.tessellation.evidence import AxisOrSum, Evidence, format_axes, require_sum_axes
 from tessella.tessellation.regions import connected, convex, linear_index, linear_scores
-from tessella.tessellation.tessellate import Tessellation, drop_axes
+from tessella.tessellation.tessellate import Tessellation, drop_axes, require_all_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +63,22 @@ def examine(tessellation: Tessellation, sums: Iterable[tuple[str, ...]] = ()) ->
     falling; so those tests run where the action falls and there are more than two.
 
     Args:
+        tessellation: of any number of axes.
         sums: axes whose sum may be what matters, such as ``[("stock", "transit")]``: whether the
             action depends on their sum alone, is monotone in it, and orders up to a level of it.
+
+    Returns:
+        The evidence of each test: true, or false with the states that contradict it.
+
+    Raises:
+        ArgumentError: a sum names fewer than two axes of numbers.
+
+    Example:
+        >>> t = ts.tessellate(ts.solve(ts.problem("machine_replacement").build()))
+        >>> print(str(ts.examine(t)).splitlines()[0])
+        replace rises in wear: holds
     """
-    require_type("examine", tessellation, Tessellation)
+    require_all_states("examine", tessellation)
     grid = tessellation.grid
     sums = [require_sum_axes(grid, names) for names in sums]
     unused = [axis for axis in grid.axes if independent(tessellation, axis)]

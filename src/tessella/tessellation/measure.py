@@ -35,9 +35,10 @@ from tessella.support.text import align_columns
 from tessella.tessellation.tessellate import (
     Rim,
     Tessellation,
-    count_touched_axes,
+    count_marked_axes,
     find_cells,
     neighbour_slices,
+    require_all_states,
     trim,
 )
 
@@ -113,7 +114,7 @@ class Geometry:
         t = self.tessellation
         used = np.count_nonzero(self.volumes)
         return (
-            f"Geometry, {t.name or 'a policy'}: {t.grid.size:,} states, {used} of "
+            f"Geometry, {t.name or 'a policy'}: {t.n_states:,} states, {used} of "
             f"{len(t.actions)} actions in use\n"
             f"cells {self.region_components:,}, the largest with {self.largest_cell_share:.1%} "
             f"of the states\n"
@@ -134,7 +135,7 @@ class Geometry:
         margin = self.tessellation.margin
         if margin is None:
             raise ArgumentError("a margin profile needs margins: tessellate a solution")
-        return np.sort(margin, axis=None)
+        return np.sort(margin[self.tessellation.table >= 0])
 
 
 def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
@@ -143,21 +144,32 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
     Args:
         tessellation: of any number of axes.
         rim: outer layers to leave out first; see `trim`.
+
+    Returns:
+        The five diagnostics, and sizes of regions and cells.
+
+    Raises:
+        ArgumentError: the rim leaves nothing of an axis.
+
+    Example:
+        >>> t = ts.tessellate(ts.solve(ts.benchmark("QUE-Lin")))
+        >>> ts.measure(t).region_components
+        2
     """
     require_type("measure", tessellation, Tessellation)
     inner = trim(tessellation, rim)
     grid = inner.grid
     boundary = inner.boundary
     faces = [int(np.count_nonzero(face)) for face in inner.faces]
-    edges = [face.size for face in inner.faces]
+    edges = count_edges(inner.table >= 0)
     n_actions = len(inner.actions)
     return Geometry(
         tessellation=inner,
         boundary_length=sum(faces) / max(sum(edges), 1),
-        boundary_fraction=int(np.count_nonzero(boundary)) / grid.size,
+        boundary_fraction=int(np.count_nonzero(boundary)) / inner.n_states,
         boundary_components=int(np.count_nonzero(find_cells(boundary).values)),
         region_components=len(inner.cell_actions),
-        corner_index=int(np.count_nonzero(inner.exposure >= 2)) / max(sum(faces), 1),
+        corner_index=int(np.count_nonzero(inner.face_axis_counts >= 2)) / max(sum(faces), 1),
         corner_index_by_states=_count_crossings(boundary) / max(sum(faces), 1),
         faces_per_axis=dict(zip(grid.axes, faces, strict=True)),
         edges_per_axis=dict(zip(grid.axes, edges, strict=True)),
@@ -167,13 +179,19 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
     )
 
 
+def count_edges(is_state: NDArray[np.bool_]) -> list[int]:
+    """Pairs of neighbouring states along each axis."""
+    slices = (neighbour_slices(is_state.ndim, axis) for axis in range(is_state.ndim))
+    return [int(np.count_nonzero(is_state[low] & is_state[high])) for low, high in slices]
+
+
 def _count_crossings(boundary: NDArray[np.bool_]) -> int:
     """Boundary states that have a neighbouring boundary state along two or more axes."""
     pairs = []
     for axis in range(boundary.ndim):
         below, above = neighbour_slices(boundary.ndim, axis)
         pairs.append(boundary[below] & boundary[above])
-    return int(np.count_nonzero(count_touched_axes(tuple(pairs), boundary.shape) >= 2))
+    return int(np.count_nonzero(count_marked_axes(tuple(pairs), boundary.shape) >= 2))
 
 
 TABLE_MAX_LINES = 20  # lines of a printed table
@@ -261,8 +279,25 @@ class SwitchingCurves:
 
 
 def switching_curves(tessellation: Tessellation, axis: str) -> SwitchingCurves:
-    """Read the switching curves along ``axis``."""
-    require_type("switching_curves", tessellation, Tessellation)
+    """Read the switching curves along ``axis``.
+
+    Args:
+        tessellation: of any number of axes.
+        axis: the axis along which actions switch.
+
+    Returns:
+        For each action and each line along the axis, where it begins and ends; ``exact`` says
+        whether that is the whole policy.
+
+    Raises:
+        ArgumentError: no axis has this name.
+
+    Example:
+        >>> t = ts.tessellate(ts.solve(ts.problem("machine_replacement").build()))
+        >>> ts.switching_curves(t, "wear").exact
+        True
+    """
+    require_all_states("switching_curves", tessellation)
     lines = np.moveaxis(tessellation.table, tessellation.grid.axis(axis), -1)
     shape = (len(tessellation.actions), *lines.shape[:-1])
     first = np.empty(shape, dtype=np.int64)

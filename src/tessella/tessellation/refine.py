@@ -63,10 +63,30 @@ def refine(
     """Solve ``build(n)`` for n = ``cuts``, 2 n - 1, 4 n - 3, ..., and report what changes.
 
     Args:
+        cuts: grid points of the first model.
         build: a model with n cut points along the axes that are refined; each model must have the
             points and the actions of the one before, as ``np.linspace(low, high, n)`` gives them.
         levels: how many models, at least 2.
         method: how each is solved, as in ``solve``.
+
+    Returns:
+        A table of the models, with how far values and actions change from one to the next.
+
+    Raises:
+        ArgumentError: a model lacks points or actions of the one before.
+
+    Example:
+        >>> def tank(n):
+        ...     level = np.linspace(0.0, 4.0, n)
+        ...     drain = ts.Decide("level", lambda level, release: level - release,
+        ...                       pays=lambda release: release, between="interpolate", edge="clip")
+        ...     rain = ts.Shift("level", ts.Noise("rain", [0.3, 0.7], [0.5, 0.5]),
+        ...                     between="interpolate")
+        ...     return ts.MDP.staged({"level": level}, (0.0, 0.6), 0.9, [drain, rain],
+        ...                          action_name="release")
+        ...
+        >>> ts.refine(tank, 5, levels=2).cuts
+        (5, 9)
     """
     for number, noun in ((cuts, "cut points"), (levels, "levels")):
         if not is_whole(number, 2):
@@ -77,19 +97,20 @@ def refine(
     for n in cut_counts:
         mdp = build(n)
         require_type("refine", mdp, MDP)
-        if not solutions:
-            solutions.append(solve(mdp, method))
-            continue
-        shared_points = _find_shared_points(solutions[-1].mdp, mdp)
+        shared = _find_shared_points(solutions[-1].mdp, mdp) if solutions else ()
         solutions.append(solve(mdp, method))
-        before, after = solutions[-2:]
-        shared = np.ix_(*shared_points)
-        value_change = float(np.abs(after.value[shared] - before.value).max())
-        differs = after.policy.table[shared] != before.policy.table
-        changes.append((value_change, float(differs.mean())))
+        if shared:
+            changes.append(_compare_at(np.ix_(*shared), *solutions[-2:]))
     geometries = tuple(measure(tessellate(solution)) for solution in solutions)
     value, policy = (tuple(column) for column in zip(*changes, strict=True))
     return Refinement(cut_counts, tuple(solutions), geometries, value, policy)
+
+
+def _compare_at(shared: tuple, before: Solution, after: Solution) -> tuple[float, float]:
+    """Largest change of a value, and share of changed actions, at the shared points."""
+    value_change = float(np.abs(after.value[shared] - before.value).max())
+    differs = after.policy.table[shared] != before.policy.table
+    return value_change, float(differs.mean())
 
 
 def _find_shared_points(coarse: MDP, fine: MDP) -> tuple[NDArray[np.int64], ...]:

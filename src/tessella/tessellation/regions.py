@@ -10,10 +10,11 @@ Linear separability is exact, by linear programming:
     index    there are w and levels t_1 < t_2 < ... such that w.x orders the actions in use:
              t_k + 1 <= w.x <= t_{k+1} - 1  for all x of the k-th
 
-The program minimises the slack t >= 0 that makes every inequality true. Zero unknowns need t = 1,
-and a solution with t < 1, divided by 1 - t, has none: the optimum is 0 or 1 and nothing between, so
-rounding cannot blur the answer. At 1 the dual prices name states whose hulls meet. A state lying
-between two neighbours of its own region is no vertex of a hull and is left out beforehand.
+The linear program minimises the slack t >= 0 that makes every inequality true. Zero unknowns need t
+= 1, and a solution with t < 1, divided by 1 - t, has none: the optimum is 0 or 1 and nothing
+between, so rounding cannot blur the answer. At 1 the dual prices name states whose hulls meet. A
+state lying between two neighbours of its own region is no vertex of a hull and is left out
+beforehand.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import scipy
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array, hstack
 
-from tessella.errors import NotConverged, require_type
+from tessella.errors import NotConverged
 from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, require_numeric_actions
-from tessella.tessellation.tessellate import Tessellation
+from tessella.tessellation.tessellate import Tessellation, require_all_states
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Convex(Evidence):
 
 def connected(tessellation: Tessellation) -> Connected:
     """Test whether each region is one cell."""
-    require_type("connected", tessellation, Tessellation)
+    require_all_states("connected", tessellation)
     actions = tessellation.cell_actions
     sizes = tessellation.cell_sizes
     ranked = np.lexsort((np.arange(len(actions)), -sizes, actions))
@@ -84,7 +85,7 @@ def connected(tessellation: Tessellation) -> Connected:
 
 def convex(tessellation: Tessellation) -> Convex:
     """Test whether each region is orthogonally convex."""
-    require_type("convex", tessellation, Tessellation)
+    require_all_states("convex", tessellation)
     axes = range(tessellation.grid.ndim)
     return Convex(tessellation, np.concatenate([_find_reentries(tessellation, k) for k in axes]))
 
@@ -173,28 +174,24 @@ class LinearIndex(_Separability):
 
 def linear_scores(tessellation: Tessellation) -> LinearScores:
     """Test whether linear scores, one for each action, separate all regions."""
-    require_type("linear_scores", tessellation, Tessellation)
+    require_all_states("linear_scores", tessellation)
     points, labels, states = _find_vertices(tessellation)
     used, label = np.unique(labels, return_inverse=True)
     d = points.shape[1]
     m = len(used)
     row_point, rival = np.nonzero(np.arange(m) != label[:, None])
     z = np.column_stack([points, np.ones(len(points))])[row_point]
-    columns = np.arange(d + 1)
+    first_columns = np.column_stack([label[row_point], rival]) * (d + 1)
+    columns = first_columns[..., None] + np.arange(d + 1)
     separation = _separate(
-        np.column_stack([z, -z]),
-        np.column_stack(
-            [label[row_point, None] * (d + 1) + columns, rival[:, None] * (d + 1) + columns]
-        ),
-        m * (d + 1),
+        np.column_stack([z, -z]), columns.reshape(len(z), 2 * (d + 1)), m * (d + 1)
     )
     weights = np.zeros((len(tessellation.actions), d))
     offsets = np.full(len(tessellation.actions), -np.inf)
     table = separation.unknowns.reshape(m, d + 1)
     weights[used], offsets[used] = _to_axis_values(tessellation, table[:, :d], table[:, d])
-    return LinearScores(
-        tessellation, _find_witnesses(states[row_point], separation.dual_prices), weights, offsets
-    )
+    witnesses = _find_witnesses(states[row_point], separation.dual_prices)
+    return LinearScores(tessellation, witnesses, weights, offsets)
 
 
 def linear_index(tessellation: Tessellation) -> LinearIndex:
@@ -202,7 +199,7 @@ def linear_index(tessellation: Tessellation) -> LinearIndex:
 
     Actions must be numbers; `linear_scores` asks nothing of them.
     """
-    require_type("linear_index", tessellation, Tessellation)
+    require_all_states("linear_index", tessellation)
     require_numeric_actions(tessellation, "a linear index")
     points, labels, states = _find_vertices(tessellation)
     used = np.unique(labels)
@@ -224,13 +221,8 @@ def linear_index(tessellation: Tessellation) -> LinearIndex:
     )
     index, shift = _to_axis_values(tessellation, separation.unknowns[None, :d], np.zeros(1))
     levels = separation.unknowns[d:] - shift
-    return LinearIndex(
-        tessellation,
-        _find_witnesses(states[row_point], separation.dual_prices),
-        used,
-        index[0],
-        levels,
-    )
+    witnesses = _find_witnesses(states[row_point], separation.dual_prices)
+    return LinearIndex(tessellation, witnesses, used, index[0], levels)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ starts. Components of the small graph (runs, overlaps) are the cells. With R run
 2 R (d - 1) overlaps, whatever the number of actions; for a policy with structure R is far below the
 number of states.
 
+Where only some combinations of values are states, the others belong to no cell: the table and the
+cells hold -1 there, and a grid edge has a state at both ends.
+
 A part is tessellated afresh: two states are in one cell of the part only if they are connected
 inside it, and a face counts only if both of its states are inside.
 """
@@ -38,6 +41,9 @@ from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
     from tessella.solvers.solution import Solution
+
+
+NO_STATE = -1  # in a table, where there is no state
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +90,15 @@ def _find_overlaps(
     return run[below][is_overlap], run[above][is_overlap]
 
 
+def require_all_states(subject: str, tessellation: Tessellation) -> None:
+    """Refuse what is no tessellation, or one of a grid on which some places are no states."""
+    require_type(subject, tessellation, Tessellation)
+    if tessellation.n_states < tessellation.grid.size:
+        requirement = f"{subject} needs every combination of the axes' values to be a state"
+        value = f"{tessellation.n_states:,} of {tessellation.grid.size:,} are"
+        raise ArgumentError(requirement, value=value)
+
+
 def neighbour_slices(ndim: int, axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """Slices that pair each element with the next one along ``axis``."""
     below = [slice(None)] * ndim
@@ -99,16 +114,17 @@ class Tessellation:
 
     Attributes:
         grid: the states.
-        actions: (A,) what the action indices stand for.
+        actions: (A,) the meaning of the action indices.
         action_name: what the actions are called, for legends ("order").
-        table: (grid shape) action index of each state.
-        cells: (grid shape) cell of each state; cells are numbered by their first state.
+        table: (grid shape) action index of each state, -1 where there is none.
+        cells: (grid shape) cell of each state, likewise; cells are numbered by their first state.
         cell_actions: (n,) action index of each cell.
         cell_sizes: (n,) states in each cell.
         faces: d bool arrays; entry ``i`` of array ``k`` is true if state ``i`` and the next one
             along axis ``k`` act differently, so its length along axis ``k`` is one less.
-        exposure: (grid shape) along how many axes a state touches a face, 0 to d.
-        margin: (grid shape) best minus second-best action value, if a solution was given.
+        face_axis_counts: (grid shape) along how many axes a state touches a face, 0 to d.
+        margin: (grid shape) best minus second-best action value, if a solution was given; nan where
+            there is no state.
         name: what it shows, for titles.
     """
 
@@ -120,14 +136,18 @@ class Tessellation:
     cell_actions: NDArray[np.int32] = field(repr=False)
     cell_sizes: NDArray[np.int64] = field(repr=False)
     faces: tuple[NDArray[np.bool_], ...] = field(repr=False)
-    exposure: NDArray[np.uint8] = field(repr=False)
+    face_axis_counts: NDArray[np.uint8] = field(repr=False)
     margin: NDArray[np.float64] | None = field(default=None, repr=False)
     name: str = ""
 
     @cached_property
+    def n_states(self) -> int:
+        return int(self.cell_sizes.sum())
+
+    @cached_property
     def boundary(self) -> NDArray[np.bool_]:
         """(grid shape) whether a state touches a face."""
-        return _freeze(self.exposure > 0)
+        return _freeze(self.face_axis_counts > 0)
 
     @cached_property
     def adjacency(self) -> csr_array:
@@ -167,7 +187,7 @@ class Tessellation:
 
     def __repr__(self) -> str:
         name = f"{self.name}: " if self.name else ""
-        count = f"{self.grid.size:,} states, {len(self.cell_actions):,} cells"
+        count = f"{self.n_states:,} states, {len(self.cell_actions):,} cells"
         return f"Tessellation({name}{count}, {len(self.actions)} actions)"
 
 
@@ -185,26 +205,40 @@ def tessellate(source: Any, policy: Any = None, *, component: str | None = None)
     """The tessellation of a solution's policy, or of any policy of a model.
 
     Args:
-        source: a solution; or, with a ``policy``, a model (a solution stands for its own).
-        policy: whatever decides: see ``tessella.as_policy``.
-        component: of actions that have several, the one that the tessellation is to be of; its
-            values are the actions then. Margins are between whole actions, so none are kept.
+        source: a solution; with a ``policy``, a model or a solution of it.
+        policy: a policy in any form: see ``tessella.as_policy``.
+        component: for actions of several components, the one to tessellate; its values become
+            the actions. There are no margins then: they are between whole actions.
+
+    Returns:
+        The policy as regions of the grid, for ``measure``, ``examine``, ``compare`` and plots.
+
+    Raises:
+        PolicyError: the policy takes an infeasible or unknown action.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> ts.tessellate(solution).table.shape
+        (31, 21)
     """
     mdp = getattr(source, "mdp", source)
     if policy is None and mdp is source:
         raise ArgumentError("tessellate needs a solution, or a model and a policy")
     require_type("tessellate", mdp, MDP)
-    table = mdp.policy(source if policy is None else policy).table
+    if policy is None and not hasattr(source, "margin"):
+        requirement = "tessellate needs a solution of values, or a model and a policy"
+        raise ArgumentError(requirement, value=f"got a {type(source).__name__}")
+    grid = mdp.grid
+    table = grid.spread(mdp.policy(source if policy is None else policy).table.ravel(), NO_STATE)
     if component is not None:
         values = _list_component_values(mdp.actions, component)
         actions = tuple(dict.fromkeys(values))
         action_indices = np.array([actions.index(value) for value in values], dtype=np.int32)
-        return build_tessellation(
-            mdp.grid, actions, component, action_indices[table], None, mdp.name
-        )
-    margin = source.margin if policy is None else None
+        table = np.where(table < 0, NO_STATE, action_indices[table])
+        return build_tessellation(grid.product, actions, component, table, None, mdp.name)
+    margin = grid.spread(source.margin.ravel(), np.nan) if policy is None else None
     return build_tessellation(
-        mdp.grid, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name
+        grid.product, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name
     )
 
 
@@ -225,10 +259,17 @@ def build_tessellation(
     margin: NDArray | None = None,
     name: str = "",
 ) -> Tessellation:
-    """The tessellation of a grid-shaped ``table`` of valid action indices."""
+    """The tessellation of a grid-shaped ``table`` of valid action indices, or -1 for no state."""
     cells = find_cells(table)
-    slices = (neighbour_slices(table.ndim, axis) for axis in range(table.ndim))
-    faces = tuple(table[below] != table[above] for below, above in slices)
+    if (cells.values < 0).any():
+        is_cell = cells.values >= 0
+        numbers = np.where(is_cell, np.cumsum(is_cell) - 1, NO_STATE)
+        cells = Cells(numbers[cells.labels], cells.values[is_cell], cells.sizes[is_cell])
+    slices = [neighbour_slices(table.ndim, axis) for axis in range(table.ndim)]
+    faces = tuple(
+        (table[below] != table[above]) & (np.minimum(table[below], table[above]) >= 0)
+        for below, above in slices
+    )
     return Tessellation(
         grid=grid,
         actions=actions,
@@ -238,13 +279,13 @@ def build_tessellation(
         cell_actions=_freeze(cells.values),
         cell_sizes=_freeze(cells.sizes),
         faces=tuple(_freeze(face) for face in faces),
-        exposure=_freeze(count_touched_axes(faces, table.shape)),
+        face_axis_counts=_freeze(count_marked_axes(faces, table.shape)),
         margin=None if margin is None else _freeze(margin),
         name=name,
     )
 
 
-def count_touched_axes(marks: tuple[NDArray, ...], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def count_marked_axes(marks: tuple[NDArray, ...], shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """(shape) along how many axes a state is an end of a marked grid edge.
 
     Args:
@@ -293,9 +334,8 @@ def trim(tessellation: Tessellation, rim: Rim) -> Tessellation:
                 "a rim must leave a part of each axis", location=name, value=f"{low}+{high} of {n}"
             )
     subgrid = tuple(slice(low, n - high) for n, (low, high) in zip(grid.shape, layers, strict=True))
-    axes = dict(
-        zip(grid.axes, (v[w] for v, w in zip(grid.values, subgrid, strict=True)), strict=True)
-    )
+    kept = zip(grid.axes, grid.values, subgrid, strict=True)
+    axes = {name: values[part] for name, values, part in kept}
     return _cut_subgrid(tessellation, grid.with_axes(axes), subgrid, tessellation.name)
 
 
@@ -330,10 +370,12 @@ def drop_axes(tessellation: Tessellation, *axes: str) -> Tessellation:
     remaining = {n: v for n, v in zip(grid.axes, grid.values, strict=True) if n not in axes}
     table = tessellation.table[tuple(slice(None) if n in remaining else 0 for n in grid.axes)]
     # Margins may still depend on what the action does not, so none are kept.
-    name = tessellation.name
-    t = np.ascontiguousarray(table)
     return build_tessellation(
-        grid.with_axes(remaining), tessellation.actions, tessellation.action_name, t, None, name
+        grid.with_axes(remaining),
+        tessellation.actions,
+        tessellation.action_name,
+        np.ascontiguousarray(table),
+        name=tessellation.name,
     )
 
 

@@ -8,12 +8,20 @@ import subprocess
 
 import numpy as np
 import pytest
-from support.exports import CASES, GRID, drawn, meant, require_compiler, states, strays
+from support.exports import (
+    CASES,
+    GRID,
+    draw_program,
+    find_expected_actions,
+    list_off_grid_rows,
+    list_states,
+    require_compiler,
+)
 
 import tessella as ts
 from tessella.mdp.rule_tree import RuleTree
 from tessella.rules.export.c99 import C99
-from tessella.rules.export.export import TARGETS
+from tessella.rules.export.export import FORMATS
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.onnx_graph import OnnxGraph
 from tessella.rules.export.python_code import BarePython
@@ -34,21 +42,21 @@ ODD = {
 }
 
 
-@pytest.fixture(scope="module", params=TARGETS, ids=lambda target: target.suffix)
-def target(request):
+@pytest.fixture(scope="module", params=FORMATS, ids=lambda file_format: file_format.suffix)
+def file_format(request):
     require_compiler(request.param)
     return request.param
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_written_says_what_the_policy_says_in_every_state(target, name):
+def test_what_is_written_says_what_the_policy_says_in_every_state(file_format, name):
     policy = CASES[name]
     draft = ExportContext(policy, "while")
-    if isinstance(target, Workbook) and name == "named":  # a cell cannot hold "\r"
+    if isinstance(file_format, Workbook) and name == "named":  # a cell cannot hold "\r"
         with pytest.raises(ts.FileError, match="cannot hold control characters"):
-            target.write(draft)
+            file_format.write(draft)
         return
-    said = target.run(target.write(draft), draft, states(policy))
+    said = file_format.run(file_format.write(draft), draft, list_states(policy))
     assert np.array_equal(said, policy.table.ravel())
 
 
@@ -61,30 +69,32 @@ def kind(request):
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
 @pytest.mark.parametrize("name", ["text_axis", "linear", "four_axes"])
 def test_input_off_the_grid_is_clamped_or_refused_as_chosen(kind, off_grid, name):
-    target, policy = kind(), CASES[name]
+    file_format, policy = kind(), CASES[name]
     draft = ExportContext(policy, "rule", off_grid)
-    rows = strays(policy, ODD[kind])
-    inside = states(policy)
+    rows = list_off_grid_rows(policy, ODD[kind])
+    inside = list_states(policy)
     both = {axis: [*rows[axis], *inside[axis]] for axis in rows}
-    said = target.run(target.write(draft), draft, both)
-    expected = meant(policy, both, off_grid)
+    said = file_format.run(file_format.write(draft), draft, both)
+    expected = find_expected_actions(policy, both, off_grid)
     assert said.tolist() == expected.tolist()
     assert -1 in expected  # something is refused in any case: a label, or what is no number
     stray = expected[: len(rows[policy.grid.axes[0]])]
     assert (stray >= 0).sum() == (off_grid == "refuse") or len(set(stray)) > 2
 
 
-def test_random_programs_agree_on_the_grid_and_off_it(kind):
-    target, rng = kind(), np.random.default_rng(14)
+def test_random_rule_trees_agree_on_the_grid_and_off_it(kind):
+    file_format, rng = kind(), np.random.default_rng(14)
     for _ in range(60 if kind is Sql else 15):
-        policy = ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, drawn(rng), 9))
+        policy = ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, draw_program(rng), 9))
         draft = ExportContext(policy)
-        rows = strays(policy, ())
-        rows = {axis: [*values, *states(policy)[axis]] for axis, values in rows.items()}
-        expected = meant(policy, rows, "clamp")
-        assert np.array_equal(target.run(target.write(draft), draft, rows), expected), policy.tree
+        rows = list_off_grid_rows(policy, ())
+        rows = {axis: [*values, *list_states(policy)[axis]] for axis, values in rows.items()}
+        expected = find_expected_actions(policy, rows, "clamp")
+        assert np.array_equal(file_format.run(file_format.write(draft), draft, rows), expected), (
+            policy.tree
+        )
         low = ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, draft.root, 9))
-        assert np.array_equal(meant(low, rows, "clamp"), expected), policy.tree
+        assert np.array_equal(find_expected_actions(low, rows, "clamp"), expected), policy.tree
 
 
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
@@ -92,10 +102,10 @@ def test_random_programs_agree_on_the_grid_and_off_it(kind):
 def test_c_compiles_without_a_warning_and_runs_without_a_fault(name, off_grid):
     policy = CASES[name]
     draft = ExportContext(policy, "reorder", off_grid)
-    rows, beyond = states(policy), strays(policy, TRICKY)
+    rows, beyond = list_states(policy), list_off_grid_rows(policy, TRICKY)
     both = {axis: [*rows[axis], *beyond[axis]] for axis in rows}
     said = C99().run(C99().write(draft), draft, both, SAFE)
-    assert np.array_equal(said, meant(policy, both, off_grid))
+    assert np.array_equal(said, find_expected_actions(policy, both, off_grid))
 
 
 @pytest.mark.parametrize("off_grid", ["clamp", "refuse"])
@@ -104,11 +114,11 @@ def test_rust_compiles_without_a_warning_as_a_module_and_as_a_library(tmp_path, 
     require_compiler(Rust())
     policy = CASES[name]
     draft = ExportContext(policy, "reorder", off_grid)
-    rows, beyond = states(policy), strays(policy, TRICKY)
+    rows, beyond = list_states(policy), list_off_grid_rows(policy, TRICKY)
     both = {axis: [*rows[axis], *beyond[axis]] for axis in rows}
     content = Rust().write(draft)
     said = Rust().run(content, draft, both, ("-D", "warnings", "--edition=2021"))
-    assert np.array_equal(said, meant(policy, both, off_grid))
+    assert np.array_equal(said, find_expected_actions(policy, both, off_grid))
     (tmp_path / "reorder.rs").write_bytes(content)
     command = [str(shutil.which("rustc")), "-D", "warnings", "--crate-type", "lib", "reorder.rs"]
     library = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -128,8 +138,8 @@ def tree(policy):
     return ts.Rule(policy.grid, policy.actions, fitted.build_tree(policy.grid), "tree")
 
 
-def test_a_tree_and_a_table_of_a_benchmark_agree_in_every_state(target, policy, tree):
+def test_a_tree_and_a_table_of_a_benchmark_agree_in_every_state(file_format, policy, tree):
     for made in (tree, policy):
         draft = ExportContext(made)
-        said = target.run(target.write(draft), draft, states(policy))
+        said = file_format.run(file_format.write(draft), draft, list_states(policy))
         assert np.array_equal(said, policy.table.ravel())

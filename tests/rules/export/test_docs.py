@@ -7,18 +7,19 @@ from pathlib import Path
 
 from support.pages import check_page
 
-from tessella.rules.export.export import TARGETS
+from tessella.rules.export.export import FORMATS
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_examples_of_the_page_are_true():
+def test_the_examples_of_the_page_are_true(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     check_page("deploying.md")
 
 
 def test_the_page_lists_every_ending():
     page = (ROOT / "docs" / "deploying.md").read_text()
-    assert [t.suffix for t in TARGETS if f"| `{t.suffix}` |" not in page] == []
+    assert [t.suffix for t in FORMATS if f"| `{t.suffix}` |" not in page] == []
 
 
 def test_perishable_stock_goes_from_model_to_checked_code(tmp_path, capfd):

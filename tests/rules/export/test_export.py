@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from support.exports import CASES, FACTS, require_compiler, rule, states
+from support.exports import CASES, FACTS, list_states, make_rule, require_compiler
 
 import tessella as ts
 from tessella.cli import main
@@ -21,7 +21,7 @@ from tessella.mdp.rule_tree import Leaf, Lookup, RuleTree, Split
 from tessella.rules.comparisons import list_branch_tests, to_comparisons, to_rule_tree
 from tessella.rules.export import export as verb
 from tessella.rules.export.c99 import C99
-from tessella.rules.export.export import TARGETS, find_target
+from tessella.rules.export.export import FORMATS, find_format
 from tessella.rules.export.export_context import ExportContext
 from tessella.rules.export.python_code import BarePython
 from tessella.rules.export.rust import RUST_RESERVED_WORDS, Rust
@@ -31,10 +31,10 @@ RULE = CASES["text_axis"]
 WRITTEN = (".c", ".rs", ".py", ".sql", ".txt")
 
 
-@pytest.mark.parametrize("suffix", [t.suffix for t in TARGETS])
-def test_the_suffix_names_the_target_and_every_state_is_asked(tmp_path, suffix):
+@pytest.mark.parametrize("suffix", [t.suffix for t in FORMATS])
+def test_the_suffix_names_the_format_and_every_state_is_asked(tmp_path, suffix):
     path = tmp_path / f"reorder{suffix}"
-    require_compiler(find_target(path))
+    require_compiler(find_format(path))
     done = RULE.export(path)
     assert path.stat().st_size > 0
     assert (done.path, done.states, done.remark) == (path, 15, "")
@@ -42,11 +42,11 @@ def test_the_suffix_names_the_target_and_every_state_is_asked(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", WRITTEN)
-def test_the_head_of_a_file_names_model_fingerprint_promise_and_certified_loss(tmp_path, suffix):
+def test_the_head_of_a_file_names_model_fingerprint_loss_limit_and_certified_loss(tmp_path, suffix):
     ts.export(RULE, tmp_path / f"a{suffix}")
     text = (tmp_path / f"a{suffix}").read_text()
     assert f"fingerprint: {FACTS['fingerprint']}" in text
-    assert "promise: 1 % of the mean" in text
+    assert "loss limit: 1 % of the mean" in text
     assert "certified mean loss: at most 0.125 (0.0025 of the optimal value)" in text
     assert "from the worst state: at most 0.5" in text
     assert "axis stock: 5 values from 0 to 4" in text
@@ -67,7 +67,7 @@ def test_an_onnx_file_and_its_metadata_hold_the_same_facts(tmp_path):
 @pytest.mark.parametrize("suffix", [".py", ".sql", ".c", ".rs"])
 def test_a_file_that_says_something_else_is_not_written(tmp_path, monkeypatch, suffix):
     path = tmp_path / f"a{suffix}"
-    require_compiler(find_target(path))
+    require_compiler(find_format(path))
     monkeypatch.setattr(ExportContext, "root", Leaf(2))
     with pytest.raises(
         ts.FileError, match=r"stock=0, season=dry gets order=-8, not order=0 \(10 of"
@@ -86,26 +86,26 @@ def test_answers_that_are_no_action_or_refused_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    ("target", "old", "new"),
+    ("file_format", "old", "new"),
     [
         (C99(), b"4.5, -8", b"4.5, -9"),
         (Rust(), b"4.5, -8", b"4.5, -9"),
         (BarePython(), b"-8,", b"-9,"),
     ],
 )
-def test_a_wrong_table_of_actions_is_noticed(target, old, new):
-    require_compiler(target)
+def test_a_wrong_table_of_actions_is_noticed(file_format, old, new):
+    require_compiler(file_format)
     draft = ExportContext(RULE)
-    content = target.write(draft)
+    content = file_format.write(draft)
     assert old in content
-    said = target.run(content.replace(old, new), draft, states(RULE))
+    said = file_format.run(content.replace(old, new), draft, list_states(RULE))
     assert (said == -2).all()
 
 
 def test_a_wrong_action_in_sql_is_noticed():
     draft = ExportContext(RULE)
     content = Sql().write(draft).replace(b"THEN -8", b"THEN -9")
-    assert set(Sql().run(content, draft, states(RULE))) == {0, 1, -2}
+    assert set(Sql().run(content, draft, list_states(RULE))) == {0, 1, -2}
 
 
 @pytest.mark.parametrize("stem", ["text", "values", "rows", "x0", "number", "word", "harness"])
@@ -113,7 +113,7 @@ def test_a_c_function_may_be_called_like_anything_in_the_program_that_asks_it(st
     draft = ExportContext(RULE, stem)
     content = C99().write(draft)
     assert f"int {stem}(".encode() in content
-    assert np.array_equal(C99().run(content, draft, states(RULE)), RULE.table.ravel())
+    assert np.array_equal(C99().run(content, draft, list_states(RULE)), RULE.table.ravel())
 
 
 @pytest.mark.parametrize("stem", ["free", "abs", "log", "y0", "read", "malloc", "strlen", "fminf"])
@@ -122,7 +122,7 @@ def test_a_c_function_never_takes_the_place_of_one_of_the_library(stem):
     content = C99().write(draft)
     assert f"int {stem}_(".encode() in content
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror")
-    assert np.array_equal(C99().run(content, draft, states(RULE), flags), RULE.table.ravel())
+    assert np.array_equal(C99().run(content, draft, list_states(RULE), flags), RULE.table.ravel())
 
 
 def test_axes_may_be_called_like_anything_in_rust():
@@ -137,9 +137,9 @@ def test_axes_may_be_called_like_anything_in_rust():
         "rule",
         "input",
     )
-    policy = rule(dict.fromkeys(words, range(1)) | {"z": range(3)}, (1, 2), Leaf(1), 1)
+    policy = make_rule(dict.fromkeys(words, range(1)) | {"z": range(3)}, (1, 2), Leaf(1), 1)
     draft = ExportContext(policy)
-    said = Rust().run(Rust().write(draft), draft, states(policy), ("-D", "warnings"))
+    said = Rust().run(Rust().write(draft), draft, list_states(policy), ("-D", "warnings"))
     assert np.array_equal(said, policy.table.ravel())
 
 
@@ -244,17 +244,17 @@ def test_python_runs_in_a_bare_interpreter_and_says_what_it_refuses(tmp_path):
 def test_a_plain_policy_or_what_has_one_is_exported_as_the_runs_of_its_table(tmp_path):
     policy = CASES["four_axes"]
     assert ts.export(SimpleNamespace(policy=policy), tmp_path / "a.sql").states == policy.grid.size
-    program = to_rule_tree(policy)
-    assert isinstance(program.root, Lookup)
-    assert np.array_equal(program(policy.grid.points), policy.table.ravel())
+    tree = to_rule_tree(policy)
+    assert isinstance(tree.root, Lookup)
+    assert np.array_equal(tree(policy.grid.points), policy.table.ravel())
 
 
-def test_a_lowered_program_says_the_same_and_has_no_branch_that_is_never_taken():
+def test_a_tree_of_comparisons_says_the_same_and_has_no_branch_that_is_never_taken():
     for policy in CASES.values():
-        program = to_rule_tree(policy)
+        tree = to_rule_tree(policy)
         grid = policy.grid
-        low = RuleTree(grid, to_comparisons(grid, program.root), program.size)
-        assert np.array_equal(low(grid.points), program(grid.points))
+        low = RuleTree(grid, to_comparisons(grid, tree.root), tree.size)
+        assert np.array_equal(low(grid.points), tree(grid.points))
         assert not any(isinstance(node, Lookup) for node in low.iterate_nodes())
     narrow = to_comparisons(CASES["linear"].grid, to_rule_tree(CASES["linear"]).root)
     assert isinstance(narrow, Split)
@@ -272,8 +272,8 @@ def test_the_largest_branch_of_a_split_comes_last_so_that_little_nests():
         node.branches, key=lambda b: isinstance(b, Split)
     )
     draft = ExportContext(policy)
-    for target in (C99(), BarePython(), Sql()):
-        said = target.run(target.write(draft), draft, states(policy))
+    for file_format in (C99(), BarePython(), Sql()):
+        said = file_format.run(file_format.write(draft), draft, list_states(policy))
         assert np.array_equal(said, policy.table.ravel())
     indents = [len(s) - len(s.lstrip()) for s in BarePython().write(draft).decode().splitlines()]
     assert max(indents) <= 8

@@ -7,8 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 import openpyxl
 import pytest
-from support.exports import CASES, GRID, HOSTILE, drawn, meant, rule, states, strays
-from support.libreoffice import MISSING, SOFFICE, Sheets, calculate, decisions, save_rows
+from support.exports import (
+    CASES,
+    GRID,
+    HOSTILE,
+    draw_program,
+    find_expected_actions,
+    list_off_grid_rows,
+    list_states,
+    make_rule,
+)
+from support.libreoffice import MISSING, SOFFICE, Sheets, calculate, read_decisions, save_rows
 
 import tessella as ts
 from tessella.mdp.rule_tree import LabelSplit, Leaf, RuleTree
@@ -43,11 +52,11 @@ def hostile() -> ts.Policy:
     """Labels and actions of any text that a cell can hold."""
     texts = tuple(text for text in HOSTILE if "\r" not in text)
     root = LabelSplit("label", texts[::2], Leaf(3), Leaf(len(texts) - 1))
-    return rule({"label": texts}, texts, root, 2)
+    return make_rule({"label": texts}, texts, root, 2)
 
 
 def drawn_rule(seed: int) -> ts.Rule:
-    return ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, drawn(np.random.default_rng(seed)), 9))
+    return ts.Rule(GRID, (0, 1, 2, 3), RuleTree(GRID, draw_program(np.random.default_rng(seed)), 9))
 
 
 POLICIES = {name: CASES[name] for name in ("text_axis", "linear", "four_axes", "constant")}
@@ -63,7 +72,7 @@ EXPORTED = [key for key in DRAFTS if not key[0].startswith("drawn")]
 
 def asked(policy: ts.Policy) -> dict[str, list]:
     """All states, and rows off the grid."""
-    rows, beyond = states(policy), strays(policy, NEVER_NUMBERS)
+    rows, beyond = list_states(policy), list_off_grid_rows(policy, NEVER_NUMBERS)
     return {axis: [*rows[axis], *beyond[axis]] for axis in rows}
 
 
@@ -91,7 +100,7 @@ def calculated(tmp_path_factory) -> Calculated:
     broken, rows, *sheets = calculate(
         [folder / "broken.xlsx", folder / "rows.xlsx", *paths], folder
     )
-    decided = dict(zip(DRAFTS, decisions(cases, rows), strict=True))
+    decided = dict(zip(DRAFTS, read_decisions(cases, rows), strict=True))
     return Calculated(decided, dict(zip(EXPORTED, sheets, strict=True)), broken)
 
 
@@ -100,7 +109,7 @@ def test_a_formula_decides_what_the_policy_decides_on_the_grid_and_off_it(
     calculated, name, off_grid
 ):
     policy = POLICIES[name]
-    expected = meant(policy, asked(policy), off_grid)
+    expected = find_expected_actions(policy, asked(policy), off_grid)
     assert calculated.rows[name, off_grid].tolist() == expected.tolist()
     assert -1 in expected
     assert np.array_equal(expected[: policy.grid.size], policy.table.ravel())

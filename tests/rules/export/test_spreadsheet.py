@@ -5,7 +5,7 @@ from __future__ import annotations
 import formulas
 import openpyxl
 import pytest
-from support.exports import CASES, HOSTILE, ladder, rule
+from support.exports import CASES, HOSTILE, make_rule, make_split
 
 import tessella as ts
 from tessella.mdp.rule_tree import LabelSplit, Leaf
@@ -35,7 +35,7 @@ def test_the_check_sheet_of_a_workbook_agrees_in_every_row(tmp_path):
 def test_texts_of_a_workbook_are_never_formulas(tmp_path):
     axes = {"label": [text for text in HOSTILE if "\r" not in text]}
     root = LabelSplit("label", ("=1+1",), Leaf(6), Leaf(0))
-    rule(axes, HOSTILE, root, 2, "=2+2").export(tmp_path / "a.xlsx")
+    make_rule(axes, HOSTILE, root, 2, "=2+2").export(tmp_path / "a.xlsx")
     book = openpyxl.load_workbook(tmp_path / "a.xlsx")
     kinds = {cell.value: cell.data_type for row in book["check"].iter_rows() for cell in row}
     assert kinds["=1+1"] == "s"
@@ -57,10 +57,10 @@ def test_a_rule_that_depends_on_more_than_fifteen_digits_is_rejected(tmp_path, n
     close = ts.StateGrid(x=[1.0, 1.0 + 2e-14, 2.0])
     apart = ts.StateGrid(x=[1.0, 1.0 + 2e-12, 2.0])
     sums = {"x": range(4), "y": range(4)}
-    on_a_state = ladder({"x": 0.1, "y": 0.2}, (0.7,), (0, 1))
+    on_a_state = make_split({"x": 0.1, "y": 0.2}, (0.7,), (0, 1))
     for policy in (
         ts.Policy.from_table(close, (0, 1), [0, 1, 1]),
-        rule(sums, (0, 1), on_a_state, 3),
+        make_rule(sums, (0, 1), on_a_state, 3),
     ):
         with pytest.raises(ts.FileError, match=r"15 digits.* distinguishes differ by"):
             ts.export(policy, tmp_path / name)
@@ -81,14 +81,14 @@ def test_a_workbook_opens_with_the_rule_in_words_above_the_cells_to_fill_in(tmp_
 def test_a_ladder_of_a_thousand_cuts_is_halved_and_a_formula_too_long_is_refused(tmp_path):
     many = range(300)
     cuts = [x + 0.5 for x in many][:-1]
-    long = rule({"x": many}, (0, 1), ladder({"x": 1.0}, cuts, [x % 2 for x in many]), 9)
+    long = make_rule({"x": many}, (0, 1), make_split({"x": 1.0}, cuts, [x % 2 for x in many]), 9)
     text = format_formula(ExportContext(long), "order")
     assert len(text) < 8192
     assert text.count("IF(") == 300
     assert max(_depths(text)) <= 11
     more = range(2000)
     cuts = [x + 0.5 for x in more][:-1]
-    longer = rule({"x": more}, (0, 1), ladder({"x": 1.0}, cuts, [x % 2 for x in more]), 9)
+    longer = make_rule({"x": more}, (0, 1), make_split({"x": 1.0}, cuts, [x % 2 for x in more]), 9)
     with pytest.raises(ts.FileError, match=r"at most 8,192 characters and 64 levels; this rule"):
         longer.export(tmp_path / "a.txt")
 

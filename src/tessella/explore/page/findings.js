@@ -2,10 +2,11 @@
 
 import { el, svg } from "./elements.js";
 import { number } from "./scene.js";
+import { amount, measures, named } from "./tradeoff.js";
 
 const percent = (share) => (share === null || share === undefined ? "–" : `${number(100 * share, 3)} %`);
 
-function figures(pairs) {
+export function figures(pairs) {
   return el("dl", { class: "figures" }, pairs.map(([name, value, title]) => el("div", { title }, el("dt", {}, name), el("dd", {}, value))));
 }
 
@@ -25,12 +26,13 @@ export function facts(view, structure, offer) {
       ["states", model.states.toLocaleString("en"), axes],
       ["actions", String(model.actions.length), model.actions.slice(0, 12).join(", ")],
       ["criterion", model.criterion],
-      [view.gain === null ? "no value is off by more than" : "the average is off by at most", view.bound],
+      [view.gain === null ? "numerical error of values, at most" : "numerical error of the average, at most", view.bound],
     ]),
   ];
   if (view.gain !== null) parts.push(el("p", {}, `On average ${number(view.gain)} ${view.unit}, in ${model.stated_in}.`));
   if (!structure) return [...parts, el("p", { class: "soft" }, "Looking at the structure …")];
   const g = structure.geometry;
+  if (structure.measures.length) parts.push(el("h3", {}, "Measures of this policy"), figures(measures(structure.measures)));
   parts.push(
     el("h3", {}, "Geometry"),
     figures([
@@ -55,20 +57,20 @@ export function facts(view, structure, offer) {
 export function rule(found, take) {
   return [
     figures([
-      ["numbers stored", String(found.size), `the table has ${found.table_size} entries`],
-      ["in place of a table of", found.table_size.toLocaleString("en")],
+      ["parameters", String(found.size), `the table has ${found.table_size} entries`],
+      ["replaces a table of", found.table_size.toLocaleString("en")],
       ["loses", found.loses],
-      ["states decided otherwise", counted(found)],
+      ["states where the rule differs", counted(found)],
     ]),
     el("pre", { class: "words" }, found.says),
     found.stopped ? el("p", { class: "soft" }, "The search was stopped by its time limit; a longer one may find a smaller rule.") : null,
     frontier(found),
-    el("h3", {}, "Take it away"),
+    el("h3", {}, "Export"),
     el("div", { class: "buttons", id: "downloads" },
       [["C", "rule.c"], ["SQL", "rule.sql"], ["Python", "rule.py"], ["Excel", "rule.xlsx"], ["JSON", "rule.json"], ["CSV", "rule.csv"]].map(([said, file]) =>
         el("button", { onclick: () => take(file), "data-file": file }, said)),
       el("button", { onclick: () => take("certificate.json"), "data-file": "certificate.json" }, "Certificate")),
-    el("details", {}, el("summary", {}, "What became of each class of rules"), el("ul", {}, found.classes.map((said) => el("li", {}, said)))),
+    el("details", {}, el("summary", {}, "Results by rule type"), el("ul", {}, found.classes.map((said) => el("li", {}, said)))),
     found.summary ? el("details", {}, el("summary", {}, "The certificate"), el("pre", {}, found.summary)) : null,
   ];
 }
@@ -97,12 +99,12 @@ function frontier(found) {
   line(LEFT, 8, LEFT, HIGH - LOW, "axis");
   if (found.promised) {
     line(LEFT, y(found.promised), WIDE - 8, y(found.promised), "promise");
-    text(WIDE - 10, y(found.promised) - 4, "promise", "end");
+    text(WIDE - 10, y(found.promised) - 4, "maximum loss", "end");
   }
   for (const point of points) {
     const made = svg("circle", { cx: x(point.size), cy: y(point.loss), r: point.size === found.size ? 5 : 3, class: point.size === found.size ? "chosen" : "point" });
     const said = svg("title");
-    said.textContent = `${point.class}: ${point.size} number${point.size === 1 ? "" : "s"}, loss ${number(point.loss, 4)}`;
+    said.textContent = `${point.class}: ${point.size} parameter${point.size === 1 ? "" : "s"}, loss ${number(point.loss, 4)}`;
     made.append(said);
     inside.push(made);
   }
@@ -110,9 +112,9 @@ function frontier(found) {
   text(LEFT - 5, y(0) + 4, "0", "end");
   text(x(points[0].size), HIGH - 12, String(points[0].size), "middle");
   text(x(points[points.length - 1].size), HIGH - 12, String(points[points.length - 1].size), "end");
-  text((LEFT + WIDE) / 2, HIGH - 2, "numbers stored", "middle");
-  return el("figure", { class: "frontier" }, el("figcaption", {}, "Loss against size, of the rules that no smaller one undercuts"),
-    svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": "Loss against numbers stored" }, ...inside));
+  text((LEFT + WIDE) / 2, HIGH - 2, "parameters", "middle");
+  return el("figure", { class: "frontier" }, el("figcaption", {}, "Loss and size: the best rule of each size"),
+    svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": "Loss and number of parameters" }, ...inside));
 }
 
 export function learned(found) {
@@ -121,10 +123,10 @@ export function learned(found) {
     figures([
       ["errors", `${counted(found)} of ${found.states.toLocaleString("en")}`],
       ["policy error", percent(share)],
-      ["numbers stored", found.size.toLocaleString("en")],
+      ["parameters", found.size.toLocaleString("en")],
       ["loses", found.loses],
     ]),
-    el("p", { class: "soft" }, "Red lines are its boundaries, red dots its errors. Loss colours each state by what is lost from there on, Local loss by what the action there gives away."),
+    el("p", { class: "soft" }, "Red lines are the learned boundaries, red dots states whose action is not optimal. Loss is the total from a state onwards, Local loss that of the single decision."),
     found.summary ? el("details", {}, el("summary", {}, "The certificate"), el("pre", {}, found.summary)) : null,
   ];
 }
@@ -141,13 +143,14 @@ export function change(found) {
     rows.push(
       [costs ? `costs at most${per}` : `worth at least${per}`, before.surely, after.surely],
       ["loses at most", before.loses, after.loses],
-      ["that is, of the optimum", before.loses_share, after.loses_share],
+      ["as a share of the optimum", before.loses_share, after.loses_share],
     );
-  if (before.optimum !== after.optimum || !found.comparable) rows.push(["optimum of its own settings", number(before.optimum), number(after.optimum)]);
+  for (const one of found.measures ?? []) rows.push([named(one.name), ...one.values.map((value) => amount(value, one.is_share))]);
+  if (before.optimum !== after.optimum || !found.comparable) rows.push(["optimum of these settings", number(before.optimum), number(after.optimum)]);
   const sides = el("table", { class: "sides" }, el("thead", {}, el("tr", {}, ["", "kept", "now"].map((head) => el("th", {}, head)))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, k) => el(k ? "td" : "th", {}, cell))))));
   if (!found.comparable)
-    return [sides, el("p", { class: "soft" }, "The two have other states or actions, so that neither policy can take the other's place; each is told under its own settings.")];
+    return [sides, el("p", { class: "soft" }, "The two models have different states or actions, so neither policy can replace the other; each is evaluated under its own settings.")];
   return [...stake(found, costs, per), sides, ...parts(found, costs)];
 }
 
@@ -166,7 +169,7 @@ function stake(found, costs, per) {
 }
 
 function parts(found, costs) {
-  const said = el("p", { class: "soft" }, "Both policies are valued under the settings of now. The change is what following the policy of now is worth, in place of the one that was kept.");
+  const said = el("p", { class: "soft" }, "Both policies are evaluated under the current settings. The change is what you gain by switching from the kept policy to the current one.");
   if (!found.changes.length) return [said];
   return [
     said,
@@ -174,7 +177,7 @@ function parts(found, costs) {
     el("table", {}, el("thead", {}, el("tr", {}, ["from", "to", "states", costs ? "cost" : "worth"].map((head) => el("th", {}, head)))),
       el("tbody", {}, found.changes.slice(0, 8).map((row) =>
         el("tr", {}, [row.from, row.to, row.states.toLocaleString("en"), number(row.gain, 3)].map((cell) => el("td", {}, cell)))))),
-    el("p", { class: "soft" }, `In these states ${percent(found.time_before)} of the time is spent under the kept policy, ${percent(found.time_after)} under that of now.`),
+    el("p", { class: "soft" }, `In these states ${percent(found.time_before)} of the time is spent under the kept policy, ${percent(found.time_after)} under the current one.`),
   ];
 }
 
@@ -187,6 +190,6 @@ export function path(found, view) {
       [`${what} ${found.unit}`, number(found.mean, 4)],
       [`${what}, discounted`, number(found.total, 5)],
     ]),
-    el("p", { class: "soft" }, view.model.axes.length > 2 ? "The path is drawn on the two axes that are shown, wherever the others stand." : "An open ring is where it starts, a full one where it ends."),
+    el("p", { class: "soft" }, view.model.axes.length > 2 ? "The path is drawn on the two axes that are shown, whatever the values of the others." : "An open ring is where it starts, a full one where it ends."),
   ];
 }

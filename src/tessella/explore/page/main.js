@@ -8,11 +8,13 @@ import { CanvasPen, SvgPen } from "./pens.js";
 import { draw, frameOf, inks, label, legend, number, picture, placeAt, point, sizeOf } from "./scene.js";
 import { badNumbers, build, settingsOf } from "./sliders.js";
 import { fresh, read, written } from "./state.js";
+import * as tradeoff from "./tradeoff.js";
 
 const PROMISES = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const SAMPLES = [25, 50, 100, 200, 400, 800, 1600, 3200, 6400];
 const VALUES = ["tabular_q", "double_q", "fitted_q"]; // methods that are told transitions, not labels: there is no noise
-const TABS = ["facts", "rule", "learn", "compare", "path"];
+const OVERLAYS = { rule: "the rule", learned: "learned", level: "at this level" };
+const TABS = ["facts", "rule", "level", "learn", "compare", "path"];
 
 let view = read(location.hash || location.search);
 let offers = [];
@@ -22,6 +24,7 @@ let kept = null; // the map that was pinned
 let keptAsked = ""; // what it was asked for with
 let structure = null;
 let walked = null;
+let curve = null; // the trade-off that is drawn
 let ready = ""; // the overlay that the server has made
 let redraws = 0;
 let arrived = false; // whether a map of this model was drawn
@@ -41,6 +44,10 @@ function base() {
 
 function overlayOf() {
   if (view.overlay === "rule") return { kind: "rule", ...view.rule };
+  if (view.overlay === "level") {
+    const { measure, better, at, ruled, loss } = view.level;
+    return { kind: "level", measure, better, at, ...(ruled.includes(at) ? { rule: true, loss, seconds: view.rule.seconds } : {}) };
+  }
   if (view.overlay !== "learned") return undefined;
   const { noise, ...others } = view.learn;
   return { kind: "learned", ...others, ...(noise === null ? {} : { noise }) };
@@ -144,11 +151,27 @@ const learnLine = panelLine("learned", "learned", (found) => {
   return findings.learned(found);
 }, () => "Learning …");
 
-function panelLine(job, room, show, waiting = () => "One moment …") {
+const levelRuleLine = panelLine("rule", "level-rule", (found) => {
+  overlayMade();
+  return findings.rule(found, take);
+}, () => `Searching, for ${view.rule.seconds} s at most …`, () => {
+  change({ level: { ...view.level, ruled: view.level.ruled.filter((at) => at !== view.level.at) } });
+  overlayMade(); // the level's policy is shown in place of a rule
+});
+const curveLine = panelLine("tradeoff", "curve", (found) => {
+  curve = found;
+  follow(Math.min(view.level.at, found.points.length - 1));
+  return [tradeoff.picture(found, view.level.at, follow)];
+}, () => "Solving for each level …");
+
+function panelLine(job, room, show, waiting = () => "One moment …", failed = () => {}) {
   const place = byId(room);
   return new server.Line(job, {
     done: (found) => place.replaceChildren(...show(found).filter(Boolean)),
-    failed: (why) => place.replaceChildren(el("p", { class: "error" }, why)),
+    failed: (why) => {
+      place.replaceChildren(el("p", { class: "error" }, why));
+      failed();
+    },
     busy: (on) => {
       place.setAttribute("aria-busy", on);
       if (on) place.replaceChildren(el("p", { class: "waiting" }, waiting()));
@@ -177,7 +200,39 @@ function settled(asked) {
   showAxes();
   showSlices();
   showColours();
+  showMeasures();
   if (structure) showFacts();
+}
+
+function showMeasures() {
+  const { measures } = drawn.model;
+  const room = byId("measure");
+  byId("unmeasured").hidden = measures.length > 0;
+  byId("trade").disabled = !measures.length;
+  if (room.dataset.key !== JSON.stringify(measures))
+    room.replaceChildren(...measures.map(({ name }) => el("option", { value: name }, tradeoff.named(name))));
+  room.dataset.key = JSON.stringify(measures);
+  showControls();
+}
+
+// The measure that is chosen, or else the first, and its direction.
+function measureNow() {
+  const { measures } = drawn.model;
+  const one = measures.find(({ name }) => name === view.level.measure) ?? measures[0];
+  return one ? { measure: one.name, better: view.level.better || one.better } : {};
+}
+
+// The level that is chosen: where it is on the curve, what it costs, and its rule if one was found.
+function showLevel() {
+  const { at } = view.level;
+  const point = curve.points[at];
+  const said = tradeoff.levelText(curve, point.level);
+  byId("levels").hidden = false;
+  byId("level-name").textContent = tradeoff.named(curve.measure);
+  byId("level-said").textContent = said;
+  Object.assign(byId("level"), { max: curve.points.length - 1, value: at });
+  byId("level").setAttribute("aria-valuetext", said);
+  byId("level-facts").replaceChildren(findings.figures(tradeoff.facts(curve, at)), el("p", {}, `${point.price[0].toUpperCase()}${point.price.slice(1)}.`));
 }
 
 const dark = () => view.theme === "dark" || (view.theme === "" && matchMedia("(prefers-color-scheme: dark)").matches);
@@ -187,15 +242,19 @@ function render() {
   const pair = Boolean(view.pin && kept);
   byId("maps").classList.toggle("pair", pair);
   byId("pinned").hidden = !pair;
-  const path = walked && view.path.on ? pathPlaces() : null;
-  const options = { kind: kindNow(), overlay: overlaid(), path, ink: inks(dark()) };
+  const options = { ...optionsNow(), ink: inks(dark()) };
   const alike = pair && sizeOf(kept).join() === sizeOf(drawn).join();
   captions(pair);
   const [now, then] = pair ? [shownTable(drawn, overlaid()), shownTable(kept, view.pin.overlay)] : [];
-  paint(canvas, drawn, { ...options, alone: pair, other: alike ? then : null });
+  paint(canvas, drawn, pair ? { ...options, alone: true, other: alike ? then : null } : options);
   if (pair) paint(keptCanvas, kept, { ...options, kind: kept.fields[options.kind] ? options.kind : "action", overlay: Boolean(view.pin.overlay), alone: true, other: alike ? now : null, path: null });
   showLegend();
   showCursor();
+}
+
+// A policy at a level takes the place of the map.
+function optionsNow() {
+  return { kind: kindNow(), overlay: overlaid(), alone: view.overlay === "level", path: walked && view.path.on ? pathPlaces() : null };
 }
 
 // The cursor has moved: the maps stay, the frame goes elsewhere.
@@ -237,15 +296,16 @@ function paint(where, map, options) {
 
 function captions(pair) {
   const set = (settings) => Object.entries(settings).map(([name, value]) => `${name.replaceAll("_", " ")} ${value}`).join(", ") || "defaults";
-  const said = (when, settings, over) => [el("strong", {}, when), ` ${set(settings)}; ${policyName(over)}`];
-  byId("current").querySelector("figcaption").replaceChildren(...(pair ? said("Now:", settingsOf(offer, view.set), overlaid() ? overlayOf() : null) : []));
-  byId("pinned").querySelector("figcaption").replaceChildren(...(pair ? said("Kept:", view.pin.settings, view.pin.overlay) : []));
+  const said = (when, settings, name) => [el("strong", {}, when), ` ${set(settings)}; ${name}`];
+  byId("current").querySelector("figcaption").replaceChildren(...(pair ? said("Now:", settingsOf(offer, view.set), policyName(overlaid() ? overlayOf() : null)) : []));
+  byId("pinned").querySelector("figcaption").replaceChildren(...(pair ? said("Kept:", view.pin.settings, view.pin.name ?? policyName(view.pin.overlay)) : []));
 }
 
 // A policy, as it is asked for, in a few words.
 function policyName(over) {
   if (!over) return "optimal policy";
   if (over.kind === "rule") return `rule within ${number(100 * over.loss, 3)} %${over.worst ? " from any state" : ""}`;
+  if (over.kind === "level") return `${tradeoff.named(over.measure)} ${tradeoff.levelText(curve, curve.points[over.at].level)}`;
   const method = byId("learner").querySelector(`option[value="${CSS.escape(over.learner)}"]`)?.textContent ?? over.learner;
   return `${method.toLowerCase()}, told ${Number(over.samples).toLocaleString("en")}`;
 }
@@ -271,9 +331,9 @@ function showLegend() {
     }
   const mark = (kind, said) => parts.push(el("span", { class: "entry" }, el("i", { class: kind }), said));
   if (view.pin && kept) mark("dot", "changed");
-  else if (overlaid()) {
+  else if (overlaid() && view.overlay !== "level") {
     mark("line", view.overlay === "rule" ? "the rule" : "the learned policy");
-    if (!said.ramp) mark("dot", "decides otherwise");
+    if (!said.ramp) mark("dot", "differs from the optimum");
   }
   byId("legend").replaceChildren(...parts);
 }
@@ -301,7 +361,7 @@ function showReadout() {
     ["margin", drawn.fields.margin[i][j] === null ? "one action" : drawn.decided[i][j] ? number(drawn.fields.margin[i][j], 4) : "0, a tie"],
     [model.stated_in === "costs" ? "cost" : "value", number(drawn.fields.value[i][j])],
   ];
-  if (drawn.overlay && overlaid()) pairs.splice(2, 0, [view.overlay === "rule" ? "the rule" : "learned", model.actions[drawn.overlay[i][j]]]);
+  if (drawn.overlay && overlaid()) pairs.splice(2, 0, [OVERLAYS[view.overlay], model.actions[drawn.overlay[i][j]]]);
   if (view.pin && kept?.table[i]?.[j] !== undefined) pairs.splice(2, 0, ["kept", kept.model.actions[shownTable(kept, view.pin.overlay)[i][j]]]);
   if (drawn.fields.visits) pairs.push(["visits", `${number(100 * drawn.fields.visits[i][j], 3)} %`]);
   for (const kind of ["loss", "local"]) if (drawn.fields[kind]) pairs.push([KINDS[kind].label.toLowerCase(), number(drawn.fields[kind][i][j], 4)]);
@@ -409,6 +469,11 @@ function showControls() {
   byId("unpin").hidden = !view.pin;
   byId("unrule").hidden = view.overlay !== "rule";
   byId("unlearn").hidden = view.overlay !== "learned";
+  byId("unlevel").hidden = view.overlay !== "level";
+  const { measure = "", better = "" } = drawn ? measureNow() : {};
+  byId("measure").value = measure;
+  byId("better").value = better;
+  byId("level-loss").value = String(view.level.loss);
   byId("noise").disabled = VALUES.includes(view.learn.learner);
   byId("unwalk").hidden = !view.path.on;
   fillAll();
@@ -441,16 +506,25 @@ function change(part, { solve = false } = {}) {
 function forget() {
   structure = null;
   if (view.overlay !== "none") {
-    const room = byId(view.overlay === "rule" ? "rule" : "learned");
-    room.replaceChildren(el("p", { class: "soft" }, `The settings have changed: press ${view.overlay === "rule" ? "Compress" : "Learn"} for a new one.`));
+    const [room, button] = { rule: ["rule", "Compress"], learned: ["learned", "Learn"], level: ["curve", "Draw the curve"] }[view.overlay];
+    leaveCurve();
+    byId(room).replaceChildren(el("p", { class: "soft" }, `The settings have changed: press ${button} for a new one.`));
     view.overlay = "none";
     ready = "";
     if (KINDS[view.colour].over) view.colour = "action";
   }
 }
 
+function leaveCurve() {
+  curve = null;
+  byId("levels").hidden = true;
+  for (const line of [curveLine, levelRuleLine]) line.drop();
+  for (const room of ["curve", "level-rule"]) byId(room).replaceChildren();
+}
+
 // Nothing lies over the map any more.
 function bare() {
+  leaveCurve();
   for (const room of ["rule", "learned"]) byId(room).replaceChildren();
   ready = "";
   change({ overlay: "none", colour: KINDS[view.colour].over ? "action" : view.colour });
@@ -502,6 +576,7 @@ function begin() {
   document.title = `${offer.label} · tessella explorer`;
   view.set = settingsOf(offer, view.set);
   [structure, walked, kept, keptAsked, ready, arrived] = [null, null, null, "", "", false];
+  leaveCurve();
   for (const room of ["rule", "learned", "change", "path"]) byId(room).replaceChildren();
   build(byId("sliders"), offer, view.set, changeSetting);
   showControls();
@@ -511,12 +586,14 @@ function begin() {
   askMap();
   if (view.overlay === "rule") ruleLine.ask({ ...base(), overlay: overlayOf() });
   if (view.overlay === "learned") learnLine.ask({ ...base(), overlay: overlayOf() });
+  if (view.overlay === "level") askCurve();
   askLater();
 }
 
 // --- controls -----------------------------------------------------------------------------------
 
 function compress() {
+  leaveCurve();
   byId("learned").replaceChildren();
   ready = "";
   change({ overlay: "rule" });
@@ -524,7 +601,33 @@ function compress() {
   bringInSight("rule");
 }
 
+function trade() {
+  leaveCurve();
+  for (const room of ["rule", "learned"]) byId(room).replaceChildren();
+  ready = "";
+  change({ overlay: "level", level: { ...view.level, ...measureNow(), at: 0, ruled: [] } });
+  askCurve();
+  bringInSight("curve");
+}
+
+function askCurve() {
+  const { measure, better } = view.level;
+  curveLine.ask({ ...base(), measure, better });
+}
+
+// Go to a level of the curve; a rule that was found for it comes back.
+function follow(at) {
+  change({ level: { ...view.level, at } });
+  showLevel();
+  byId("curve").replaceChildren(tradeoff.picture(curve, at, follow));
+  levelRuleLine.drop();
+  byId("level-rule").replaceChildren();
+  if (view.level.ruled.includes(at)) levelRuleLine.ask({ ...base(), overlay: overlayOf() });
+  else overlayMade();
+}
+
 function learn() {
+  leaveCurve();
   byId("rule").replaceChildren();
   ready = "";
   change({ overlay: "learned" });
@@ -561,7 +664,7 @@ function copied() {
 }
 
 async function save(kind) {
-  const options = { kind: kindNow(), overlay: overlaid(), path: walked && view.path.on ? pathPlaces() : null, ink: inks(false) };
+  const options = { ...optionsNow(), ink: inks(false) };
   const [w, h] = [900, sizeOf(drawn)[1] === 1 ? 260 : 640];
   if (kind === "toml") return take("model.toml");
   if (kind === "link") {
@@ -627,6 +730,28 @@ function listen() {
   byId("unrule").addEventListener("click", bare);
   byId("unlearn").addEventListener("click", bare);
 
+  byId("measure").addEventListener("change", ({ target }) => {
+    const { better } = drawn.model.measures.find((one) => one.name === target.value);
+    change({ level: { ...view.level, measure: target.value, better } });
+    if (view.overlay === "level") trade();
+  });
+  byId("better").addEventListener("change", ({ target }) => {
+    change({ level: { ...view.level, ...measureNow(), better: target.value } });
+    if (view.overlay === "level") trade();
+  });
+  byId("trade").addEventListener("click", trade);
+  byId("unlevel").addEventListener("click", bare);
+  byId("level").addEventListener("input", ({ target }) => follow(Number(target.value)));
+  byId("level-loss").addEventListener("change", ({ target }) => {
+    change({ level: { ...view.level, loss: Number(target.value), ruled: [] } });
+    follow(view.level.at);
+  });
+  byId("level-compress").addEventListener("click", () => {
+    change({ level: { ...view.level, ruled: [...new Set([...view.level.ruled, view.level.at])] } });
+    follow(view.level.at);
+    bringInSight("level-rule");
+  });
+
   byId("learner").addEventListener("change", (event) => change({ learn: { ...view.learn, learner: event.target.value } }));
   byId("samples").addEventListener("input", (event) => change({ learn: { ...view.learn, samples: SAMPLES[event.target.value] } }));
   byId("noise").addEventListener("input", (event) => change({ learn: { ...view.learn, noise: Number(event.target.value) } }));
@@ -634,7 +759,8 @@ function listen() {
   byId("learn").addEventListener("click", learn);
 
   byId("pin").addEventListener("click", () => {
-    change({ pin: { settings: settingsOf(offer, view.set), overlay: overlaid() ? overlayOf() : null } });
+    const overlay = overlaid() ? overlayOf() : null;
+    change({ pin: { settings: settingsOf(offer, view.set), overlay, name: policyName(overlay) } });
     askMap();
     askChange();
   });

@@ -74,5 +74,5 @@ export class Line {
 }
 
 export function spoken(error) {
-  return error instanceof Refused ? error.message : "the server does not answer; is tessella explore still running?";
+  return error instanceof Refused ? error.message : "connection lost; is tessella explore still running?";
 }

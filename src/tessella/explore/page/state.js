@@ -3,13 +3,14 @@
 const PLAIN = { model: "", colour: "action", x: "", y: "", tab: "facts", overlay: "none", theme: "" };
 const RULE = { loss: 0.01, worst: false, seconds: 10 };
 const LEARN = { learner: "linear", samples: 400, noise: null, seed: 0 };
+const LEVEL = { measure: "", better: "", at: 0, ruled: [], loss: 0.02 }; // ruled: the levels that a rule was found for
 const PATH = { on: false, periods: 60, seed: 0, start: null };
 
 export function fresh() {
-  return { ...PLAIN, set: {}, at: {}, cursor: null, rule: { ...RULE }, learn: { ...LEARN }, path: { ...PATH }, pin: null };
+  return { ...PLAIN, set: {}, at: {}, cursor: null, rule: { ...RULE }, learn: { ...LEARN }, level: { ...LEVEL }, path: { ...PATH }, pin: null };
 }
 
-const GROUPS = { rule: RULE, learn: LEARN, path: PATH };
+const GROUPS = { rule: RULE, learn: LEARN, level: LEVEL, path: PATH };
 
 export function written(view) {
   const parts = new URLSearchParams();
@@ -19,7 +20,7 @@ export function written(view) {
   if (view.cursor) parts.set("cursor", view.cursor.join(","));
   for (const [group, usual] of Object.entries(GROUPS))
     for (const [key, value] of Object.entries(view[group]))
-      if (value !== usual[key]) parts.set(`${group}.${key}`, JSON.stringify(value));
+      if (JSON.stringify(value) !== JSON.stringify(usual[key])) parts.set(`${group}.${key}`, JSON.stringify(value));
   if (view.pin) parts.set("pin", JSON.stringify(view.pin));
   return "#" + parts.toString();
 }

@@ -9,10 +9,11 @@ time until a tick pays c / (L + beta),
     V(s) = max_a  (c + sum_e q_e R_e) / (L + beta)
                   + L / (L + beta) * ( sum_e (q_e / L) V(s_e) + (1 - sum_e q_e / L) V(s) ),
 
-which times L + beta is  beta V = max_a c + sum_e q_e (R_e + V(s_e) - V(s)):  L is gone, so V is
-the value in continuous time whatever the clock. Under a criterion of its own, beta = 0, a period
-lasts 1 / L on average. Numbers are rounded once: the stored probabilities are those of rates that
-are off by at most a unit in the last place, and bounds speak of the model that is stored.
+which times L + beta is  beta V = max_a c + sum_e q_e (R_e + V(s_e) - V(s)):  this does not depend
+on L, so V is the value in continuous time for any clock. With a criterion instead of an interest
+rate, beta = 0 and a period lasts 1 / L on average. Numbers are rounded once: the stored
+probabilities are those of rates that are off by at most a unit in the last place, and bounds hold
+for the stored model.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.criteria.criterion import Criterion, NumberOrArray
 from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number, raise_for_first
-from tessella.grid import index_type
+from tessella.grid import index_type, require_product
 from tessella.mdp.checks import FunctionChecks
 from tessella.mdp.dynamics import ModelParts, Payment
 from tessella.mdp.stages.maps import find_target_states, read_axis_updates
@@ -51,7 +52,7 @@ from tessella.mdp.state_action_space import (
 )
 from tessella.rounding import EPS, bound_expectation_error
 
-# The name of the noise of a tick in messages and simulations, and its value without an event.
+# The name of the noise of a tick in messages and simulations, and its value if no event happens.
 EVENT = "event"
 NOTHING = "nothing"
 
@@ -61,13 +62,17 @@ class Event:
     """Something that happens at a rate.
 
     Args:
-        name: what it is called.
-        rate: how often it happens per unit of time: a number, or a function of axes and action.
+        name: its name.
+        rate: events per unit of time: a number, or a function of axes and action.
         to: maps axis names to the values that they take then; without it nothing moves.
         pays: what is paid each time, a number or a function of axes and action, which see the
             coordinates before the move.
         costs: what it costs each time, likewise.
         counts: what measures count each time, likewise, by name.
+
+    Example:
+        >>> arrival = ts.Event("arrival", lambda queue: 2.0 * (queue < 10),
+        ...                    to=lambda queue: {"queue": queue + 1}, pays=5.0)
     """
 
     name: str
@@ -90,6 +95,11 @@ class Clock:
     Attributes:
         rate: ticks per unit of time, the constant of uniformisation.
         interest: per unit of time; 0 under a criterion of its own.
+
+    Example:
+        >>> mdp = ts.problem("naor_admission").build()
+        >>> round(mdp.clock.per_time(ts.solve(mdp).gain), 3)   # reward per unit of time
+        5.768
     """
 
     rate: float
@@ -119,14 +129,12 @@ def uniformise(
 ) -> tuple[ModelParts, Criterion, Clock]:
     """A model in continuous time as one of periods: see ``MDP.from_rates``."""
     events = _check_events(space, events)
-    masked = space
-    if feasible is not None:
-        shape = (len(space.actions), *space.grid.shape, 1)
-        masked = replace(space, feasible=feasible.T.reshape(shape))
+    require_product(space.grid, "a model from rates", error=ModelError)
+    masked = space.with_feasible(feasible)
     rates = [_read_rate(masked, event) for event in events]
     total = sum(rates[1:], start=rates[0])
     clock = Clock(_choose_clock_rate(masked, total, clock_rate), _read_interest_rate(interest))
-    # Infeasible pairs may have any rates; those that exceed the clock's are set to 0.
+    # Infeasible pairs may have any rates; those above the rate of the clock are set to 0.
     exceeds_clock = total > clock.rate
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
     tick = _compile_tick(masked, events, rates, pays_rate, clock)
@@ -182,18 +190,20 @@ def _read_rate(space: StateActionSpace, event: Event) -> NDArray[np.float64]:
     subject = f"the rate of {event.name}"
     checks = FunctionChecks(space, subject)
     array = checks.read_numbers(call_if_function(event.rate, space.mesh(), subject), subject)
-    wrong = ~(np.isfinite(array) & (array >= 0))
+    is_invalid = ~(np.isfinite(array) & (array >= 0))
     requirement = f"{subject} must be finite and not negative"
-    checks.raise_for_first(requirement, wrong, lambda p: f"is {format_value(array[p])}", "rates")
-    return np.where(wrong, 0.0, array) if wrong.any() else array
+    checks.raise_for_first(
+        requirement, is_invalid, lambda p: f"is {format_value(array[p])}", "rates"
+    )
+    return np.where(is_invalid, 0.0, array) if is_invalid.any() else array
 
 
 def _choose_clock_rate(
     space: StateActionSpace, total: NDArray[np.float64], given: float | None
 ) -> float:
     """The rate of the clock: the largest total rate of a pair that can occur, or one given."""
-    read = total if space.feasible is None else np.where(space.feasible, total, 0.0)
-    largest = float(read.max())
+    feasible_total = total if space.feasible is None else np.where(space.feasible, total, 0.0)
+    largest = float(feasible_total.max())
     if not (np.isfinite(largest) and largest > 0):
         requirement = "some event must have a positive rate, and the sum of all a finite one"
         raise ModelError(requirement, value=f"the largest sum is {format_value(largest)}")
@@ -205,10 +215,11 @@ def _choose_clock_rate(
         raise ModelError(requirement, value=f"got {got}")
     raise_for_first(
         requirement,
-        read > float(given) * (1 + 64 * EPS),  # the same sum, added up in another order
-        lambda p: space.describe(p, read.shape),
+        feasible_total > float(given) * (1 + 64 * EPS),  # the sum may be rounded differently
+        lambda p: space.describe(p, feasible_total.shape),
         lambda p: (
-            f"has rates of {format_value(float(read[p]))} together, the clock {format_value(given)}"
+            f"has rates of {format_value(float(feasible_total[p]))} together, "
+            f"the clock {format_value(given)}"
         ),
         "pairs",
     )
@@ -247,7 +258,7 @@ def _compute_counts(
     counts_rate: Mapping[str, float | Function] | None,
     clock: Clock,
 ) -> dict[str, Payment]:
-    """What a tick adds to each count: amounts of events and amounts per unit of time."""
+    """The amounts of each count in a tick: those of events, and those per unit of time."""
     by_event = {event.name: check_counts(event.counts, event.name) for event in events}
     over_time = check_counts(counts_rate, "the time")
     rate_of = dict(zip(by_event, rates, strict=True))
@@ -263,26 +274,26 @@ def _compute_counts(
 def _check_event_functions(
     space: StateActionSpace, subject: str, name: str, rate: NDArray[np.float64]
 ) -> FunctionChecks:
-    """Checks of the functions of an event, which do not matter where its rate is 0."""
+    """Checks of the functions of an event, which may return anything where its rate is 0."""
     return FunctionChecks(space, subject, NoiseTable(NoiseVariable(EVENT, np.array([name])), rate))
 
 
 def _find_event_targets(
     space: StateActionSpace, events: tuple[Event, ...], rates: list[NDArray[np.float64]]
 ) -> NDArray[np.integer]:
-    """(A | 1, 1 + K, *grid) where each event leads; the first of them is nothing."""
+    """(A | 1, 1 + K, *grid) the state after each event; first that after no event."""
     n = space.grid.size
-    own = np.arange(n, dtype=index_type(n)).reshape(1, *space.grid.shape)
-    places: list[NDArray[np.integer]] = [own]
+    current_states = np.arange(n, dtype=index_type(n)).reshape(1, *space.grid.shape)
+    targets: list[NDArray[np.integer]] = [current_states]
     for event, rate in zip(events, rates, strict=True):
         checks = _check_event_functions(space, f"the event {event.name}", event.name, rate)
         moved = {} if event.to is None else call_by_name(event.to, space.mesh(), checks.subject)
-        places.append(find_target_states(checks, read_axis_updates(checks, moved))[..., 0])
-    return np.stack(np.broadcast_arrays(*places), axis=1)
+        targets.append(find_target_states(checks, read_axis_updates(checks, moved))[..., 0])
+    return np.stack(np.broadcast_arrays(*targets), axis=1)
 
 
 def _compute_probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> NDArray[np.float64]:
-    """(A | 1, 1 + K, *broadcast); the first is that of nothing, never below 0 by rounding."""
+    """(A | 1, 1 + K, *broadcast) of each event; first that of no event, at least 0."""
     shares = [rate[..., 0] / clock.rate for rate in rates]
     nothing = np.maximum(1.0 - sum(shares[1:], start=shares[0]), 0.0)
     return np.stack(np.broadcast_arrays(nothing, *shares), axis=1)
@@ -303,13 +314,13 @@ def _compute_expected_reward(
     for name, given in pays.event_rewards.items():
         subject = f"{noun} of the event {name}"
         checks = _check_event_functions(space, subject, name, rates[name])
-        lump = checks.read_rewards(call_if_function(given, space.mesh(), subject), subject)
+        amount = checks.read_rewards(call_if_function(given, space.mesh(), subject), subject)
         with np.errstate(over="ignore"):
-            terms.append(rates[name] * lump)
+            terms.append(rates[name] * amount)
     if not terms:
         return None, 0.0
     per_period = 1 / (pays.clock.rate + pays.clock.interest)
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+    with np.errstate(over="ignore", invalid="ignore"):  # checked below
         sizes = sum(float(np.abs(term).max()) for term in terms) * per_period
         total = sum(terms[1:], start=terms[0])[..., 0] * per_period
     raise_for_first(
@@ -324,7 +335,7 @@ def _compute_expected_reward(
 
 @dataclass(frozen=True, eq=False)
 class PeriodReward:
-    """What a period pays a walker, given the event that it drew: its mean is the reward."""
+    """The payment of a period in a simulation, given the event; its mean is the reward."""
 
     event_rewards: dict[str, float | Function]
     reward_rate: float | Function | None
@@ -332,12 +343,12 @@ class PeriodReward:
 
     def __call__(self, /, **names: Any) -> NDArray[np.float64]:
         drawn = np.asarray(names.pop(EVENT))
-        paid = np.zeros(drawn.shape)
+        payment = np.zeros(drawn.shape)
         if self.reward_rate is not None:
-            paid = paid + call_if_function(self.reward_rate, names)
+            payment = payment + call_if_function(self.reward_rate, names)
         for name, given in self.event_rewards.items():
             happens = drawn == name
             if happens.any():
-                lump = np.broadcast_to(call_if_function(given, names), drawn.shape)
-                paid = paid + np.where(happens, self.clock.rate * lump, 0.0)
-        return paid / (self.clock.rate + self.clock.interest)
+                amount = np.broadcast_to(call_if_function(given, names), drawn.shape)
+                payment = payment + np.where(happens, self.clock.rate * amount, 0.0)
+        return payment / (self.clock.rate + self.clock.interest)

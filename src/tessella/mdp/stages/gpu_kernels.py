@@ -6,10 +6,10 @@ The grid is cut into rows (all axes but the last) and columns (the last); a prog
 rows of ``columns`` neighbouring columns. What depends on rows alone is a number to it, what depends
 on columns a vector, so any array that broadcasts over the grid is read by strides.
 
-A sum along rows whose offsets follow one another, o, o - 1, o - 2, ..., keeps a window of rows in
-registers: for each k it reads one row and p_k, and does ``rows`` products. Terms at either end that
-weigh nothing are left out, tile by tile: together less than a 64th of one rounding of what is added
-up. ``interpret`` runs the same kernels without an accelerator, slowly.
+A sum along rows with consecutive offsets, o, o - 1, o - 2, ..., keeps a window of rows in
+registers: for each k it reads one row and p_k, and computes ``rows`` products. Negligible terms at
+both ends are left out, tile by tile: together less than a 64th of one rounding of the sum.
+``interpret`` runs the same kernels without an accelerator, slowly.
 
 ``build_tiled_operation`` puts the kernels into the backend of ``staged``, where a model is compiled
 in tiles (``choose_tiles``). All other operations, and the maximum over actions, are left to the
@@ -44,7 +44,7 @@ from tessella.mdp.stages.shift import SLICED_MAX_ACTIONS, AxisShift
 
 UNROLLED_MAX_TERMS = 8  # sums of more terms are looped over
 ROWS_PER_PROGRAM = 4  # rows of a program where no window slides
-# Terms that weigh less than a rounding, divided by this and by their number, are left out.
+# Terms with a weight below machine precision, divided by this and by their number, are left out.
 NEGLIGIBLE_WEIGHT_DIVISOR = 64
 
 
@@ -52,24 +52,24 @@ class ShiftTerms(NamedTuple):
     """A sum over slices along one axis, of one action."""
 
     axis: int
-    step_sign: int | None  # 1 or -1 where offsets follow one another, so that a window slides
-    low: int | None  # the position that is padded as the first, where those past the ends stop
+    step_sign: int | None  # 1 or -1 where offsets are consecutive, so that a window can slide
+    first_padded: int | None  # the first padded position, where positions past the ends are clipped
     pad_index: Any
     offsets: Any  # (K,)
     probs: Any  # (K, *broadcast)
 
 
 class TileColumns(NamedTuple):
-    """The columns of a program, and which of them there are."""
+    """The columns of a program, and which of them lie on the grid."""
 
     index: Any
-    mask: Any  # None where the grid ends with a tile
+    mask: Any  # None where all of them do
 
     def load(self, ref: Any, where: Any) -> Any:
         if self.mask is None:
             return triton.load(ref.at[where])
-        other = jnp.zeros((), ref.dtype)
-        return triton.load(ref.at[where], mask=self.mask, other=other)
+        zero = jnp.zeros((), ref.dtype)
+        return triton.load(ref.at[where], mask=self.mask, other=zero)
 
     def store(self, ref: Any, where: Any, value: Any, is_inside: Any) -> None:
         mask = jnp.broadcast_to(is_inside, self.index.shape)
@@ -106,7 +106,7 @@ def _scale_index(index: Any, stride: int) -> Any:
 
 
 class TileGrid:
-    """Rows and columns of an array, and which program works on which."""
+    """Rows and columns of an array, and their division among programs."""
 
     def __init__(self, like: Any, tiles: TileSizes) -> None:
         self.tiles = tiles
@@ -123,7 +123,7 @@ class TileGrid:
         return TileColumns(index, index < self.n_columns if self.n_columns % self.width else None)
 
     def row_coordinates(self, row: Any, skipped: int | None = None) -> list[Any]:
-        """Positions along the axes of rows, of the ``row``-th place; 0 along a ``skipped`` one."""
+        """Positions of the ``row``-th row along the axes of rows; 0 along the ``skipped`` axis."""
         place: list[Any] = [jnp.int32(0)] * len(self.lengths)
         for axis in reversed(range(len(self.lengths))):
             if axis != skipped:
@@ -149,18 +149,18 @@ class TileGrid:
         return run_kernel(*(jnp.reshape(x, (-1,)) for x in inputs))
 
 
-def compute_expected_value(tiles: TileSizes, w: Any, steps: ShiftTerms, reward: Any = None) -> Any:
-    """(grid) the sum over ``steps`` of ``w``, plus ``reward`` (*broadcast)."""
+def compute_expected_value(tiles: TileSizes, w: Any, shift: ShiftTerms, reward: Any = None) -> Any:
+    """(grid) the sum of the terms of ``shift``, plus ``reward`` (*broadcast)."""
     grid = TileGrid(w, tiles)
-    inputs = [w, steps.pad_index, steps.offsets, steps.probs]
+    inputs = [w, shift.pad_index, shift.offsets, shift.probs]
     inputs += [] if reward is None else [reward]
-    if steps.axis == w.ndim - 1:
-        kernel, programs = _make_column_kernel(grid, steps, reward)
-    elif steps.step_sign is None:
-        kernel, programs = _make_row_kernel(grid, steps, reward)
+    if shift.axis == w.ndim - 1:
+        kernel, programs = _make_column_kernel(grid, shift, reward)
+    elif shift.step_sign is None:
+        kernel, programs = _make_row_kernel(grid, shift, reward)
     else:
-        inputs.append(find_significant_terms(steps.probs, grid, tiles.unrolled_terms))
-        kernel, programs = _make_sliding_window_kernel(grid, steps, reward)
+        inputs.append(find_significant_terms(shift.probs, grid, tiles.unrolled_terms))
+        kernel, programs = _make_sliding_window_kernel(grid, shift, reward)
     return grid.run(kernel, programs, inputs).reshape(w.shape)
 
 
@@ -170,8 +170,8 @@ def find_significant_terms(probs: Any, grid: TileGrid, unrolled: int) -> Any:
     is_significant = probs > jnp.finfo(probs.dtype).eps / (NEGLIGIBLE_WEIGHT_DIVISOR * count)
     is_significant = is_significant.any(axis=tuple(range(1, probs.ndim - 1)))  # (K, columns | 1)
     if is_significant.shape[1] > 1:
-        beyond = grid.column_tiles * grid.width - grid.n_columns
-        is_significant = jnp.pad(is_significant, ((0, 0), (0, beyond)))
+        n_padding = grid.column_tiles * grid.width - grid.n_columns
+        is_significant = jnp.pad(is_significant, ((0, 0), (0, n_padding)))
         is_significant = is_significant.reshape(count, grid.column_tiles, grid.width).any(axis=2)
     first = jnp.argmax(is_significant, axis=0)
     last = count - 1 - jnp.argmax(is_significant[::-1], axis=0)
@@ -181,9 +181,9 @@ def find_significant_terms(probs: Any, grid: TileGrid, unrolled: int) -> Any:
     return jnp.broadcast_to(both, (grid.column_tiles, 2))
 
 
-def _make_sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+def _make_sliding_window_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any):
     """The kernel of a sum along an axis of rows, of offsets that follow one another."""
-    axis = steps.axis
+    axis = shift.axis
     height = grid.tiles.rows
     length = grid.lengths[axis]
     axis_tiles = pl.cdiv(length, height)
@@ -192,20 +192,20 @@ def _make_sliding_window_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
     def kernel(w, pad_index, offsets, probs, *refs):
         *reward_refs, terms, out = refs
         tile, rest = _split(pl.program_id(0), axis_tiles)
-        around, column_tile = _split(rest, others)
+        outer_index, column_tile = _split(rest, others)
         columns = grid.columns(column_tile)
-        around = grid.row_coordinates(around, axis)
+        outer_index = grid.row_coordinates(outer_index, axis)
         first = tile * jnp.int32(height)
         places = [
-            _with_coordinate(around, axis, jnp.minimum(first + r, jnp.int32(length - 1)))
+            _with_coordinate(outer_index, axis, jnp.minimum(first + r, jnp.int32(length - 1)))
             for r in range(height)
         ]
         k0 = terms[2 * column_tile]
         rounds = terms[2 * column_tile + 1]
-        start_position = first + offsets[0] + jnp.int32(steps.step_sign or 1) * k0
-        probs = StridedArray(probs, steps.probs.shape)
+        start_position = first + offsets[0] + jnp.int32(shift.step_sign or 1) * k0
+        probs = StridedArray(probs, shift.probs.shape)
         window = _SlidingWindow(
-            grid, steps, columns, places, w, pad_index, probs, k0, start_position
+            grid, shift, columns, places, w, pad_index, probs, k0, start_position
         )
         totals = _load_rewards(grid, reward_refs, reward, places, columns)
         rows = tuple(window.load_row(start_position + r) for r in range(height))
@@ -219,7 +219,7 @@ class _SlidingWindow(NamedTuple):
     """A window of rows that one program slides along an axis, term by term."""
 
     grid: TileGrid
-    steps: ShiftTerms
+    shift: ShiftTerms
     columns: TileColumns
     places: list[list[Any]]  # of the rows that it adds up
     w: Any
@@ -229,19 +229,19 @@ class _SlidingWindow(NamedTuple):
     start_position: Any  # the padded position of its first row, at the first term
 
     def load_row(self, padded: Any) -> Any:
-        axis = self.steps.axis
-        to = _unpad(self.steps, self.pad_index, padded, self.grid.lengths[axis])
-        place = _with_coordinate(self.places[0], axis, to)
+        axis = self.shift.axis
+        source = _unpad(self.shift, self.pad_index, padded, self.grid.lengths[axis])
+        place = _with_coordinate(self.places[0], axis, source)
         return self.columns.load(self.w, self.grid.row_offset(place) + self.columns.index)
 
     def weights(self, k: Any) -> list[Any]:
         """The k-th probability at each row; 0 past the last term."""
-        count = self.steps.probs.shape[0]
+        count = self.shift.probs.shape[0]
         is_padded = count % self.grid.tiles.unrolled_terms > 0
         inside = (k < count).astype(self.grid.dtype) if is_padded else None
         k = jnp.minimum(k, jnp.int32(count - 1)) if is_padded else k
-        own = self.places if self.probs.depends_on(self.steps.axis) else self.places[:1]
-        p = [self.probs.at(k, place, self.columns) for place in own]
+        places = self.places if self.probs.depends_on(self.shift.axis) else self.places[:1]
+        p = [self.probs.at(k, place, self.columns) for place in places]
         p = [x * inside for x in p] if is_padded else p
         return p if len(p) > 1 else p * len(self.places)
 
@@ -250,7 +250,7 @@ class _SlidingWindow(NamedTuple):
         totals, rows = carry
         p = self.weights(self.first_term + done)
         totals = tuple(t + x * v for t, x, v in zip(totals, p, rows, strict=True))
-        if (self.steps.step_sign or 1) < 0:
+        if (self.shift.step_sign or 1) < 0:
             return totals, (self.load_row(self.start_position - (done + 1)), *rows[:-1])
         return totals, (*rows[1:], self.load_row(self.start_position + done + jnp.int32(len(rows))))
 
@@ -262,39 +262,41 @@ class _SlidingWindow(NamedTuple):
         return carry
 
 
-def _make_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+def _make_row_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any):
     """The kernel of a sum along an axis of rows, of any offsets."""
-    length = grid.lengths[steps.axis]
+    length = grid.lengths[shift.axis]
 
     def value(w, pad_index, offset, place, columns):
-        to = _unpad(steps, pad_index, place[steps.axis] + offset, length)
-        row = grid.row_offset(_with_coordinate(place, steps.axis, to))
+        source = _unpad(shift, pad_index, place[shift.axis] + offset, length)
+        row = grid.row_offset(_with_coordinate(place, shift.axis, source))
         return columns.load(w, row + columns.index)
 
-    return _make_multi_row_kernel(grid, steps, reward, value)
+    return _make_multi_row_kernel(grid, shift, reward, value)
 
 
-def _make_column_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any):
+def _make_column_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any):
     """The kernel of a sum along the last axis."""
 
     def value(w, pad_index, offset, place, columns):
-        if steps.low is None:
-            to = columns.load(pad_index, columns.index + offset)
+        if shift.first_padded is None:
+            source = columns.load(pad_index, columns.index + offset)
         else:
-            to = _clip_position(columns.index + (offset + jnp.int32(steps.low)), grid.n_columns)
-        return columns.load(w, grid.row_offset(place) + to)
+            source = _clip_position(
+                columns.index + (offset + jnp.int32(shift.first_padded)), grid.n_columns
+            )
+        return columns.load(w, grid.row_offset(place) + source)
 
-    return _make_multi_row_kernel(grid, steps, reward, value)
+    return _make_multi_row_kernel(grid, shift, reward, value)
 
 
-def _make_multi_row_kernel(grid: TileGrid, steps: ShiftTerms, reward: Any, value: Callable):
-    """A kernel that does a few rows side by side; ``value`` reads one of them, moved."""
-    count = steps.probs.shape[0]
+def _make_multi_row_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any, value: Callable):
+    """A kernel for a few rows at once; ``value`` reads a row, shifted by an offset."""
+    count = shift.probs.shape[0]
     row_tiles = pl.cdiv(grid.n_rows, ROWS_PER_PROGRAM)
 
     def kernel(w, pad_index, offsets, probs, *refs):
         *reward_refs, out = refs
-        probs = StridedArray(probs, steps.probs.shape)
+        probs = StridedArray(probs, shift.probs.shape)
         tile, column_tile = _split(pl.program_id(0), row_tiles)
         columns = grid.columns(column_tile)
         first = tile * jnp.int32(ROWS_PER_PROGRAM)
@@ -326,15 +328,15 @@ def _split(index: Any, length: int) -> tuple[Any, Any]:
     return index % jnp.int32(length), index // jnp.int32(length)
 
 
-def _with_coordinate(place: Sequence[Any], axis: int, to: Any) -> list[Any]:
-    return [to if a == axis else index for a, index in enumerate(place)]
+def _with_coordinate(place: Sequence[Any], axis: int, position: Any) -> list[Any]:
+    return [position if a == axis else index for a, index in enumerate(place)]
 
 
-def _unpad(steps: ShiftTerms, pad_index: Any, padded: Any, length: int) -> Any:
+def _unpad(shift: ShiftTerms, pad_index: Any, padded: Any, length: int) -> Any:
     """The position along the axis of a padded one."""
-    if steps.low is None:
-        return pad_index[_clip_position(padded, steps.pad_index.shape[0])]
-    return _clip_position(padded + jnp.int32(steps.low), length)
+    if shift.first_padded is None:
+        return pad_index[_clip_position(padded, shift.pad_index.shape[0])]
+    return _clip_position(padded + jnp.int32(shift.first_padded), length)
 
 
 def _clip_position(position: Any, length: int) -> Any:
@@ -344,7 +346,7 @@ def _clip_position(position: Any, length: int) -> Any:
 def _load_rewards(
     grid: TileGrid, refs: Sequence[Any], reward: Any, places: list[list[Any]], columns: TileColumns
 ) -> tuple[Any, ...]:
-    """A vector of the reward at each place: where sums begin."""
+    """A vector of the reward at each place: the initial value of a sum."""
     if reward is None:
         return (jnp.zeros(grid.width, grid.dtype),) * len(places)
     paid = StridedArray(refs[0], (1, *reward.shape))
@@ -355,7 +357,7 @@ def _load_rewards(
 def _store_totals(
     grid: TileGrid, out: Any, totals: tuple, places: list, columns: TileColumns, count: Any
 ) -> None:
-    """Write the first ``count`` totals; the others are of places past the end."""
+    """Write the first ``count`` totals; the others lie past the end."""
     for r, (place, total) in enumerate(zip(places, totals, strict=True)):
         columns.store(out, grid.row_offset(place) + columns.index, total, r < count)
 
@@ -363,9 +365,9 @@ def _store_totals(
 def build_tiled_operation(
     operation: Operation, depends_on_action: bool, tiles: TileSizes, for_any_block: bool = False
 ) -> CompiledOperation:
-    """The compiled form of an operation, in tiles where it has one.
+    """The compiled form of an operation, in tiles where it has such a form.
 
-    Blocks of one model stop at different ends; ``for_any_block`` makes a form that serves them all.
+    Blocks of one model have different ends; ``for_any_block`` makes a form for all of them.
     """
     if isinstance(operation, AxisMap):
         return TiledAxisMap(AxisMap, operation.axes, depends_on_action)
@@ -373,8 +375,12 @@ def build_tiled_operation(
         return operation.compile(depends_on_action)
     step_sign = _find_constant_step(operation.offsets)
     length = operation.shape[operation.axis]
-    low = None if for_any_block else _find_first_padded_position(operation.pad_index, length)
-    return TiledAxisShift(AxisShift, operation.axes, depends_on_action, step_sign, low, tiles)
+    first_padded = (
+        None if for_any_block else _find_first_padded_position(operation.pad_index, length)
+    )
+    return TiledAxisShift(
+        AxisShift, operation.axes, depends_on_action, step_sign, first_padded, tiles
+    )
 
 
 def _find_constant_step(offsets: NDArray) -> int | None:
@@ -384,16 +390,18 @@ def _find_constant_step(offsets: NDArray) -> int | None:
 
 
 def _find_first_padded_position(pad_index: NDArray, length: int) -> int | None:
-    """The position padded as the first, where padding stops at the ends of the axis; else None."""
-    for low in range(0, length - len(pad_index) - 1, -1):
-        if np.array_equal(pad_index, np.clip(np.arange(low, low + len(pad_index)), 0, length - 1)):
-            return low
+    """The first padded position, if padding clips to the ends of the axis; else None."""
+    for first in range(0, length - len(pad_index) - 1, -1):
+        if np.array_equal(
+            pad_index, np.clip(np.arange(first, first + len(pad_index)), 0, length - 1)
+        ):
+            return first
     return None
 
 
 @dataclass(frozen=True)
 class TiledAxisMap(CompiledOperation):
-    """A map along an axis where rows are read more quickly than single entries."""
+    """A map along an axis, where reading rows is faster than reading single entries."""
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
         return len(arrays["target"]) > SLICED_MAX_ACTIONS
@@ -404,7 +412,7 @@ class TiledAxisShift(CompiledOperation):
     """A shift along an axis as a kernel."""
 
     step_sign: int | None
-    low: int | None
+    first_padded: int | None
     tiles: TileSizes
 
     def apply(self, arrays: Any, w: Any, action: Any) -> Any:
@@ -435,11 +443,13 @@ class TiledAxisShift(CompiledOperation):
         return compute_expected_value(self.tiles, w, terms, reward)
 
     def _is_supported(self, arrays: Any, w: Any, action: Any) -> bool:
-        same = not np.ndim(action) or is_shared_by_actions(arrays["offsets"], arrays["probs"])
-        return same and w.shape[-1] >= TILED_MIN_LAST_AXIS
+        is_shared = not np.ndim(action) or is_shared_by_actions(arrays["offsets"], arrays["probs"])
+        return is_shared and w.shape[-1] >= TILED_MIN_LAST_AXIS
 
     def _make_terms(self, arrays: Any, action: Any) -> ShiftTerms:
         offsets = compiled_action_slice(arrays["offsets"], action)
         probs = compiled_action_slice(arrays["probs"], action)
         (axis,) = cast(tuple[int, ...], self.static_args)
-        return ShiftTerms(axis, self.step_sign, self.low, arrays["pad_index"], offsets, probs)
+        return ShiftTerms(
+            axis, self.step_sign, self.first_padded, arrays["pad_index"], offsets, probs
+        )

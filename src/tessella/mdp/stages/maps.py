@@ -3,7 +3,7 @@
     Decide    E[w](x) = w(target(x))                        the post-decision state
     Jump      E[w](s) = sum_k p_k(s) w(target_k(s))         over whole states
 
-A jump that touches few axes is kept as what it does on those: see ``scatter``.
+A jump that depends on and moves few axes is stored on those alone: see ``scatter``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError
-from tessella.grid import index_type
+from tessella.grid import describe_coordinates, index_type
 from tessella.mdp.checks import FunctionChecks
-from tessella.mdp.dynamics import gather_walker_entries
+from tessella.mdp.dynamics import take_walker_entries
 from tessella.mdp.stages.interpolation import (
     EdgeOption,
     Neighbours,
@@ -46,6 +46,19 @@ class Decide(Stage):
 
     With ``between="interpolate"`` it may lie between grid points, see ``interpolation``; with
     ``edge="clip"`` what lies past the ends of the axis stops there.
+
+    Args:
+        axis: the axis that changes.
+        to: a function of axes and action that returns the new coordinate.
+        between, edge: see above.
+        pays, costs, counts: as in ``Pay``.
+
+    Example:
+        >>> receive = ts.Decide("stock", to=lambda stock, order: np.minimum(stock + order, 10),
+        ...                     costs=lambda order: 2.0 * order)
+        >>> mdp = ts.MDP.staged({"stock": range(11)}, (0, 5), 0.9, [receive], action_name="order")
+        >>> int(mdp.to_arrays().transition[1, 3].argmax())   # order 5 with a stock of 3
+        8
     """
 
     axis: str
@@ -69,7 +82,7 @@ class Decide(Stage):
             neighbours = find_neighbours(checks, axis, values, self.edge)
             return build_interpolated_scatter(checks, {axis: neighbours})
         target = checks.locate(axis, clip_to_axis(checks, axis, values, self.edge))[..., 0]
-        if space.time is not None:  # at other times it may depend on the axis
+        if space.time is not None:  # the target may depend on the axis at other times
             lengths = with_length(target.shape, axis + 1, space.grid.shape[axis])
             target = np.broadcast_to(target, lengths)
         return AxisMap(space.grid.shape, (axis,), target.copy())
@@ -79,7 +92,7 @@ class Decide(Stage):
 class AxisMap(Operation):
     """A map along one axis: ``target`` (A | 1, *broadcast) holds positions on that axis.
 
-    Where it is the same wherever the coordinate was, that does not matter before the map.
+    If ``target`` does not depend on the axis, neither do the values before the map.
     """
 
     target: NDArray[np.int32]
@@ -104,9 +117,9 @@ class AxisMap(Operation):
         return self.shape[self.axis]
 
     def sample(self, states, actions, rng):
-        where = list(np.unravel_index(states, self.shape))
-        where[self.axis] = gather_walker_entries(self.target, actions, where).astype(np.int64)
-        return np.ravel_multi_index(tuple(where), self.shape), None
+        positions = list(np.unravel_index(states, self.shape))
+        positions[self.axis] = take_walker_entries(self.target, actions, positions).astype(np.int64)
+        return np.ravel_multi_index(tuple(positions), self.shape), None
 
     @staticmethod
     def apply(axes, arrays, w, action, /):
@@ -119,6 +132,21 @@ class Jump(Stage):
 
     With ``between="interpolate"`` they may lie between grid points, see ``interpolation``; with
     ``edge="clip"`` what lies past the ends of an axis stops there.
+
+    Args:
+        noise: what is random; None for a jump without chance.
+        to: a function of axes, action and noise that returns new coordinates by axis.
+        between, edge: see above.
+        pays, costs, counts: as in ``Pay``; functions may name the noise too.
+
+    Example:
+        >>> demand = ts.Noise("demand", range(2), [0.5, 0.5])
+        >>> def next_day(new, demand):
+        ...     return {"old": np.maximum(new - demand, 0), "new": 1}
+        ...
+        >>> age = ts.Jump(demand, to=next_day)
+        >>> ts.MDP.staged({"old": range(2), "new": range(2)}, ("wait",), 0.9, [age])
+        MDP(old 2 x new 2; 1 actions, discount 0.9, staged)
     """
 
     noise: Noise
@@ -162,14 +190,14 @@ def _build_interpolation(
     """Landings between grid points, along one axis or on the corners of a cell."""
     grid = checks.space.grid
 
-    def find_cut_points(axis: int) -> Neighbours:
+    def find_landings(axis: int) -> Neighbours:
         if axis in new_values and grid.values[axis].dtype.kind != "U":
             return find_neighbours(checks, axis, new_values[axis], edge)
         at_point = _locate_targets(checks, new_values, axis)
         return [(at_point, np.ones((1,) * checks.space.rank))]
 
     axes = new_values if len(new_values) == 1 else range(grid.ndim)
-    return build_interpolated_scatter(checks, {axis: find_cut_points(axis) for axis in axes})
+    return build_interpolated_scatter(checks, {axis: find_landings(axis) for axis in axes})
 
 
 def read_axis_updates(checks: FunctionChecks, result: object) -> dict[int, ArrayLike]:
@@ -193,8 +221,17 @@ def find_target_states(
 ) -> NDArray[np.integer]:
     """Flat next states, (A | 1, *grid, K | 1), from new values by position of the axis."""
     grid = checks.space.grid
-    where = [_locate_targets(checks, new_values, axis) for axis in range(grid.ndim)]
-    full = np.broadcast_shapes(*(w.shape for w in where), (1, *grid.shape, 1))
+    positions_by_axis = [_locate_targets(checks, new_values, axis) for axis in range(grid.ndim)]
+    full = np.broadcast_shapes(*(w.shape for w in positions_by_axis), (1, *grid.shape, 1))
     charge_entries(math.prod(full[:-1]) * checks.n_outcomes, checks.subject)
-    where = tuple(np.broadcast_to(w, full) for w in where)
-    return np.ravel_multi_index(where, grid.shape).astype(index_type(grid.size))
+    positions_by_axis = tuple(np.broadcast_to(w, full) for w in positions_by_axis)
+    states = grid.find_states(positions_by_axis)
+
+    def describe_target(place: tuple) -> str:
+        target = zip(grid.axes, grid.values, positions_by_axis, strict=True)
+        coordinates = {name: values[positions[place]] for name, values, positions in target}
+        return f"goes to {describe_coordinates(coordinates)}"
+
+    requirement = f"{checks.subject} must lead to states that exist"
+    checks.raise_for_first(requirement, states < 0, describe_target)
+    return np.maximum(states, 0).astype(index_type(grid.size))

@@ -34,8 +34,19 @@ BANDED_MAX_DIAGONAL_SHARE = 0.2
 class Move(Stage):
     """The coordinate along ``axis`` follows the Markov chain ``matrix``, (n, n).
 
-    A function of other axes or the action returns (..., n, n): it is called with arrays that carry
-    two trailing axes of length one.
+    A function of other axes or the action returns (..., n, n): its arguments have two trailing axes
+    of length one.
+
+    Args:
+        axis: the axis that changes.
+        matrix: transition probabilities, or a function that returns them.
+        pays, costs, counts: as in ``Pay``.
+
+    Example:
+        >>> weather = ts.Move("weather", [[0.8, 0.2], [0.4, 0.6]])
+        >>> mdp = ts.MDP.staged({"weather": ["dry", "wet"]}, ("wait",), 0.9, [weather])
+        >>> mdp.to_arrays().transition[0, 0]            # after a dry day
+        array([0.8, 0.2])
     """
 
     axis: str
@@ -64,17 +75,16 @@ class Move(Stage):
             raise ModelError(
                 f"{subject} cannot be given its own axis: the rows of the matrix are that"
             )
-        # Rows along the axis itself, the place reached as the noise: an open mesh like any other.
+        # As an open mesh: rows along the axis itself, next positions along the axis of the noise.
         rows = np.moveaxis(np.squeeze(matrix, axis + 1), -2, axis + 1)
         rows = check_probabilities(space, rows, n, f"the rows of {subject}")
         operation = AxisMatrix(space.grid.shape, (axis,), np.moveaxis(rows, -1, 1))
-        if space.time is None or not names_time(self.matrix):  # it may have other diagonals later
-            return build_chain(operation)
-        return operation
+        varies_with_time = space.time is not None and names_time(self.matrix)
+        return operation if varies_with_time else build_chain(operation)
 
 
 def build_chain(chain: AxisMatrix) -> AxisMatrix | AxisShift:
-    """The chain, by slices where its matrix is banded."""
+    """The chain as slices, if its matrix is banded."""
     n = chain.shape[chain.axis]
     matrix = chain.matrix
     row, column = np.nonzero((matrix != 0).any(axis=tuple(range(matrix.ndim - 2))))
@@ -83,11 +93,11 @@ def build_chain(chain: AxisMatrix) -> AxisMatrix | AxisShift:
         return chain
     low = int(min(diagonals.min(), 0))
     pad_index = np.clip(np.arange(low, n + max(int(diagonals.max()), 0)), 0, n - 1).astype(np.int32)
-    at_x = np.arange(n)
+    positions = np.arange(n)
     probs = np.zeros((len(matrix), len(diagonals), n))
     for k, diagonal in enumerate(diagonals):
-        inside = (at_x + diagonal >= 0) & (at_x + diagonal < n)
-        probs[:, k, inside] = matrix[:, at_x[inside], at_x[inside] + diagonal]
+        is_inside = (positions + diagonal >= 0) & (positions + diagonal < n)
+        probs[:, k, is_inside] = matrix[:, positions[is_inside], positions[is_inside] + diagonal]
     probs = probs.reshape(*probs.shape[:2], *with_length((1,) * len(chain.shape), chain.axis, n))
     offsets = (diagonals - low).astype(np.int32)[None]
     return AxisShift(chain.shape, chain.axes, pad_index, offsets, probs)
@@ -107,7 +117,7 @@ class AxisMatrix(RandomOperation):
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """(A | 1, *given, n, n), given axes in order but for its own; (A | 1, n, n) for none."""
+        """(A | 1, *others, n, n) over all other axes; (A | 1, n, n) if it depends on none."""
         matrix = np.moveaxis(np.moveaxis(self.probs, 1, -1), self.axis + 1, -2)
         if all(length == 1 for length in matrix.shape[1:-2]):
             return matrix.reshape(len(matrix), *matrix.shape[-2:])
@@ -117,8 +127,8 @@ class AxisMatrix(RandomOperation):
         return {"matrix": self.matrix}
 
     def positions(self, axis: int) -> NDArray:
-        own = self.current_positions(axis)
-        return np.moveaxis(own, axis + 2, 1) if axis == self.axis else own
+        current = self.current_positions(axis)
+        return np.moveaxis(current, axis + 2, 1) if axis == self.axis else current
 
     def max_displacement(self, axis: int) -> Displacement | None:
         return None if axis == self.axis else Displacement()
@@ -128,9 +138,9 @@ class AxisMatrix(RandomOperation):
         return self.shape[self.axis]
 
     def sample(self, states, actions, rng):
-        where, k = self.draw(states, actions, rng)
-        where[self.axis] = k
-        return np.ravel_multi_index(tuple(where), self.shape), None
+        positions, next_position = self.draw(states, actions, rng)
+        positions[self.axis] = next_position
+        return np.ravel_multi_index(tuple(positions), self.shape), None
 
     @staticmethod
     def supports_policy_arrays(axes, arrays, /) -> bool:
@@ -141,8 +151,8 @@ class AxisMatrix(RandomOperation):
         import jax.numpy as jnp
 
         (axis,) = axes
-        action = 0 if jnp.ndim(action) else action  # a policy comes here only where all share it
-        matrix = compiled_action_slice(arrays["matrix"], action)  # (*given, n, n)
+        action = 0 if jnp.ndim(action) else action  # under a policy, all actions share the matrix
+        matrix = compiled_action_slice(arrays["matrix"], action)  # (*others, n, n)
         moved = jnp.moveaxis(w, axis, -1)
         if matrix.ndim == 2:
             out = moved @ matrix.T

@@ -1,9 +1,9 @@
-"""What happens to the state in a stage, in numbers and compiled.
+"""The transition of a stage, as arrays and compiled.
 
-Its numbers are outcomes, ``s -> target_k(s)`` with probability ``p_k(s)``; from them follow the
-sparse matrix, the samples and the row sums. Compiled code finds the same sum faster: a *map* reads
-``w`` at the target, a *shift* adds slices of ``w``, a *matrix* multiplies it along some axes, a
-*scatter* reads it at every target; a *reshape* moves nothing. That code is the ``apply`` of the
+An operation has outcomes, ``s -> target_k(s)`` with probability ``p_k(s)``, which determine the
+sparse matrix, the samples and the row sums. Compiled code computes the same sum faster: a *map*
+reads ``w`` at the target, a *shift* adds slices of ``w``, a *matrix* multiplies it along some axes,
+a *scatter* reads it at every target; a *reshape* moves nothing. That code is the ``apply`` of the
 operation's class; it gets the numbers as arrays, so that operations with other numbers share it
 (``CompiledOperation``). Arrays have a leading action axis, of length A, or 1 where all actions
 share the numbers.
@@ -22,25 +22,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import StateGrid
-from tessella.mdp.dynamics import gather_walker_entries, invert_cumulative
+from tessella.mdp.dynamics import draw_indices, take_walker_entries
 from tessella.rounding import RowSumBounds, bound_sums
 
-MEAN_DECIMALS = 9  # decimal digits of probabilities and positions that are sums over neighbours
+MEAN_DECIMALS = 9  # digits to which sums and means over neighbours are rounded
 
 
 class Displacement(NamedTuple):
-    """How far a state may move along an axis, in places."""
+    """How far a state may move along an axis, in positions."""
 
     below: int = 0
     above: int = 0
 
     def __add__(self, other: tuple) -> Displacement:
-        """That of one move after another."""
+        """The displacement of one move after another."""
         return Displacement(self.below + other[0], self.above + other[1])
 
     @staticmethod
     def covering(steps: NDArray) -> Displacement:
-        """The smallest that contains all ``steps``."""
+        """The smallest displacement that contains all ``steps``."""
         return Displacement(max(-int(steps.min()), 0), max(int(steps.max()), 0))
 
 
@@ -53,7 +53,7 @@ class Operation(ABC):
         axes: those along which it may move a state.
 
     Class attributes:
-        hashed_name: by which it enters the fingerprint of a model; saved files keep it.
+        hashed_name: its name in the fingerprint of a model, which saved files contain.
         mesh_fields: the fields that are open meshes over the grid, after ``mesh_lead_dims`` others.
         keeps_state: whether every state stays where it is.
         accepts_broadcast_input: whether ``apply`` takes an open mesh ``w``, of length one along
@@ -130,8 +130,8 @@ class Operation(ABC):
 
     def current_positions(self, axis: int) -> NDArray:
         """(1, 1, *broadcast) the positions along an axis before the operation."""
-        own = with_length((1,) * len(self.shape), axis, -1)
-        return np.arange(self.shape[axis]).reshape(1, 1, *own)
+        mesh_shape = with_length((1,) * len(self.shape), axis, -1)
+        return np.arange(self.shape[axis]).reshape(1, 1, *mesh_shape)
 
     def max_displacement(self, axis: int) -> Displacement | None:
         """How far it moves a state along ``axis``; None where it has no ``block``."""
@@ -140,7 +140,7 @@ class Operation(ABC):
         return Displacement.covering(self.positions(axis) - self.current_positions(axis))
 
     def restrict_to_leading_axes(self, count: int) -> Operation | None:
-        """The same on the first axes alone; None where others matter to it, or may do so."""
+        """The same on the first axes alone; None where it may depend on others or move them."""
         rank = self.mesh_lead_dims + count
         short = {name: drop_trailing_axes(getattr(self, name), rank) for name in self.mesh_fields}
         if max(self.axes, default=-1) >= count or any(a is None for a in short.values()):
@@ -148,9 +148,9 @@ class Operation(ABC):
         return replace(self, shape=self.shape[:count], **short)
 
     def block(self, axis: int, first: int, count: int) -> Operation:
-        """The same on ``count`` places of ``axis`` from ``first`` on, some perhaps off its ends.
+        """The same on ``count`` positions of ``axis`` from ``first`` on.
 
-        Positions off the ends repeat the nearest one; moves out of the block stop at its ends.
+        Positions past its ends repeat the nearest one; moves out of the block stop at its ends.
         """
         dim = self.mesh_lead_dims + axis
         parts = {
@@ -171,7 +171,7 @@ class Operation(ABC):
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
         """(target states, probabilities), each of the grid's shape, one pair for each outcome."""
-        return ((to, np.ones(self.shape)) for to in self.target_states(action))
+        return ((target, np.ones(self.shape)) for target in self.target_states(action))
 
     def noise_probabilities(self) -> NDArray[np.float64]:
         """(A | 1, K, *broadcast) probabilities of the values of the noise."""
@@ -180,7 +180,7 @@ class Operation(ABC):
     def noise_positions(self, axis: int) -> NDArray:
         """(A | 1, K, *broadcast) where the values of the noise lead along an axis.
 
-        A value that lands between grid points leads to its neighbours: their mean.
+        Where a value lands between grid points, the mean of its neighbours.
         """
         return self.positions(axis)
 
@@ -190,25 +190,22 @@ class Operation(ABC):
 
     @property
     def relative_rounding(self) -> float:
-        """How far a stored probability may be off the one that was meant, as a share of it.
-
-        Above 0 where it lands between grid points, and goes to the neighbours.
-        """
+        """Relative error of stored probabilities; above 0 where targets are between grid points."""
         return 0.0
 
     @property
     def rounding_terms(self) -> int:
-        """Most numbers added up in one entry of the expectation."""
+        """Largest number of terms in one entry of the expectation."""
         return 0
 
     @property
     def max_outcomes(self) -> int:
-        """Most outcomes of one state under one action."""
+        """Largest number of outcomes of one state under one action."""
         return max(self.rounding_terms, 1)
 
     @property
     def adjoint_rounding_terms(self) -> int:
-        """Most numbers added up in one entry of its adjoint."""
+        """Largest number of terms in one entry of its adjoint."""
         return 0
 
     @abstractmethod
@@ -225,13 +222,13 @@ class RandomOperation(Operation):
 
     @property
     def targets_per_value(self) -> int:
-        """Outcomes, side by side, of one value of the noise: several land between grid points."""
+        """Consecutive outcomes that belong to one value of the noise; 1 without interpolation."""
         return 1
 
     def outcomes(self, action: int) -> Iterator[tuple[NDArray, NDArray]]:
         probs = action_slice(self.probs, action)
-        for to, p in zip(self.target_states(action), probs, strict=True):
-            yield to, np.broadcast_to(p, self.shape)
+        for target, p in zip(self.target_states(action), probs, strict=True):
+            yield target, np.broadcast_to(p, self.shape)
 
     def noise_probabilities(self) -> NDArray[np.float64]:
         if self.targets_per_value == 1:
@@ -268,25 +265,27 @@ class RandomOperation(Operation):
         self, states: NDArray, actions: NDArray, rng: np.random.Generator
     ) -> tuple[list[NDArray], NDArray[np.int64]]:
         """Coordinates of n walkers, and the index of the outcome that each of them drew."""
-        where = list(np.unravel_index(states, self.shape))
-        return where, invert_cumulative(gather_walker_entries(self.cumulative, actions, where), rng)
+        positions = list(np.unravel_index(states, self.shape))
+        return positions, draw_indices(
+            take_walker_entries(self.cumulative, actions, positions), rng
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Reshape(Operation):
-    """Every state stays where it is, perhaps on a grid with other scratch axes, its last ones.
+    """Every state keeps its position, while scratch axes, the last ones, may be added or dropped.
 
-    Axes that appear do so at their first values; those that disappear are summed out.
+    Added axes begin at their first values; dropped axes are forgotten.
     """
 
-    grid: StateGrid | None = None  # of the states reached; None for the same
+    grid: StateGrid | None = None  # after the operation; None for the same
 
     keeps_state = True
     accepts_broadcast_input = True
 
     @property
     def static_args(self) -> Hashable:
-        """How many axes appear, and the lengths of those that disappear."""
+        """The number of added axes, and the lengths of the dropped ones."""
         return max(len(self.output_shape) - len(self.shape), 0), self._dropped
 
     @property
@@ -303,13 +302,13 @@ class Reshape(Operation):
         return self.shape if self.grid is None else self.grid.shape
 
     @property
-    def _added(self) -> int:
-        """States of the axes that appear."""
+    def _added_size(self) -> int:
+        """Number of states of the added axes."""
         return math.prod(self.output_shape[len(self.shape) :])
 
     @property
     def _dropped(self) -> tuple[int, ...]:
-        """The lengths of the axes that disappear."""
+        """Lengths of the dropped axes."""
         return self.shape[len(self.output_shape) :]
 
     def input_shape(self, after: tuple[int, ...]) -> tuple[int, ...]:
@@ -328,14 +327,14 @@ class Reshape(Operation):
 
     def target_states(self, action: int) -> Iterator[NDArray]:
         states = np.arange(math.prod(self.shape)).reshape(self.shape)
-        yield states * self._added // math.prod(self._dropped)
+        yield states * self._added_size // math.prod(self._dropped)
 
     @property
     def adjoint_rounding_terms(self) -> int:
         return math.prod(self._dropped) if self._dropped else 0
 
     def sample(self, states, actions, rng):
-        return states * self._added // math.prod(self._dropped), None
+        return states * self._added_size // math.prod(self._dropped), None
 
     @staticmethod
     def compiled_input_shape(static_args, shape, /):
@@ -345,7 +344,7 @@ class Reshape(Operation):
     @staticmethod
     def apply(static_args, arrays, w, action, /):
         added, dropped = static_args
-        if added or dropped:  # an open mesh, the same for all values of axes that disappear
+        if added or dropped:  # an open mesh, of length one along dropped axes
             return w[(..., *(0,) * added, *(None,) * len(dropped))]
         return w
 
@@ -402,12 +401,12 @@ def gather_policy_entries(array, policy, *index):
 
     shape = policy.shape
     lengths = array.shape[1 + len(index) :]
-    where = [
+    positions = [
         lax.broadcasted_iota(jnp.int32, shape, axis) if n > 1 else 0
         for axis, n in enumerate(lengths)
     ]
     action = policy if array.shape[0] > 1 else 0
-    return jnp.broadcast_to(array[(action, *index, *where)], shape)
+    return jnp.broadcast_to(array[(action, *index, *positions)], shape)
 
 
 def with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
@@ -416,22 +415,22 @@ def with_length(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ..
 
 
 def take_range(array: NDArray, dim: int, first: int, count: int) -> NDArray:
-    """``count`` places of one dimension from ``first`` on; off its ends the nearest one."""
+    """``count`` entries of one dimension from ``first`` on; past its ends the nearest one."""
     length = array.shape[dim]
     if length == 1:
-        return array  # all places share it
+        return array  # all positions share this entry
     if first >= 0 and first + count <= length:
         return array[(slice(None),) * dim + (slice(first, first + count),)]
     return np.take(array, np.clip(np.arange(first, first + count), 0, length - 1), axis=dim)
 
 
-def relative_to_block(places: NDArray, first: int, count: int) -> NDArray:
-    """Places of an axis as those of a block of it, stopped at its ends."""
-    return np.clip(places - first, 0, count - 1).astype(places.dtype)
+def relative_to_block(positions: NDArray, first: int, count: int) -> NDArray:
+    """Positions on an axis as positions in a block of it, clipped to the block."""
+    return np.clip(positions - first, 0, count - 1).astype(positions.dtype)
 
 
 def drop_trailing_axes(array: NDArray, rank: int) -> NDArray | None:
-    """An open mesh on its first ``rank`` dimensions; None where it depends on others."""
+    """An open mesh on its first ``rank`` dimensions; None if it depends on others."""
     return None if np.prod(array.shape[rank:]) > 1 else array.reshape(array.shape[:rank])
 
 

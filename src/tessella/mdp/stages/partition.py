@@ -1,14 +1,13 @@
-"""Blocks of a staged model: neighbouring places of one axis, with a halo of places around them.
+"""Blocks of a staged model: consecutive positions on one axis, with a halo of others around them.
 
-A period moves a state along an axis by a limited number of places: ``halo_below`` down and
-``halo_above`` up. So a backup of ``block_length`` neighbouring places needs the values of
+A period moves a state along an axis by a limited number of positions: ``halo_below`` down and
+``halo_above`` up. So a backup of ``block_length`` consecutive positions needs the values of
 
     halo_below + block_length + halo_above
 
-of them and no others. On a block and its halo alone, what comes out in the halo is wrong, since
-stages stop there that would continue; the block in the middle is right. An axis is cut into
-blocks of one length, so the last of them may lie partly past its end: what is there is a copy of
-the last place, which no state of the model reaches.
+of them and no others. A backup on a block and its halo alone is wrong in the halo, since moves stop
+at its ends, and right in the block. All blocks have one length, so the last of them may extend past
+the end of the axis: there it has copies of the last position, which no state of the model reaches.
 
 All blocks are held at once or one after the other (``solvers.blocks``), or each on its own device
 (``sharded``).
@@ -41,34 +40,34 @@ class Partition:
 
     @property
     def block_length(self) -> int:
-        """Places of a block, without its halo."""
+        """Positions of a block, without its halo."""
         return -(-self.length // self.count)
 
     @property
     def block_with_halo(self) -> int:
-        """Places of a block and its halo."""
+        """Positions of a block and its halo."""
         return self.halo_below + self.block_length + self.halo_above
 
     @property
     def padded_length(self) -> int:
-        """Places of the axis with those past its end."""
+        """Positions of all blocks, those past the end of the axis included."""
         return self.block_length * self.count
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The blocks with places of their own: the last ones may lie past the end."""
+        """The blocks that begin within the axis."""
         return tuple(Block(self, k) for k in range(-(-self.length // self.block_length)))
 
     def slices(self, first: int, length: int) -> tuple[slice, ...]:
-        """The index of ``length`` places from ``first`` on."""
+        """The index of ``length`` positions from ``first`` on."""
         return (slice(None),) * self.axis + (slice(first, first + length),)
 
     def without_halo(self, array: Any, length: int | None = None) -> Any:
-        """The first ``length`` places of a block, by default all, of an array with its halo."""
+        """The first ``length`` positions of a block, by default all, of an array with its halo."""
         return array[self.slices(self.halo_below, length or self.block_length)]
 
     def block_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Places along each axis of a block with its halo, in a grid of ``shape``."""
+        """Shape of a block with its halo, in a grid of ``shape``."""
         return with_length(shape, self.axis, self.block_with_halo)
 
 
@@ -81,7 +80,7 @@ class Block:
 
     @property
     def first(self) -> int:
-        """Its first place."""
+        """Its first position on the axis."""
         return self.k * self.partition.block_length
 
     @property
@@ -91,7 +90,7 @@ class Block:
 
     @property
     def length(self) -> int:
-        """Those of its places that the axis has."""
+        """Number of its positions that lie on the axis."""
         return min(self.partition.block_length, self.partition.length - self.first)
 
     @property
@@ -102,8 +101,8 @@ class Block:
     def with_halo(self, array: Any, dim: int = 0, offset: int = 0) -> Any:
         """Its part, with the halo, of an array whose axes from ``dim`` on are the grid's.
 
-        Past the ends of the axis it has the nearest places. ``offset`` is the place of the axis
-        where the array begins.
+        Past the ends of the axis it repeats the nearest position. ``offset`` is the position on the
+        axis at which the array begins.
         """
         axis = dim + self.partition.axis
         return take_range(array, axis, self.window_start - offset, self.partition.block_with_halo)
@@ -115,9 +114,9 @@ class Block:
 
 
 def find_partition(dynamics: Dynamics, count: int) -> Partition | None:
-    """Into ``count`` blocks, along the slowest axis with a small halo; None if none will do.
+    """A partition into ``count`` blocks along the slowest axis with a small halo, or None.
 
-    Where every axis has a large halo, the one with the smallest is taken.
+    Where every axis has a large halo, the axis with the smallest is taken.
     """
     if not isinstance(dynamics, Staged):
         return None
@@ -128,15 +127,21 @@ def find_partition(dynamics: Dynamics, count: int) -> Partition | None:
         if reach is not None and count <= length
     ]
     # A block with its halo must be smaller than the whole.
-    worthwhile = [one for one in partitions if one.block_with_halo < one.length]
-    for one in worthwhile:
-        if one.halo_below + one.halo_above <= HALO_MAX_SHARE * one.block_length:
-            return one
-    return min(worthwhile, key=lambda one: one.block_with_halo / one.block_length, default=None)
+    worthwhile = [
+        partition for partition in partitions if partition.block_with_halo < partition.length
+    ]
+    for partition in worthwhile:
+        if partition.halo_below + partition.halo_above <= HALO_MAX_SHARE * partition.block_length:
+            return partition
+    return min(
+        worthwhile,
+        key=lambda partition: partition.block_with_halo / partition.block_length,
+        default=None,
+    )
 
 
 def partition_among_devices(dynamics: Dynamics, count: int) -> Partition:
-    """How a model is cut among ``count`` devices."""
+    """The partition of a model among ``count`` devices."""
     partition = find_partition(dynamics, count)
     if partition is None:
         requirement = "a model is divided among devices along an axis with bounded moves"
@@ -145,7 +150,7 @@ def partition_among_devices(dynamics: Dynamics, count: int) -> Partition:
 
 
 def partition_by_size(dynamics: Dynamics, block_states: int) -> Partition:
-    """How a model is cut into blocks of about so many states."""
+    """The partition of a model into blocks of about ``block_states`` states."""
     if not isinstance(dynamics, Staged):
         raise ModelError("only models of stages can be cut into blocks", value="this is a table")
     count = math.ceil(math.prod(dynamics.shape) / block_states)

@@ -1,17 +1,16 @@
-"""Jumps of several coordinates at once: over whole states, or a matrix on the few axes it touches.
+"""Jumps of several coordinates at once: over whole states, or as a matrix on few axes.
 
-A scatter looks every target up: ``E[w](s) = sum_k p_k(s) w(target_k(s))`` over whole states s.
+A scatter looks up every target: ``E[w](s) = sum_k p_k(s) w(target_k(s))`` over whole states s.
 
-A jump that touches few axes needs nothing over all states. With y the coordinates that it depends
-on, x those that it moves, and z all others,
+A jump on few axes needs no array over all states. With y the coordinates that it depends on, x
+those that it moves, and z all others,
 
     E[w](y, z) = sum_x M[y, x] w(x, z),        M[y, x] = sum of p_k(y) over k with target_k(y) = x.
 
-Only the columns x that something leads to are kept. A coordinate that is moved and not depended on
-does not matter before the jump: the result is an open mesh, of length one along it. Likewise along
-all that later stages overwrite or forget: neither is worked out for each of its values. An entry
-adds up K probabilities and then as many products as there are columns. Cut along an axis that it
-moves, it is a scatter again: blocks have different columns.
+Only columns x with a positive probability are kept. The result does not depend on a coordinate that
+is moved without affecting the jump, nor on one that later stages overwrite or forget: it is an open
+mesh, of length one along these. An entry adds up K probabilities and then one product for each
+column. Cut along an axis that it moves, it becomes a scatter, since blocks have different columns.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.checks import FunctionChecks
-from tessella.mdp.dynamics import gather_walker_entries
+from tessella.mdp.dynamics import take_walker_entries
 from tessella.mdp.stages.operation import (
     Operation,
     RandomOperation,
@@ -43,32 +42,32 @@ from tessella.mdp.stages.operation import (
 from tessella.mdp.state_action_space import charge_entries
 from tessella.rounding import EPS
 
-# Targets of whole states up to which a fingerprint is made of these.
+# Number of targets over whole states up to which these enter a fingerprint.
 FINGERPRINT_MAX_TARGETS = 1 << 26
 INTERPOLATION_ROUNDING = 2 * EPS  # of a probability, for each axis that is interpolated
-# Columns for each outcome, at most: more products than that take longer than looking up.
+# Columns for each outcome, at most: with more, products take longer than looking up targets.
 MATRIX_MAX_COLUMNS_PER_OUTCOME = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Scatter(RandomOperation):
-    """Any map of some axes: ``target`` counts states of these.
+    """Any map of some axes: ``target`` holds flat indices over these axes.
 
     Compiled, ``sum_k p_k w[target_k(s)]``, along one axis or over whole states. With ``n_corners``,
-    each value of the noise leads to so many neighbours side by side, with the weights of a landing
+    each value of the noise leads to that many neighbours, with the weights of an interpolation
     between grid points (``interpolation``).
     """
 
     target: NDArray[np.integer]  # (A | 1, K, *broadcast)
     probs: NDArray[np.float64]  # (A | 1, K, *broadcast)
-    n_corners: int = 0  # 0 where values lead to one target each
+    n_corners: int = 0  # 0 without interpolation
     n_interpolated_axes: int = 0  # axes that are interpolated along
 
     mesh_fields = ("target", "probs")
 
     @property
     def is_along_axis(self) -> bool:
-        """Whether targets are positions on one axis; else they are whole states."""
+        """Whether targets are positions on one axis rather than whole states."""
         return self.n_corners > 0 and len(self.axes) == 1
 
     @property
@@ -110,30 +109,34 @@ class Scatter(RandomOperation):
     def target_states(self, action: int) -> Iterator[NDArray]:
         if len(self.axes) < len(self.shape):
             return super().target_states(action)
-        return (np.broadcast_to(to, self.shape) for to in action_slice(self.target, action))
+        return (np.broadcast_to(target, self.shape) for target in action_slice(self.target, action))
 
     def restrict_to_leading_axes(self, count: int) -> Operation | None:
         if self.is_along_axis:
             return None
         probs = drop_trailing_axes(self.probs, count + 2)
-        short = self.shape[:count]
-        to = self.target.reshape(*self.target.shape[: count + 2], -1)
-        others = to.shape[-1]
-        stays = probs is not None and (to % others == np.arange(others)).all()
-        if probs is None or not stays or (to // others != to[..., :1] // others).any():
+        shape = self.shape[:count]
+        full_target = self.target.reshape(*self.target.shape[: count + 2], -1)
+        n_others = full_target.shape[-1]
+        stays = probs is not None and (full_target % n_others == np.arange(n_others)).all()
+        if (
+            probs is None
+            or not stays
+            or (full_target // n_others != full_target[..., :1] // n_others).any()
+        ):
             return None
-        target = (to[..., 0] // others).astype(index_type(math.prod(short)))
-        return replace(self, shape=short, axes=self.axes[:count], target=target, probs=probs)
+        target = (full_target[..., 0] // n_others).astype(index_type(math.prod(shape)))
+        return replace(self, shape=shape, axes=self.axes[:count], target=target, probs=probs)
 
     def block(self, axis: int, first: int, count: int) -> Scatter:
         shape = with_length(self.shape, axis, count)
         target, probs = (take_range(a, axis + 2, first, count) for a in (self.target, self.probs))
         if axis in self.axes:
-            where = list(np.unravel_index(target, self.lengths))
+            positions = list(np.unravel_index(target, self.lengths))
             k = self.axes.index(axis)
-            where[k] = relative_to_block(where[k], first, count)
+            positions[k] = relative_to_block(positions[k], first, count)
             lengths = with_length(self.lengths, k, count)
-            target = np.ravel_multi_index(tuple(where), lengths).astype(self.target.dtype)
+            target = np.ravel_multi_index(tuple(positions), lengths).astype(self.target.dtype)
         return replace(self, shape=shape, target=target, probs=probs)
 
     @property
@@ -143,11 +146,13 @@ class Scatter(RandomOperation):
         return self.target.shape[1] + int(np.bincount(self.target.ravel()).max())
 
     def sample(self, states, actions, rng):
-        where, k = self.draw(states, actions, rng)
-        reached = gather_walker_entries(self.target, actions, [k, *where])
+        coordinates, outcome = self.draw(states, actions, rng)
+        reached = take_walker_entries(self.target, actions, [outcome, *coordinates])
         for axis, positions in zip(self.axes, np.unravel_index(reached, self.lengths), strict=True):
-            where[axis] = positions
-        return np.ravel_multi_index(tuple(where), self.shape), k // self.targets_per_value
+            coordinates[axis] = positions
+        return np.ravel_multi_index(
+            tuple(coordinates), self.shape
+        ), outcome // self.targets_per_value
 
     @staticmethod
     def supports_policy_arrays(axis, arrays, /) -> bool:
@@ -163,13 +168,17 @@ class Scatter(RandomOperation):
         flat = w.ravel()
 
         def add(total, term):
-            to, p = term
-            reached = jnp.take(flat, to, mode="clip") if axis is None else gather_along(w, to, axis)
-            return total + p * reached, None
+            target_k, prob_k = term
+            reached = (
+                jnp.take(flat, target_k, mode="clip")
+                if axis is None
+                else gather_along(w, target_k, axis)
+            )
+            return total + prob_k * reached, None
 
         def add_own(total, k):
-            to = gather_policy_entries(target, action, k)
-            return add(total, (to, gather_policy_entries(probs, action, k)))
+            target_k = gather_policy_entries(target, action, k)
+            return add(total, (target_k, gather_policy_entries(probs, action, k)))
 
         if jnp.ndim(action) and axis is None:
             return lax.scan(add_own, jnp.zeros_like(w), jnp.arange(target.shape[1]))[0]
@@ -178,50 +187,50 @@ class Scatter(RandomOperation):
 
 
 def build_joint_matrix(checks: FunctionChecks, moved: dict[int, ArrayLike]) -> JointMatrix | None:
-    """The jump to new values by position of the axis; None where a matrix would be larger."""
+    """The jump to new values by axis; None where a scatter over whole states is smaller."""
     count = checks.n_outcomes
     shape = checks.space.grid.shape
     axes = tuple(sorted(moved))
-    if not axes or checks.space.time is not None:  # at other times it may depend on other axes
+    if not axes or checks.space.time is not None:  # it may depend on other axes at other times
         return None
-    where = [checks.locate(axis, moved[axis]) for axis in axes]
+    positions = [checks.locate(axis, moved[axis]) for axis in axes]
     lengths = tuple(shape[a] for a in axes)
-    reached = np.broadcast_shapes(*(place.shape for place in where))
+    reached = np.broadcast_shapes(*(place.shape for place in positions))
     charge_entries(math.prod(reached[:-1]) * count, checks.subject)
-    flat = np.ravel_multi_index(tuple(np.broadcast_arrays(*where)), lengths)
-    flat = flat.astype(index_type(math.prod(lengths)))
-    flat = np.broadcast_to(flat, (*flat.shape[:-1], count))
-    columns = np.unique(flat)
-    rows = math.prod(np.broadcast_shapes(flat.shape, checks.probs.shape)[:-1])
+    target_mesh = np.ravel_multi_index(tuple(np.broadcast_arrays(*positions)), lengths)
+    target_mesh = target_mesh.astype(index_type(math.prod(lengths)))
+    target_mesh = np.broadcast_to(target_mesh, (*target_mesh.shape[:-1], count))
+    columns = np.unique(target_mesh)
+    rows = math.prod(np.broadcast_shapes(target_mesh.shape, checks.probs.shape)[:-1])
     if (
         rows * len(columns) > math.prod(shape) * count
         or len(columns) > MATRIX_MAX_COLUMNS_PER_OUTCOME * count
     ):
         return None
-    target = np.moveaxis(flat, -1, 1)
+    target = np.moveaxis(target_mesh, -1, 1)
     probs = np.moveaxis(checks.probs, -1, 1)
     return JointMatrix(shape, axes, target.copy(), np.ascontiguousarray(probs), columns=columns)
 
 
 @dataclass(frozen=True, eq=False)
 class JointMatrix(Scatter):
-    """A scatter on a few axes, as a matrix of what it depends on and of where it may lead."""
+    """A scatter on a few axes, as a matrix from the axes it depends on to its targets."""
 
-    columns: NDArray[np.integer] = field(kw_only=True)  # the targets that there are, in order
+    columns: NDArray[np.integer] = field(kw_only=True)  # the distinct targets, ascending
 
     accepts_broadcast_input = True
 
     def fingerprint_key(self) -> tuple:
-        """That of a scatter over whole states, unless these are too many."""
+        """The key of a scatter over whole states, unless there are too many."""
         if math.prod(self.shape) * math.prod(self.target.shape[:2]) > FINGERPRINT_MAX_TARGETS:
             return self.shape, self.axes, self.target, self.probs
         return self.over_whole_states().fingerprint_key()
 
     def over_whole_states(self) -> Scatter:
         """The same with whole states as targets."""
-        own = range(len(self.target))
-        whole = [list(self.target_states(action)) for action in own]
-        target = np.array(whole, dtype=index_type(math.prod(self.shape)))
+        actions = range(len(self.target))
+        targets = [list(self.target_states(action)) for action in actions]
+        target = np.array(targets, dtype=index_type(math.prod(self.shape)))
         return Scatter(self.shape, tuple(range(len(self.shape))), target, self.probs)
 
     @property
@@ -230,7 +239,7 @@ class JointMatrix(Scatter):
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """(A | 1, *broadcast) the shape of all that it depends on."""
+        """(A | 1, *broadcast) the shape of the mesh that it depends on."""
         lengths = np.broadcast_shapes(self.target.shape, self.probs.shape)
         return (lengths[0], *lengths[2:])
 
@@ -242,9 +251,9 @@ class JointMatrix(Scatter):
         row = np.arange(math.prod(rows)).reshape(rows[0], 1, *rows[1:])
         entry = row * width + np.searchsorted(self.columns, self.target)
         weights = np.broadcast_to(self.probs, entry.shape)
-        added = np.zeros(math.prod(rows) * width)
-        np.add.at(added, entry.ravel(), weights.ravel())
-        return added.reshape(*rows, width)
+        entries = np.zeros(math.prod(rows) * width)
+        np.add.at(entries, entry.ravel(), weights.ravel())
+        return entries.reshape(*rows, width)
 
     def arrays(self) -> dict[str, NDArray]:
         return {"matrix": self.matrix, "columns": self.columns}
@@ -280,18 +289,18 @@ class JointMatrix(Scatter):
         import jax.numpy as jnp
 
         moved, lengths = static_args
-        action = 0 if jnp.ndim(action) else action  # a policy comes here only where all share it
+        action = 0 if jnp.ndim(action) else action  # under a policy, all actions share the matrix
         matrix = compiled_action_slice(arrays["matrix"], action)
         columns = arrays["columns"]
         reached = _select_columns(w, columns, moved, lengths)
-        depends = [axis for axis in range(w.ndim) if matrix.shape[axis] > 1]
-        left = [axis for axis in range(w.ndim) if axis not in moved and w.shape[axis] > 1]
+        row_axes = [axis for axis in range(w.ndim) if matrix.shape[axis] > 1]
+        kept_axes = [axis for axis in range(w.ndim) if axis not in moved and w.shape[axis] > 1]
         product = jnp.einsum(
-            reached.reshape(*(w.shape[axis] for axis in left), len(columns)),
-            [*left, w.ndim],
-            matrix.reshape(*(matrix.shape[axis] for axis in depends), len(columns)),
-            [*depends, w.ndim],
-            sorted({*left, *depends}),
+            reached.reshape(*(w.shape[axis] for axis in kept_axes), len(columns)),
+            [*kept_axes, w.ndim],
+            matrix.reshape(*(matrix.shape[axis] for axis in row_axes), len(columns)),
+            [*row_axes, w.ndim],
+            sorted({*kept_axes, *row_axes}),
             precision="highest",
         )
         others = with_lengths(w.shape, moved, (1,) * len(moved))

@@ -1,13 +1,12 @@
 """One staged model over several devices: each has one block of the slowest axis.
 
-A backward pass begins with an exchange: every device gets from its neighbours the few places around
-its own that the period may reach. All else is the backend of ``staged`` on the block
-(``partition``), kernels of accelerators included, and no device ever holds more than that.
+A backward pass begins with an exchange: every device gets the halo of its block from its
+neighbours. Everything else is the backend of ``staged`` on the block (``partition``), kernels of
+accelerators included, and no device ever holds more than that.
 
-Arrays over the grid are cut along one axis; the model's own come with a first axis of length
-``count``, one block after the other, each made on its device. The devices' parts are of one length,
-so the last of them may end in places that the grid does not have: copies of its last one. A
-``ShardedArray`` hides them from its reader.
+Arrays over the grid are cut along one axis. Arrays of the model have a first axis of length
+``count``, for the blocks, each made on its device. All devices have parts of one length, so the
+last of them may end in copies of the last position of the grid, which ``ShardedArray`` hides.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from tessella.mdp.stages.operation import take_range, with_length
 from tessella.mdp.stages.partition import Block, Partition, build_block_backend
 from tessella.mdp.stages.staged import StageBackend, Staged
 
-MESH_AXIS = "rows"  # what the mesh's one axis is called
+MESH_AXIS = "rows"  # name of the one axis of the device mesh
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class ShardedBackend(Backend):
 
     @property
     def partition_spec(self) -> P:
-        """How arrays over the grid are cut."""
+        """The specification of how arrays over the grid are cut."""
         return P(*(None,) * self.partition.axis, MESH_AXIS)
 
     def _on_every_device(self, work, *specs):
@@ -84,21 +83,21 @@ class ShardedBackend(Backend):
         return self.block_backend.supports_policy_arrays(jax.tree.map(without_first, arrays))
 
     def finish_policy_backup(self, arrays, w, policy, with_reward):
-        # The policy of a place matters to that place alone: around them any action will do.
-        around = [(0, 0)] * policy.ndim
-        around[self.partition.axis] = self.partition.halo_below, self.partition.halo_above
+        # The backup of a state depends on its own action alone: the halo may have any actions.
+        padding = [(0, 0)] * policy.ndim
+        padding[self.partition.axis] = self.partition.halo_below, self.partition.halo_above
 
         def work(arrays, w, policy):
-            wide = jnp.pad(policy, around)
+            padded = jnp.pad(policy, padding)
             local = _local_arrays(arrays)
-            backup = self.block_backend.finish_policy_backup(local, w, wide, with_reward)
+            backup = self.block_backend.finish_policy_backup(local, w, padded, with_reward)
             return self.partition.without_halo(backup)
 
         specs = self.partition_spec, self.partition_spec
         return self._on_every_device(work, *specs)(arrays, w, policy)
 
     def _with_halo(self, w):
-        """A block and its halo, with what the devices around this one have of it."""
+        """A block and its halo, received from the devices around this one."""
         partition = self.partition
         hops_below = range(1, 1 - (-partition.halo_below // partition.block_length))
         hops_above = range(1, 1 - (-partition.halo_above // partition.block_length))
@@ -106,12 +105,12 @@ class ShardedBackend(Backend):
         above = [self._receive(w, -hop, partition.halo_above) for hop in hops_above]
         return jnp.concatenate([*reversed(below), w, *above], axis=partition.axis)
 
-    def _receive(self, w, hop: int, places: int):
-        """What is needed of the device ``hop`` before this one; zeros where there is none."""
-        rows = self.partition.block_length
+    def _receive(self, w, hop: int, halo: int):
+        """The needed part of the block of the device ``hop`` before this one; zeros without one."""
+        block_length = self.partition.block_length
         count = self.partition.count
-        needed = min(rows, places - (abs(hop) - 1) * rows)
-        first = rows - needed if hop > 0 else 0
+        needed = min(block_length, halo - (abs(hop) - 1) * block_length)
+        first = block_length - needed if hop > 0 else 0
         part = w[self.partition.slices(first, needed)]
         pairs = [(i, i + hop) for i in range(count) if 0 <= i + hop < count]
         return lax.ppermute(part, MESH_AXIS, pairs) if pairs else jnp.zeros_like(part)
@@ -128,20 +127,22 @@ def build_sharded_backend(
 ) -> BackendModel:
     """The model on ``devices``, one block each; arrays are made block by block."""
     mesh = Mesh(np.array(devices), (MESH_AXIS,))
-    mine = [k for k, device in enumerate(devices) if device.process_index == jax.process_index()]
+    local_blocks = [
+        k for k, device in enumerate(devices) if device.process_index == jax.process_index()
+    ]
     parts = []
-    for k in mine:
+    for k in local_blocks:
         with jax.default_device(devices[k]):
             arrays = to_device([stage.arrays() for stage in Block(partition, k).stages(dynamics)])
             parts.append(jax.tree.map(lambda array: array[None], arrays))
     sharding = NamedSharding(mesh, P(MESH_AXIS))
 
-    def whole(*parts):
+    def assemble(*parts):
         shape = (partition.count, *parts[0].shape[1:])
         return jax.make_array_from_single_device_arrays(shape, sharding, list(parts))
 
     backend = ShardedBackend(build_block_backend(dynamics, partition, tiles), partition, mesh)
-    return BackendModel(backend, jax.tree.map(whole, *parts))
+    return BackendModel(backend, jax.tree.map(assemble, *parts))
 
 
 @dataclass(frozen=True)
@@ -182,10 +183,10 @@ class ShardLayout:
 
 @dataclass(frozen=True, eq=False)
 class ShardedArray:
-    """An array on several devices that is read as NumPy's, whole or in part.
+    """An array on several devices that is read as a NumPy array, whole or in part.
 
-    Where several processes hold it, all of them must read it alike: they send each other what is
-    read.
+    Where several processes hold it, all of them must read the same entries at the same time, which
+    they send to one another.
     """
 
     array: jax.Array

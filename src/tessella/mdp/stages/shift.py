@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value, raise_for_first
 from tessella.mdp.checks import FunctionChecks, as_numbers
-from tessella.mdp.dynamics import gather_walker_entries
+from tessella.mdp.dynamics import take_walker_entries
 from tessella.mdp.stages.interpolation import (
     OffGridOption,
     build_interpolated_scatter,
@@ -45,10 +45,26 @@ class Shift(Stage):
     """The coordinate along an evenly spaced ``axis`` moves by ``by(noise, action)``.
 
     ``edge`` says what happens past the ends: ``clip`` stops there, ``reflect`` turns back,
-    ``wrap`` goes on at the other end (weekdays, angles), ``error`` refuses a model that could get
-    there. ``pays`` and ``costs`` may depend on the noise; they see the coordinate before the move.
+    ``wrap`` goes on at the other end (weekdays, angles), ``error`` raises an error if that can
+    happen. ``pays`` and ``costs`` may depend on the noise; they see the coordinate before the move.
     With ``between="interpolate"`` it may move by any amount, along grid points of any spacing, and
     land between them: see ``interpolation``.
+
+    Args:
+        axis: the axis that changes.
+        noise: what is random.
+        by: a function of noise, axes and action that returns how far to move; None to move by the
+            noise.
+        edge, between: see above.
+        pays, costs, counts: as in ``Pay``; functions may name the noise too.
+
+    Example:
+        >>> demand = ts.Noise("demand", range(3), [0.2, 0.5, 0.3])
+        >>> sell = ts.Shift("stock", demand, by=lambda demand: -demand,
+        ...                 pays=lambda stock, demand: 4.0 * np.minimum(stock, demand))
+        >>> mdp = ts.MDP.staged({"stock": range(5)}, ("wait",), 0.9, [sell])
+        >>> mdp.to_arrays().transition[0, 1]            # from a stock of 1; unmet demand is lost
+        array([0.8, 0.2, 0. , 0. , 0. ])
     """
 
     axis: str
@@ -72,9 +88,9 @@ class Shift(Stage):
         axis = checks.space.axis(self.axis)
         if self.between != "error":
             require_known_options(self.subject, self.between, self.edge)
-            to = checks.space.along(axis, grid.numbers[axis]) + self._compute_amounts(checks)
+            target = checks.space.along(axis, grid.numbers[axis]) + self._compute_amounts(checks)
             return build_interpolated_scatter(
-                checks, {axis: find_neighbours(checks, axis, to, self.edge)}
+                checks, {axis: find_neighbours(checks, axis, target, self.edge)}
             )
         steps = self._count_grid_steps(checks, axis)
         if self.edge == "error":
@@ -106,13 +122,13 @@ class Shift(Stage):
         amounts = self._compute_amounts(checks)
         with np.errstate(over="ignore", invalid="ignore"):
             steps = amounts / gap
-            odd = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # not a number where infinite
-        apart = f"where neighbours are {format_value(abs(gap))} apart"
+            is_fractional = ~(np.abs(steps - np.rint(steps)) <= 1e-9)  # True for inf and nan
+        spacing = f"where neighbours are {format_value(abs(gap))} apart"
         raise_for_first(
             f"{self.subject} must be by whole grid steps",
-            odd,
+            is_fractional,
             lambda p: checks.describe(p, amounts.shape),
-            lambda p: f"moves by {format_value(amounts[p])} {apart}",
+            lambda p: f"moves by {format_value(amounts[p])} {spacing}",
             "amounts",
         )
         whole = np.rint(steps).reshape(len(steps), -1)
@@ -120,11 +136,11 @@ class Shift(Stage):
 
 
 def _reduce_steps(steps: NDArray, n: int, edge: str) -> NDArray[np.int64]:
-    """Steps to the same places of an axis of length n, few enough to be integers."""
-    if edge == "reflect":  # turning back at both ends repeats after a whole round
-        whole_round = max(2 * (n - 1), 1)
-        steps = np.fmod(steps, whole_round)
-        steps = np.where(np.abs(steps) < n, steps, steps % whole_round)
+    """Steps that reach the same positions on an axis of length n, small enough for integers."""
+    if edge == "reflect":
+        cycle = max(2 * (n - 1), 1)  # reflection at both ends is periodic
+        steps = np.fmod(steps, cycle)
+        steps = np.where(np.abs(steps) < n, steps, steps % cycle)
     elif edge == "wrap":
         steps = np.fmod(steps, n)
     else:
@@ -133,7 +149,7 @@ def _reduce_steps(steps: NDArray, n: int, edge: str) -> NDArray[np.int64]:
 
 
 def _find_axis_spacing(checks: FunctionChecks, axis: int) -> float:
-    """The distance between neighbours of an evenly spaced axis, negative when it descends."""
+    """The distance between neighbours on an evenly spaced axis, negative if it descends."""
     grid = checks.space.grid
     numbers = grid.numbers[axis]
     if len(numbers) == 1:
@@ -141,7 +157,7 @@ def _find_axis_spacing(checks: FunctionChecks, axis: int) -> float:
     gaps = np.diff(numbers)
     rounding = 8 * np.spacing(np.abs(numbers).max())
     gap = (numbers[-1] - numbers[0]) / len(gaps)
-    if grid.values[axis].dtype.kind == "i":  # exact, where float64 would round beyond 2^53
+    if grid.values[axis].dtype.kind == "i":  # exact also beyond 2^53, unlike float64
         gaps = np.diff(grid.values[axis].astype(object)).astype(float)
         rounding = 0.0
         gap = gaps.mean()
@@ -155,14 +171,16 @@ def _find_axis_spacing(checks: FunctionChecks, axis: int) -> float:
 
 def _require_inside(checks: FunctionChecks, axis: int, steps: NDArray) -> None:
     n = checks.space.grid.shape[axis]
-    by = steps.reshape(len(steps), *(1,) * checks.space.grid.ndim, -1)
-    to = checks.space.along(axis, np.arange(n)) + by
-    # Whether an outcome can happen may depend on more than the axis and the noise.
-    shape = np.broadcast_shapes(to.shape, checks.probs.shape)
-    outside = np.broadcast_to((to < 0) | (to >= n), shape)
-    amounts = np.broadcast_to(by * _find_axis_spacing(checks, axis), shape)
+    steps_mesh = steps.reshape(len(steps), *(1,) * checks.space.grid.ndim, -1)
+    target = checks.space.along(axis, np.arange(n)) + steps_mesh
+    # The probability of an outcome may depend on more than the axis and the noise.
+    shape = np.broadcast_shapes(target.shape, checks.probs.shape)
+    is_outside = np.broadcast_to((target < 0) | (target >= n), shape)
+    amounts = np.broadcast_to(steps_mesh * _find_axis_spacing(checks, axis), shape)
     requirement = f"{checks.subject} leaves the grid"
-    checks.raise_for_first(requirement, outside, lambda p: f"moves by {format_value(amounts[p])}")
+    checks.raise_for_first(
+        requirement, is_outside, lambda p: f"moves by {format_value(amounts[p])}"
+    )
 
 
 def build_shift(
@@ -211,11 +229,11 @@ class AxisShift(RandomOperation):
         return len(self.offsets) > 1 or len(self.probs) > 1
 
     def positions(self, axis: int) -> NDArray:
-        own = self.current_positions(axis)
+        current = self.current_positions(axis)
         if axis != self.axis:
-            return own
-        to = self.pad_index[self.offsets[..., None] + np.arange(self.shape[axis])]
-        return to.reshape(*self.offsets.shape, *own.shape[2:])
+            return current
+        target = self.pad_index[self.offsets[..., None] + np.arange(self.shape[axis])]
+        return target.reshape(*self.offsets.shape, *current.shape[2:])
 
     def max_displacement(self, axis: int) -> Displacement:
         if axis != self.axis:
@@ -228,9 +246,9 @@ class AxisShift(RandomOperation):
         shape = with_length(self.shape, axis, count)
         pad_index = self.pad_index
         if axis == self.axis:
-            beyond = np.arange(first, first + count + int(self.offsets.max()))
+            padded = np.arange(first, first + count + int(self.offsets.max()))
             pad_index = relative_to_block(
-                pad_index[np.clip(beyond, 0, len(pad_index) - 1)], first, count
+                pad_index[np.clip(padded, 0, len(pad_index) - 1)], first, count
             )
         probs = take_range(self.probs, axis + 2, first, count)
         return replace(self, shape=shape, pad_index=pad_index, probs=probs)
@@ -240,14 +258,14 @@ class AxisShift(RandomOperation):
         return 2 * self.offsets.shape[1] + len(self.pad_index)
 
     def sample(self, states, actions, rng):
-        where, k = self.draw(states, actions, rng)
-        start = gather_walker_entries(self.offsets, actions, [k])
-        where[self.axis] = self.pad_index[start + where[self.axis]].astype(np.int64)
-        return np.ravel_multi_index(tuple(where), self.shape), k
+        positions, noise_index = self.draw(states, actions, rng)
+        offset = take_walker_entries(self.offsets, actions, [noise_index])
+        positions[self.axis] = self.pad_index[offset + positions[self.axis]].astype(np.int64)
+        return np.ravel_multi_index(tuple(positions), self.shape), noise_index
 
     @staticmethod
     def supports_policy_arrays(axes, arrays, /) -> bool:
-        # Slices are so much quicker than single entries that few actions are best done in turn.
+        # Slices are so much faster than single entries that few actions are done one by one.
         n_actions = max(len(arrays["offsets"]), len(arrays["probs"]))
         return n_actions == 1 or n_actions > SLICED_MAX_ACTIONS
 

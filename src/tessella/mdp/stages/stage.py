@@ -32,12 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.errors import ModelError, format_value, require_whole
 from tessella.grid import StateGrid, require_ordered, to_plain_values
-from tessella.mdp.checks import (
-    ROW_SUM_TOLERANCE,
-    FunctionChecks,
-    as_numbers,
-    check_probabilities,
-)
+from tessella.mdp.checks import ROW_SUM_TOLERANCE, FunctionChecks, as_numbers, check_probabilities
 from tessella.mdp.dynamics import REWARD, Payment, combine_payments
 from tessella.mdp.measures import check_measure_name
 from tessella.mdp.stages.operation import Operation, Reshape, drop_trailing_axes, take_range
@@ -49,7 +44,7 @@ from tessella.mdp.state_action_space import (
     make_state_action_space,
     names_time,
 )
-from tessella.rounding import EPS, bound_expectation_error
+from tessella.rounding import EPS, bound_expectation_error, portable_exp
 
 Function = Callable[..., ArrayLike]
 FACTORED_REWARD_MIN_STATES = 1 << 26  # expected rewards of more states are kept as their factors
@@ -60,12 +55,12 @@ _factored_min_states: ContextVar[int] = ContextVar(
 
 @contextmanager
 def factor_rewards_above(states: int) -> Iterator[None]:
-    """Inside this, models of more states than these keep expected rewards as their factors."""
-    before = _factored_min_states.set(states)
+    """Inside this, models of more than ``states`` states keep expected rewards as factors."""
+    token = _factored_min_states.set(states)
     try:
         yield
     finally:
-        _factored_min_states.reset(before)
+        _factored_min_states.reset(token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +95,7 @@ class ExpectedReward:
         return compute_expectation(self.probs, self.reward).astype(dtype or float, copy=False)
 
     def block(self, axis: int, first: int, count: int) -> ExpectedReward:
-        """On ``count`` places of one axis, from ``first`` on; off its ends the nearest place."""
+        """On ``count`` positions of one axis, from ``first`` on; past its ends the nearest one."""
         return ExpectedReward(
             *(take_range(a, axis + 1, first, count) for a in (self.probs, self.reward))
         )
@@ -121,10 +116,13 @@ def bound_reward(reward: Reward) -> float:
 
 
 def compute_expectation(probs: NDArray, reward: NDArray) -> NDArray[np.float64]:
-    """``sum_k probs[..., k] reward[..., k]`` over open meshes, as a matrix product if it can be."""
+    """``sum_k probs[..., k] reward[..., k]`` over open meshes.
+
+    Not by BLAS, whose last digits depend on the processor: a fingerprint must not.
+    """
     out = np.broadcast_shapes(probs.shape[:-1], reward.shape[:-1])
     subscripts, *factors = einsum_subscripts(probs, reward)
-    return np.einsum(subscripts, *factors, optimize=True).reshape(out)
+    return np.einsum(subscripts, *factors).reshape(out)
 
 
 def einsum_subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, NDArray]:
@@ -157,7 +155,7 @@ class Stage(ABC):
 
     @abstractmethod
     def build_operation(self, checks: FunctionChecks) -> Operation:
-        """What it does to the state, as arrays over the grid."""
+        """The transition of the stage, as arrays over the grid."""
 
     @property
     def net_reward(self) -> Function | None:
@@ -219,14 +217,14 @@ class CompiledStage:
         )
 
     def block(self, axis: int, first: int, count: int) -> CompiledStage:
-        """The same on ``count`` places of one axis, from ``first`` on."""
+        """The same on ``count`` positions of one axis, from ``first`` on."""
         reward = self.reward
-        where = (axis, first, count)
+        window = (axis, first, count)
         if isinstance(reward, ExpectedReward):
-            reward = reward.block(*where)
+            reward = reward.block(*window)
         elif reward is not None:
             reward = take_range(reward, axis + 1, first, count)
-        return replace(self, operation=self.operation.block(*where), reward=reward, counts={})
+        return replace(self, operation=self.operation.block(*window), reward=reward, counts={})
 
     def arrays(self) -> dict[str, Any]:
         reward = {} if self.reward is None else {"reward": self.reward}
@@ -244,10 +242,10 @@ def subtract_costs(pays: Any, costs: Any) -> Any:
 
 
 class WeightedSum:
-    """A function of all that several functions name: the weighted sum of their results."""
+    """The weighted sum of several functions, as a function of all their parameters."""
 
     def __init__(self, terms: Mapping[str, tuple[float, Any]]) -> None:
-        self.terms = terms  # weights and functions or numbers, by what messages call them
+        self.terms = terms  # name in messages to weight and function, or number
         parts = [part for _, part in terms.values()]
         named: dict[str, inspect.Parameter] = {}
         for part in parts:
@@ -257,9 +255,10 @@ class WeightedSum:
                     for p in inspect.signature(part).parameters.values()
                     if p.kind is not p.VAR_KEYWORD
                 }
-        several = any(_takes_keywords(part) for part in parts)
-        rest = [inspect.Parameter("names", inspect.Parameter.VAR_KEYWORD)] if several else []
-        self.__signature__ = inspect.Signature([*named.values(), *rest])
+        parameters = list(named.values())
+        if any(_takes_keywords(part) for part in parts):
+            parameters.append(inspect.Parameter("names", inspect.Parameter.VAR_KEYWORD))
+        self.__signature__ = inspect.Signature(parameters)
 
     def __call__(self, /, **names: Any) -> Any:
         amounts = [
@@ -283,6 +282,13 @@ class Noise:
         name: what stage functions call it.
         values: (K,) its values.
         probabilities: (K,), or a function of axes and action that returns (..., K).
+
+    Example:
+        >>> dice = ts.Noise("dice", range(1, 7), np.full(6, 1 / 6))
+        >>> def by_season(season):
+        ...     return ts.truncated_poisson(2 + 3 * season, 8)
+        ...
+        >>> demand = ts.Noise("demand", range(9), by_season)
     """
 
     name: str
@@ -291,7 +297,7 @@ class Noise:
 
 
 def require_list(given: Any, model: str, noun: str) -> tuple:
-    """The parts of a model in the order of events; refuse what is no list of at least one."""
+    """``given`` as a tuple; an error unless it is a list of at least one ``noun``."""
     require_ordered(given, f"{noun}s")
     if not isinstance(given, Iterable) or isinstance(given, str):
         raise ModelError(f"{model} needs a list of {noun}s", value=f"got {given!r}")
@@ -302,7 +308,7 @@ def require_list(given: Any, model: str, noun: str) -> tuple:
 
 
 def require_noise(noise: object, subject: str) -> None:
-    """Refuse what is no noise."""
+    """Raise an error for anything but a ``Noise``."""
     if not isinstance(noise, Noise):
         requirement = f"{subject} needs a noise, Noise(name, values, probabilities)"
         raise ModelError(requirement, value=f"got {noise!r}")
@@ -314,10 +320,10 @@ def tabulate_noise(space: StateActionSpace, noise: Noise, subject: str) -> Noise
     if not values.size:
         raise ModelError(f"{subject}: a noise needs at least one value")
     variable = NoiseVariable(noise.name, values)
-    space.mesh(variable)  # refuses a name that is taken
-    many = len(values)
-    result = call_if_function(noise.probabilities, space.mesh(), subject, values_per_point=many)
-    probs = check_probabilities(space, result, many, f"the probabilities of {subject}")
+    space.mesh(variable)  # raises an error for a name that is taken
+    n = len(values)
+    result = call_if_function(noise.probabilities, space.mesh(), subject, values_per_point=n)
+    probs = check_probabilities(space, result, n, f"the probabilities of {subject}")
     return NoiseTable(variable, probs)
 
 
@@ -328,14 +334,14 @@ def compute_expected_reward(
     if pays is None:
         return None, 0.0
     reward = checks.read_rewards(checks.call(pays), checks.subject)
-    if reward.shape[-1] == 1:  # paid whatever the noise
+    if reward.shape[-1] == 1:  # independent of the noise
         return reward[..., 0], 0.0
     factors = ExpectedReward(checks.probs, reward)
-    many = max(_factored_min_states.get(), 2 * (checks.probs.size + reward.size))
-    if math.prod(factors.shape) > many:  # much larger than its factors
+    max_entries = max(_factored_min_states.get(), 2 * (checks.probs.size + reward.size))
+    if math.prod(factors.shape) > max_entries:  # much larger than its factors
         return factors, bound_expectation_error(reward.shape[-1], factors.bound)
     expected = compute_expectation(checks.probs, reward)
-    if (reward >= 0).all() or (reward <= 0).all():  # sizes without a second array over states
+    if (reward >= 0).all() or (reward <= 0).all():  # no second array over states is needed
         sizes = max(expected.max(), -expected.min())
     else:
         sizes = compute_expectation(checks.probs, np.abs(reward))
@@ -357,7 +363,7 @@ def compute_count(checks: FunctionChecks, given: float | Function) -> Payment:
     """The amount of a count, a number or a function; its expectation is computed when needed."""
     function = given if callable(given) else lambda: given
     amount = checks.read_rewards(checks.call(function), checks.subject)
-    if amount.shape[-1] == 1:  # the same whatever the noise
+    if amount.shape[-1] == 1:  # independent of the noise
         return Payment(amount[..., 0], 0.0, function)
     factors = ExpectedReward(checks.probs, amount)
     return Payment(factors, bound_expectation_error(amount.shape[-1], factors.bound), function)
@@ -367,6 +373,20 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
     """(..., largest + 1) Poisson probabilities, the tail mass put on ``largest``.
 
     ``mean`` has shape (..., 1) or is a number; P(D = k) = m^k e^-m / k!.
+
+    Args:
+        mean: a number, or an array whose last axis has length one.
+        largest: the largest value.
+
+    Returns:
+        Probabilities that sum to 1 along the last axis.
+
+    Raises:
+        ModelError: the mean is negative or not finite.
+
+    Example:
+        >>> ts.truncated_poisson(1.0, 2).round(3)
+        array([0.368, 0.368, 0.264])
     """
     from scipy.special import gammainc, gammaln, xlogy
 
@@ -379,7 +399,7 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
     if m.ndim == 0 or m.shape[-1] != 1:
         m = m[..., None]
     k = np.arange(largest + 1)
-    pmf = np.exp(xlogy(k, m) - m - gammaln(k + 1.0))
+    pmf = portable_exp(xlogy(k, m) - m - gammaln(k + 1.0))
     if largest > 0:
         pmf[..., -1] = gammainc(float(largest), m[..., 0])  # P(D >= largest)
     else:
@@ -389,7 +409,17 @@ def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Pay(Stage):
-    """Pay ``pays(...)``, or what ``costs(...)`` with a minus sign, or count, and stay."""
+    """Pay or count something; the state stays.
+
+    Args:
+        pays, costs: a function of axes and action, whose result is earned or paid.
+        counts: names of counts, each with a number or such a function.
+
+    Example:
+        >>> rent = ts.Pay(costs=lambda rooms: 3.0 * rooms)
+        >>> ts.MDP.staged({"rooms": range(3)}, ("stay",), 0.9, [rent]).reward.ravel()
+        array([ 0., -3., -6.])
+    """
 
     pays: Function | None = None
     costs: Function | None = None
@@ -425,17 +455,15 @@ def restrict_scratch_axes(
     wide: StateGrid, grid: StateGrid, stages: Sequence[CompiledStage]
 ) -> tuple[CompiledStage, ...]:
     """Stages on the ``wide`` grid as stages that begin and end on ``grid``."""
-    narrow = [_restrict_stage(stage, grid.ndim) for stage in stages]
-    used = [i for i, stage in enumerate(narrow) if stage is None]
-    if not used:
-        return tuple(stage for stage in narrow if stage is not None)
-    first = used[0]
-    last = used[-1] + 1
-    opened = CompiledStage(Reshape(grid.shape, (), wide), None, None, None)
-    forgotten = CompiledStage(Reshape(wide.shape, (), grid), None, None, None)
-    middle = (opened, *stages[first:last], forgotten)
-    kept = [*narrow[:first], *middle, *narrow[last:]]
-    return tuple(stage for stage in kept if stage is not None)
+    restricted = [_restrict_stage(stage, grid.ndim) for stage in stages]
+    wide_indices = [i for i, stage in enumerate(restricted) if stage is None]
+    if wide_indices:
+        first = wide_indices[0]
+        last = wide_indices[-1] + 1
+        open_axes = CompiledStage(Reshape(grid.shape, (), wide), None, None, None)
+        forget_axes = CompiledStage(Reshape(wide.shape, (), grid), None, None, None)
+        restricted[first:last] = [open_axes, *stages[first:last], forget_axes]
+    return tuple(stage for stage in restricted if stage is not None)
 
 
 def _restrict_stage(stage: CompiledStage, axes: int) -> CompiledStage | None:
@@ -444,8 +472,8 @@ def _restrict_stage(stage: CompiledStage, axes: int) -> CompiledStage | None:
     amounts = {name: count.expected for name, count in stage.counts.items()}
     if stage.reward is not None:
         amounts[REWARD] = stage.reward
-    narrow = {name: drop_trailing_axes(np.asarray(a), axes + 1) for name, a in amounts.items()}
-    if operation is None or any(a is None for a in narrow.values()):
+    restricted = {name: drop_trailing_axes(np.asarray(a), axes + 1) for name, a in amounts.items()}
+    if operation is None or any(a is None for a in restricted.values()):
         return None
-    counts = {name: replace(c, expected=narrow[name]) for name, c in stage.counts.items()}
-    return replace(stage, operation=operation, reward=narrow.get(REWARD), counts=counts)
+    counts = {name: replace(c, expected=restricted[name]) for name, c in stage.counts.items()}
+    return replace(stage, operation=operation, reward=restricted.get(REWARD), counts=counts)

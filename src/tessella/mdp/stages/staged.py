@@ -1,6 +1,6 @@
 """Staged dynamics: one period as a list of events, never a matrix over states.
 
-With stages 1..m in the order of events, E_i the expectation of stage i and r_i what it pays,
+With stages 1..m in the order of events, E_i the expectation of stage i and r_i its reward,
 
     backup(w) = r_1 + E_1[ r_2 + E_2[ ... r_m + E_m[ w ] ] ]
 
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import ModelError
+from tessella.grid import require_product
 from tessella.mdp.dynamics import (
     Backend,
     BackendModel,
@@ -72,24 +73,20 @@ class Staged(Dynamics):
         scratch: Mapping[str, Sequence] | None = None,
         compile_stage: Callable[[Stage, StateActionSpace], CompiledStage] | None = None,
     ) -> Staged:
-        """Make numbers of the stages.
+        """Compile the stages, by ``compile_stage`` if it is given.
 
         ``feasible`` (S, A) says which pairs can occur; ``scratch`` axes exist within a period only.
-        ``compile_stage`` may have the numbers of a stage already.
         """
         stages = as_stages(stages)
+        require_product(space.grid, "a model of stages", error=ModelError)
         wide = add_scratch_axes(space, scratch) if scratch is not None else space
-        masked = wide
-        if feasible is not None:
-            shape = (len(space.actions), *space.grid.shape)
-            trailing = (1,) * (wide.rank - len(shape))
-            masked = replace(wide, feasible=feasible.T.reshape(shape + trailing))
+        masked = wide.with_feasible(feasible, space.grid.shape)
         compiled = []
         for stage in stages:
             compiled.append(
                 compile_stage(stage, masked) if compile_stage else stage.compile(masked)
             )
-            # The mask speaks of the state at the start, which any stage but Pay leaves behind.
+            # The mask holds for states at the start of a period, and any stage but Pay moves them.
             masked = masked if isinstance(stage, Pay) else wide
         if scratch is not None:
             compiled = restrict_scratch_axes(wide.grid, space.grid, compiled)
@@ -113,12 +110,14 @@ class Staged(Dynamics):
 
     @property
     def stage_outcomes(self) -> list[int]:
-        """Outcomes of each stage under one action, in all its states: its matrix looks at them."""
-        return [math.prod(one.shape) * one.max_outcomes for one in self._operations]
+        """Number of outcomes of each stage under one action, over all its states."""
+        return [
+            math.prod(operation.shape) * operation.max_outcomes for operation in self._operations
+        ]
 
     @property
     def max_row_entries(self) -> int:
-        """Probabilities of its table and of what it is made of, counted from above."""
+        """Upper bound on the probabilities in its table, and in each product of later stages."""
         largest = 0
         outcomes = 1
         copies = 1
@@ -130,12 +129,12 @@ class Staged(Dynamics):
 
     @property
     def sweep_products(self) -> int:
-        """Of a sweep over all actions through the stages, by what matters to each."""
+        """Products of a sweep over all actions, each stage on the axes that matter to it."""
         return self._count_products(self.n_actions)
 
     @property
     def policy_sweep_products(self) -> int:
-        """The same of a sweep of one policy."""
+        """Products of a sweep of one policy."""
         return self._count_products(1)
 
     def _count_products(self, n_actions: int) -> int:
@@ -206,14 +205,14 @@ class Staged(Dynamics):
 
     @cached_property
     def rounding(self) -> RoundingBounds:  # type: ignore[override]
-        # Two more for each stage: the products, and the reward that is added.
+        # Two more for each stage: the products, and the addition of the reward.
         terms = sum(operation.rounding_terms + 2 for operation in self._operations)
         rows = sum(operation.relative_rounding for operation in self._operations)
         rows *= 1 + EPS * terms
-        # What a later stage pays is weighed by the rows of those before it.
+        # The reward of a later stage is weighted by the rows of those before it.
         reward = sum(stage.reward_error for stage in self.stages)
         reward = (reward + rows * self.reward_scale) * (1 + rows)
-        # Each entry of a row, and each reward, is a sum over stages of so many terms.
+        # Each entry of a row, and each reward, is a sum of this many terms over the stages.
         sums = EPS / 2 * (terms + 2)
         in_file = ModelRounding(rows + sums, reward + sums * self.reward_scale)
         return RoundingBounds(ModelRounding(rows, reward), in_file, terms)
@@ -252,11 +251,11 @@ class Staged(Dynamics):
 
     @property
     def largest_intermediate(self) -> int:
-        """Numbers of the largest array that a backward pass goes through, by what matters there."""
+        """Number of entries of the largest array in a backward pass."""
         return max(math.prod(self.shape), *(length for _, length in self._intermediate_sizes()))
 
     def _intermediate_sizes(self) -> Iterator[tuple[int, int]]:
-        """Stages from the last on, and how many numbers a backward pass has before each."""
+        """Indices of stages, the last first, and the entries of the array before each of them."""
         lengths = self.shape
         first_shared = self._first_shared_stage
         for i in reversed(range(len(self.stages))):
@@ -265,13 +264,13 @@ class Staged(Dynamics):
             lengths = operation.input_shape(lengths)
             if reward is not None:
                 lengths = np.broadcast_shapes(lengths, reward.shape[1:])
-            if i == first_shared:  # what actions share is handed on in full
+            if i == first_shared:  # the result of the stages that actions share has all states
                 lengths = operation.shape
             yield i, math.prod(lengths)
 
     @property
     def _first_shared_stage(self) -> int:
-        """From this stage on, neither moves nor rewards depend on an action."""
+        """Index of the first stage from which on no stage depends on the action."""
         return _count_to_last([stage.depends_on_action for stage in self.stages])
 
     def to_sparse(self) -> list:
@@ -305,12 +304,12 @@ class Staged(Dynamics):
         return sp.csr_array(sp.vstack(moves, format="csr"))
 
     def _rows_by_action(self) -> Iterator:
-        """(S, S) the rows of one action after the other."""
+        """(S, S) matrices, one action after the other."""
         first_shared = self._first_shared_move
         later = self._operations[first_shared:]
-        end = multiply_stages(later, 0) if first_shared < len(self.stages) else None
+        later_rows = multiply_stages(later, 0) if first_shared < len(self.stages) else None
         for action in range(self.n_actions):
-            yield multiply_stages(self._operations[:first_shared], action, end)
+            yield multiply_stages(self._operations[:first_shared], action, later_rows)
 
     @property
     def _operations(self) -> list[Operation]:
@@ -318,7 +317,7 @@ class Staged(Dynamics):
 
     @property
     def _first_shared_move(self) -> int:
-        """From this stage on, where the state goes depends on no action."""
+        """Index of the first stage from which on no operation depends on the action."""
         return _count_to_last([operation.depends_on_action for operation in self._operations])
 
     def __getstate__(self) -> dict:
@@ -338,23 +337,25 @@ class Staged(Dynamics):
         paid = np.zeros(len(states))
         grid = self.space.grid
         for stage in self.stages:
-            now = states
-            states, k = stage.operation.sample(now, actions, rng)
+            before = states
+            states, noise_index = stage.operation.sample(before, actions, rng)
             if stage.pays is not None:
-                paid = paid + self._compute_payment(stage, grid.coordinates(now), actions, k)
+                paid = paid + self._compute_payment(
+                    stage, grid.coordinates(before), actions, noise_index
+                )
             if isinstance(stage.operation, Reshape):
                 grid = stage.operation.grid or grid
         return StepResult(states, paid, np.zeros(len(states), dtype=bool))
 
     def _compute_payment(
-        self, stage: CompiledStage, names: dict, actions, k
+        self, stage: CompiledStage, names: dict, actions, noise_index
     ) -> NDArray[np.float64]:
         """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
         names |= {n: values[actions] for n, values in self.space.action_values.items()}
         if self.space.time is not None:
             names[TIME] = np.int64(self.space.time)
         if stage.noise is not None:
-            names[stage.noise.name] = stage.noise.values[k]
+            names[stage.noise.name] = stage.noise.values[noise_index]
         assert stage.pays is not None
         paid = np.asarray(call_by_name(stage.pays, names, "a reward"), dtype=float)
         if paid.shape not in ((), actions.shape):
@@ -369,7 +370,7 @@ class Staged(Dynamics):
 class StageBackend(Backend):
     """The compiled side: operations in the order of events.
 
-    The backward pass runs through them from the last. All of it is linear apart from what is paid,
+    The backward pass runs through them from the last. It is linear apart from the rewards,
     so ``jax.linear_transpose`` of a pass without reward is the forward (occupancy) pass.
     """
 
@@ -382,7 +383,7 @@ class StageBackend(Backend):
         return _count_to_last([operation.depends_on_action for operation in self.operations])
 
     def _run_backward(self, arrays, w, action, with_reward, indices):
-        """Through some operations; in between w is an open mesh where that is enough."""
+        """``w`` before the operations with these indices; in between it may be an open mesh."""
         import jax.numpy as jnp
 
         shape = w.shape
@@ -390,11 +391,11 @@ class StageBackend(Backend):
             operation = self.operations[i]
             if jnp.ndim(action) or not operation.operation_type.accepts_broadcast_input:
                 w = jnp.broadcast_to(w, shape)
-            chosen = _match_rank(action, w)
+            operation_action = _match_rank(action, w)
             if with_reward and "reward" in arrays[i]:
-                w = operation.apply_with_reward(arrays[i], w, chosen)
+                w = operation.apply_with_reward(arrays[i], w, operation_action)
             else:
-                w = operation.apply(arrays[i], w, chosen)
+                w = operation.apply(arrays[i], w, operation_action)
             shape = operation.input_shape(shape)
         return jnp.broadcast_to(w, shape)
 
@@ -407,12 +408,12 @@ class StageBackend(Backend):
         return self._run_backward(arrays, w, action, with_reward, range(self.first_shared))
 
     def supports_policy_arrays(self, arrays) -> bool:
-        # A policy speaks of the state at the start, which the first move leaves behind.
-        *before, last = range(self.first_shared) or (None,)
+        # A policy is indexed by the state at the start, so only the last operation may move it.
+        *earlier, last = range(self.first_shared) or (None,)
         if last is None:
             return True
-        still = all(self.operations[i].operation_type.keeps_state for i in before)
-        return still and self.operations[last].supports_policy_arrays(arrays[last])
+        keeps_state = all(self.operations[i].operation_type.keeps_state for i in earlier)
+        return keeps_state and self.operations[last].supports_policy_arrays(arrays[last])
 
     def finish_policy_backup(self, arrays, w, policy, with_reward):
         return self.action_backup(arrays, w, policy, with_reward)
@@ -427,21 +428,16 @@ def build_stage_backend(
     """The backend of a list of stages; with ``for_any_block`` the same for any block of them."""
     operations = [(stage.operation, stage.depends_on_action) for stage in stages]
     if tiles is None:
-        return StageBackend(
-            tuple(
-                operation.compile(depends_on_action) for operation, depends_on_action in operations
-            ),
-            n_actions,
-        )
-    from tessella.mdp.stages.gpu_kernels import build_tiled_operation
+        compiled = [operation.compile(depends) for operation, depends in operations]
+    else:
+        from tessella.mdp.stages.gpu_kernels import build_tiled_operation
 
-    return StageBackend(
-        tuple(build_tiled_operation(*one, tiles, for_any_block) for one in operations), n_actions
-    )
+        compiled = [build_tiled_operation(*one, tiles, for_any_block) for one in operations]
+    return StageBackend(tuple(compiled), n_actions)
 
 
 def _count_to_last(flags: Sequence[bool]) -> int:
-    """How many flags there are up to the last one that is set."""
+    """Number of flags up to the last one that is True."""
     return max((i + 1 for i, flag in enumerate(flags) if flag), default=0)
 
 
@@ -456,7 +452,7 @@ def as_stages(given: object) -> tuple[Stage, ...]:
 
 
 def _match_rank(action, w):
-    """A policy as ``w`` is counted, which may have scratch axes: they do not matter to it."""
+    """``action``; a policy is broadcast over the scratch axes that ``w`` has in addition."""
     import jax.numpy as jnp
 
     extra = jnp.ndim(w) - jnp.ndim(action)
@@ -468,16 +464,13 @@ def _match_rank(action, w):
 def _compute_expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
     flat = w.ravel()
     total = np.zeros(operation.shape)
-    for to, p in operation.outcomes(action):
-        total += p * flat[to]
+    for target, p in operation.outcomes(action):
+        total += p * flat[target]
     return total
 
 
 def multiply_stages(operations: Sequence[Operation], action: int, later=None):
-    """Sparse matrix of some stages under an action, and of what comes later."""
-    if not operations:
-        assert later is not None
-        return later.copy()
+    """Sparse matrix of at least one stage under an action, times that of the stages ``later``."""
     matrices = []
     reachable = None
     for operation in operations[:-1]:
@@ -497,39 +490,41 @@ def compute_rows_of_states(
     import scipy.sparse as sp
 
     rows = sp.csr_array(sp.eye_array(len(states)))
-    live = states
+    reachable = states
     for operation in operations:
-        matrix, live = _drop_empty_columns(_build_stage_matrix(operation, action, live))
+        matrix, reachable = _drop_empty_columns(_build_stage_matrix(operation, action, reachable))
         rows = sp.csr_array(rows @ matrix)
     return rows
 
 
 def _drop_empty_columns(matrix):
-    """A sparse matrix without its empty columns, and where the others stood."""
+    """A sparse matrix without its empty columns, and the indices of the others."""
     import scipy.sparse as sp
 
     reached = np.zeros(matrix.shape[1], dtype=bool)
     reached[matrix.indices] = True
-    live = np.flatnonzero(reached)
+    kept = np.flatnonzero(reached)
     position = np.cumsum(reached) - 1
     parts = matrix.data, position[matrix.indices], matrix.indptr
-    return sp.csr_array(parts, shape=(matrix.shape[0], len(live))), live
+    return sp.csr_array(parts, shape=(matrix.shape[0], len(kept))), kept
 
 
-def _build_stage_matrix(operation: Operation, action: int, live: NDArray | None):
-    """Sparse matrix of one stage, from the ``live`` states before it (or all) to those after it."""
+def _build_stage_matrix(operation: Operation, action: int, reachable: NDArray | None):
+    """Sparse matrix of one stage, from the ``reachable`` states before it (or all)."""
     import scipy.sparse as sp
 
-    n = math.prod(operation.shape) if live is None else len(live)
+    n = math.prod(operation.shape) if reachable is None else len(reachable)
     data = []
     source = []
     target = []
-    for to, p in operation.outcomes(action):
-        to, p = (a.ravel() if live is None else a.ravel()[live] for a in (to, p))
+    for target_k, p in operation.outcomes(action):
+        target_k, p = (
+            a.ravel() if reachable is None else a.ravel()[reachable] for a in (target_k, p)
+        )
         positive = np.flatnonzero(p)
         data.append(p[positive])
         source.append(positive)
-        target.append(to[positive])
+        target.append(target_k[positive])
     entries = (np.concatenate(source), np.concatenate(target))
     shape = n, math.prod(operation.output_shape)
     return sp.csr_array((np.concatenate(data), entries), shape=shape)

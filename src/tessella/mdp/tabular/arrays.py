@@ -4,7 +4,7 @@ ASS     transition[a, s, s'], or a list of A sparse matrices     reward (S,), (S
 SAS     transition[s, a, s']                                     reward (S,), (S, A), (S, A, S)
 pairs   transition[i, s'] for the i-th feasible (state, action)  reward (L,)
 
-A reward of -inf says that the action is infeasible, where ``feasible`` does not say what is.
+Without ``feasible``, a reward of -inf makes an action infeasible.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tessella.mdp.tabular.rows import count_max_repeats
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding, bound_expectation_error
 
-# Actions that pairs may imply without naming them; beyond, an index is a mistake.
+# Largest number of actions that indices may imply without names; more are taken for a mistake.
 UNNAMED_MAX_ACTIONS = 2**20
 
 
@@ -74,12 +74,12 @@ def from_arrays(
     if isinstance(given, list):
         outcomes = _make_outcomes(pairs, given)
         expected = outcomes.expected_reward[pairs.pair_indices]
-        paid = outcomes.rounding(factors=merged).reward_error + _bound_merging_error(reward)
+        error = outcomes.rounding(factors=merged).reward_error + _bound_merging_error(reward)
     else:
         outcomes = None
-        paid = 0.0
+        error = 0.0
         expected = check_rewards(pairs, given[mask])
-    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, paid)
+    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, error)
     return build_tabular(pairs, expected, outcomes, build_rounding)
 
 
@@ -93,31 +93,31 @@ def from_pairs(
     action_name: str,
 ) -> ModelParts:
     """See ``MDP.from_pairs``."""
-    s = _read_indices(states, "states")
-    a = _read_indices(choices, "choices")
+    state = _read_indices(states, "states")
+    action = _read_indices(choices, "choices")
     rows = _read_matrix(transition, "transition")
     n_rows = len(rows.indptr) - 1
     n_states = int(np.asarray(rows.shape)[1])
-    if not len(s) == len(a) == n_rows:
+    if not len(state) == len(action) == n_rows:
         requirement = "states, choices and transition rows must be equally many"
-        raise ModelError(requirement, value=f"got {len(s)}, {len(a)} and {n_rows}")
+        raise ModelError(requirement, value=f"got {len(state)}, {len(action)} and {n_rows}")
     actions = None if actions is None else as_action_list(actions)
     if actions is None:
-        n_actions = min(max(int(a.max()) + 1, 1), UNNAMED_MAX_ACTIONS)
+        n_actions = min(max(int(action.max()) + 1, 1), UNNAMED_MAX_ACTIONS)
     else:
         n_actions = len(actions)
     space = _make_space(grid, actions, action_name, n_states, n_actions)
-    s = _check_range(s, n_states, "state")
-    a = _check_range(a, n_actions, "action")
-    pairs = Pairs(space, s, a, rows)
+    state = _check_range(state, n_states, "state")
+    action = _check_range(action, n_actions, "action")
+    pairs = Pairs(space, state, action, rows)
     _require_distinct(pairs)
     shape = read_shape(reward, "reward")
-    if shape != s.shape:
-        raise ModelError(f"reward must have shape {s.shape}", value=f"has shape {shape}")
+    if shape != state.shape:
+        raise ModelError(f"reward must have shape {state.shape}", value=f"has shape {shape}")
     expected = as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
     kept = np.flatnonzero(~np.isneginf(expected))
     if len(kept) < len(expected):
-        pairs = Pairs(space, s[kept], a[kept], rows[kept])
+        pairs = Pairs(space, state[kept], action[kept], rows[kept])
         expected = expected[kept]
     require_feasible_actions(space.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
@@ -128,7 +128,7 @@ def from_pairs(
 
 
 def _require_distinct(pairs: Pairs) -> None:
-    """Refuse a pair that is listed twice."""
+    """Reject a pair that is listed twice."""
     counts = np.bincount(pairs.pair_indices)[pairs.pair_indices]
     repeated = np.flatnonzero(counts > 1)
     first = np.unique(pairs.pair_indices[repeated], return_index=True)[1]
@@ -141,11 +141,15 @@ def _require_distinct(pairs: Pairs) -> None:
 def count_in_table(
     dynamics: Dynamics, feasible: NDArray[np.bool_], name: str, given: Any
 ) -> Tabular:
-    """The table that counts amounts, too: an array (S,) or (S, A), or a function."""
+    """The table with a further count: an array (S,) or (S, A), or a function."""
     check_measure_name(name)
     if not isinstance(dynamics, Tabular):
-        requirement = "with_measures takes amounts for tables; stages count with counts={...}"
-        raise ModelError(requirement, location=name, value=f"this model is {dynamics.kind}")
+        requirement = "with_measures takes new counts for a table without a horizon"
+        if dynamics.is_table:
+            advice = "has a horizon; count before with_criterion"
+        else:
+            advice = "is made of stages, which count with counts={...}"
+        raise ModelError(requirement, location=f"{name!r}:", value=f"the model {advice}")
     space = dynamics.space
     checks = FunctionChecks(space, f"the count {name!r}")
     shape = feasible.shape
@@ -168,7 +172,7 @@ def count_in_table(
 
 
 def negate_costs(costs: Any) -> Any:
-    """Costs as rewards, in whatever form they came."""
+    """The negated costs, in the form in which they were given."""
     if sp.issparse(costs):
         return -1 * costs
     if isinstance(costs, list | tuple) and any(sp.issparse(part) for part in costs):
@@ -254,23 +258,23 @@ def _bound_merging_error(matrices: Any) -> float:
 
 
 def _as_coordinates(matrices: Any) -> list[Any]:
-    """The sparse matrices whose entries may share a position, as they were given, as float64."""
+    """Sparse matrices whose entries may share a position, as float64 in coordinate form."""
     if not _has_sparse(matrices):
         return []
-    mixed = [m for m in matrices if sp.issparse(m) and not _is_canonical(m)]
-    return [sp.coo_array(m, dtype=float) for m in map(sp.coo_array, mixed)]
+    unsorted = [m for m in matrices if sp.issparse(m) and not _is_canonical(m)]
+    return [sp.coo_array(m, dtype=float) for m in map(sp.coo_array, unsorted)]
 
 
 def _is_canonical(matrix: Any) -> bool:
     """Whether a sparse matrix is compressed by rows, its columns ascending and each one once."""
     if matrix.format != "csr" or type(matrix.data) is not np.ndarray:
         return False
-    again = sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
-    return bool(again.has_canonical_format)  # looked at, not remembered
+    copy = sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return bool(copy.has_canonical_format)  # SciPy would store the flag on ``matrix`` itself
 
 
 def _read_matrix(matrix: Any, subject: str) -> sp.csr_array:
-    """A dense matrix, or a sparse one of any format, as compressed rows of its own."""
+    """A dense matrix, or a sparse one of any format, as a new matrix of compressed rows."""
     matrix = matrix if sp.issparse(matrix) else as_numbers(matrix, subject)
     if matrix.ndim != 2:
         raise ModelError(f"{subject} must be a matrix", value=f"has shape {matrix.shape}")
@@ -285,7 +289,7 @@ def _read_matrix(matrix: Any, subject: str) -> sp.csr_array:
     def entry(k: tuple, _: tuple) -> str:
         return f"entry ({given.row[k[0]]}, {given.col[k[0]]})"
 
-    # Numbers first, sums after: short integers would wrap around, short floats round coarsely.
+    # Converted before they are added up: short integers overflow, short floats lose precision.
     data = as_numbers(given.data, subject, entry)
     csr = sp.csr_array((data, (given.row, given.col)), shape=given.shape)
     csr.sum_duplicates()
@@ -331,7 +335,7 @@ def _read_rewards(
 def _find_feasible_pairs(
     matrices: list[sp.csr_array], given: NDArray[np.float64] | list[NDArray | sp.csr_array]
 ) -> NDArray[np.bool_]:
-    """(S, A) the pairs that the rewards do not call infeasible."""
+    """(S, A) the pairs that the rewards do not mark as infeasible by -inf."""
     if not isinstance(given, list):
         return ~np.isneginf(given)
     both = zip(matrices, given, strict=True)
@@ -339,29 +343,33 @@ def _find_feasible_pairs(
 
 
 def _find_infeasible_rows(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDArray[np.bool_]:
-    """(S,) whether all that a row can lead to pays -inf; in an empty row, whether all states do."""
+    """(S,) whether all transitions of a row pay -inf; of an empty row, those to all states."""
     n = len(rows.indptr) - 1
-    stated = sp.csr_array(np.isneginf(paid) if isinstance(paid, np.ndarray) else paid == -np.inf)
-    if not stated.nnz:
+    is_infeasible = sp.csr_array(
+        np.isneginf(paid) if isinstance(paid, np.ndarray) else paid == -np.inf
+    )
+    if not is_infeasible.nnz:
         return np.zeros(n, dtype=bool)
-    where, to = rows.nonzero()
-    ways = np.bincount(where, minlength=n)
-    out = np.bincount(where, np.isneginf(_take_entries(paid, where, to)), minlength=n)
-    return np.where(ways > 0, out == ways, stated.sum(axis=1) == n)
+    row, column = rows.nonzero()
+    n_transitions = np.bincount(row, minlength=n)
+    n_infeasible = np.bincount(row, np.isneginf(_take_entries(paid, row, column)), minlength=n)
+    return np.where(
+        n_transitions > 0, n_infeasible == n_transitions, is_infeasible.sum(axis=1) == n
+    )
 
 
 def _make_outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes:
-    """One outcome for each stored transition; a reward of a transition that cannot be is unread."""
+    """One outcome for each stored transition; rewards of other transitions are ignored."""
     rows = pairs.rows
     pair_of_entry = pairs.pair_of_entry
     paid = np.empty(len(rows.data))
     for action, reward in enumerate(by_action):
-        mine = np.flatnonzero(pairs.choices[pair_of_entry] == action)
-        paid[mine] = _take_entries(reward, pairs.states[pair_of_entry[mine]], rows.indices[mine])
+        own = np.flatnonzero(pairs.choices[pair_of_entry] == action)
+        paid[own] = _take_entries(reward, pairs.states[pair_of_entry[own]], rows.indices[own])
 
     def entry(i: int) -> str:
-        way = f"pays {paid[i]} on the way to {pairs.space.grid.describe(int(rows.indices[i]))}"
-        return f"{way}; what cannot be done pays -inf on every way" if paid[i] == -np.inf else way
+        text = f"pays {paid[i]} on the way to {pairs.space.grid.describe(int(rows.indices[i]))}"
+        return f"{text}; what cannot be done pays -inf on every way" if paid[i] == -np.inf else text
 
     pairs.raise_for_entries("rewards must be finite", ~np.isfinite(paid), entry)
     return Outcomes.from_list(
@@ -378,11 +386,11 @@ def _take_entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray)
     if isinstance(matrix, np.ndarray):
         return matrix[row, column]
     n = len(matrix.indptr) - 1
-    stored = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
-    wanted = row * n + column
-    at = np.searchsorted(stored, wanted)
-    is_stored = np.append(stored, -1)[at] == wanted
-    return np.where(is_stored, np.append(matrix.data, 0.0)[at], 0.0)
+    stored_keys = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
+    keys = row * n + column
+    index = np.searchsorted(stored_keys, keys)
+    is_stored = np.append(stored_keys, -1)[index] == keys
+    return np.where(is_stored, np.append(matrix.data, 0.0)[index], 0.0)
 
 
 def _read_indices(array: ArrayLike, subject: str) -> NDArray:
@@ -394,7 +402,7 @@ def _read_indices(array: ArrayLike, subject: str) -> NDArray:
 
 
 def _check_range(index: NDArray, count: int, subject: str) -> NDArray[np.int64]:
-    """``index``, all of it in 0..count - 1."""
+    """``index``, checked to lie in 0..count - 1."""
     raise_for_first(
         f"{subject} indices must lie in 0..{count - 1}",
         (index < 0) | (index >= count),

@@ -6,7 +6,7 @@ actions x states x noises; its outcomes become rows,
     P(s' | s, a) = sum over noise w of p(w | s, a) 1{step(s, a, w) = s'}.
 
 A toy-text environment lists, for each state and action, ``(probability, next state, reward,
-terminated)``. A terminated outcome pays its reward and then nothing more; an action without
+terminated)``. A terminated outcome pays its reward and ends the process; an action without
 outcomes is infeasible.
 """
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 ToyTextTable = dict[int, dict[int, list[tuple[float, int, float, bool]]]]
 STEP_SUBJECT = "the step function"
-OUTCOME_BYTES = 176  # bytes held at once for each outcome while rows are made of them, as measured
-STEP_MAX_BYTES = 8 << 30  # bytes beyond which no model is written out
+OUTCOME_BYTES = 176  # measured peak memory for each outcome while rows are built
+STEP_MAX_BYTES = 8 << 30  # memory limit of a model from a step function
 
 
 def from_step(
@@ -58,26 +58,26 @@ def from_step(
     feasible: Feasible,
     sign: int = 1,
 ) -> ModelParts:
-    """See ``MDP.from_step``; ``sign`` makes rewards of what the step pays."""
+    """See ``MDP.from_step``; ``sign`` is -1 where the step function returns costs."""
     n = space.grid.size
     n_actions = len(space.actions)
-    _require_memory(space, 1)  # however few the outcomes, before anything as large is made
+    _require_memory(space, 1)  # before the mask is made, which is as large as one outcome each
     mask = (
         np.ones((n, n_actions), bool) if feasible is None else build_feasible_mask(space, feasible)
     )
-    masked_space = replace(space, feasible=mask.T.reshape(n_actions, *space.grid.shape, 1))
+    masked_space = space.with_feasible(mask)
     noise_tables = _tabulate_noises(masked_space, [noise] if isinstance(noise, Noise) else noise)
     _require_memory(space, math.prod(len(noise_table) for noise_table in noise_tables))
-    named, noise_table = _combine_noises(masked_space, noise_tables)
-    result = call_by_name(step, space.mesh() | named, STEP_SUBJECT)
+    noise_values, noise_table = _combine_noises(masked_space, noise_tables)
+    result = call_by_name(step, space.mesh() | noise_values, STEP_SUBJECT)
     if not (isinstance(result, tuple) and len(result) in (2, 3)):
         raise ModelError(
             f"{STEP_SUBJECT} must return (next coordinates by name, reward), "
             "or with counts by name as the third"
         )
     checks = FunctionChecks(masked_space, STEP_SUBJECT, noise_table)
-    to = find_target_states(checks, read_axis_updates(checks, result[0]))
-    paid = sign * checks.read_rewards(result[1], f"the reward of {STEP_SUBJECT}")
+    target = find_target_states(checks, read_axis_updates(checks, result[0]))
+    reward = sign * checks.read_rewards(result[1], f"the reward of {STEP_SUBJECT}")
     states, choices = np.nonzero(mask)
 
     def select_pairs(array: NDArray) -> NDArray:
@@ -85,28 +85,33 @@ def from_step(
         full = np.broadcast_to(array, (n_actions, *space.grid.shape, len(noise_table)))
         return np.moveaxis(full.reshape(n_actions, n, -1), 0, 1)[mask].ravel()
 
-    happens = np.flatnonzero(select_pairs(noise_table.probs))
-    state, p, reward = (select_pairs(part)[happens] for part in (to, noise_table.probs, paid))
-    pair = np.repeat(np.arange(len(states)), len(noise_table))[happens]
-    rows = sp.csr_array((p, (pair, state)), shape=(len(states), n))
+    possible = np.flatnonzero(select_pairs(noise_table.probs))
+    state = select_pairs(target)[possible]
+    probability = select_pairs(noise_table.probs)[possible]
+    pair = np.repeat(np.arange(len(states)), len(noise_table))[possible]
+    rows = sp.csr_array((probability, (pair, state)), shape=(len(states), n))
     pairs = Pairs(space, states, choices, rows)
-    outcomes = Outcomes.from_list(pairs.pair_indices[pair], n * n_actions, state, p, reward)
+
+    def make_outcomes(amount: NDArray) -> Outcomes:
+        amounts = select_pairs(amount)[possible]
+        key = pairs.pair_indices[pair]
+        return Outcomes.from_list(key, n * n_actions, state, probability, amounts)
+
+    outcomes = make_outcomes(reward)
     expected = outcomes.expected_reward[pairs.pair_indices]
     factors = max(len(noise_tables), 1)
     parts = build_tabular(pairs, expected, outcomes, outcomes.rounding(factors))
     counted = {}
     for name, given in check_counts(result[2] if len(result) == 3 else None, STEP_SUBJECT).items():
         amount = checks.read_rewards(given, f"the count {name!r} of {STEP_SUBJECT}")
-        own = Outcomes.from_list(
-            pairs.pair_indices[pair], n * n_actions, state, p, select_pairs(amount)[happens]
-        )
-        error = own.rounding(factors).reward_error
-        counted[name] = Payment(own.expected_reward.reshape(n, n_actions), error)
+        paying = make_outcomes(amount)
+        error = paying.rounding(factors).reward_error
+        counted[name] = Payment(paying.expected_reward.reshape(n, n_actions), error)
     return replace(parts, dynamics=replace(cast(Tabular, parts.dynamics), counted=counted))
 
 
 def _require_memory(space: StateActionSpace, outcomes: int) -> None:
-    """Refuse a model that would take too much memory, before anything of it is computed."""
+    """Raise an error for a model that would take too much memory, before it is computed."""
     pairs = f"{len(space.actions):,} actions x {space.grid.size:,} states"
     needed = OUTCOME_BYTES * len(space.actions) * space.grid.size * outcomes
     if needed > STEP_MAX_BYTES:
@@ -130,24 +135,24 @@ def _combine_noises(
     space: StateActionSpace, noise_tables: list[NoiseTable]
 ) -> tuple[dict[str, NDArray], NoiseTable]:
     """Name to (K,) values of all K combinations of the noises, and their joint law."""
-    named: dict[str, NDArray] = {}
+    values_by_name: dict[str, NDArray] = {}
     probs = np.ones((1,) * space.rank)
     for noise_table in noise_tables:
         name, values = noise_table.variable
         shape = np.broadcast_shapes(probs.shape[:-1], noise_table.probs.shape[:-1])
-        named = {n: np.repeat(v, len(values)) for n, v in named.items()}
-        named[name] = np.tile(values, probs.shape[-1])
+        values_by_name = {n: np.repeat(v, len(values)) for n, v in values_by_name.items()}
+        values_by_name[name] = np.tile(values, probs.shape[-1])
         probs = (probs[..., :, None] * noise_table.probs[..., None, :]).reshape(*shape, -1)
-    return named, NoiseTable(_label_combinations(named), probs)
+    return values_by_name, NoiseTable(_label_combinations(values_by_name), probs)
 
 
-def _label_combinations(named: dict[str, NDArray]) -> NoiseVariable:
+def _label_combinations(values_by_name: dict[str, NDArray]) -> NoiseVariable:
     """The combinations as one noise, for messages: ``demand=3`` or ``demand, price=(3, 1)``."""
-    if len(named) == 1:
-        return NoiseVariable(*next(iter(named.items())))
-    rows = zip(*(v.tolist() for v in named.values()), strict=True)
+    if len(values_by_name) == 1:
+        return NoiseVariable(*next(iter(values_by_name.items())))
+    rows = zip(*(v.tolist() for v in values_by_name.values()), strict=True)
     texts = [f"({', '.join(map(str, row))})" for row in rows]
-    return NoiseVariable(", ".join(named), np.array(texts or [""]))
+    return NoiseVariable(", ".join(values_by_name), np.array(texts or [""]))
 
 
 def from_gymnasium(env: Any) -> tuple[ModelParts, str, NDArray[np.float64] | None]:
@@ -180,11 +185,10 @@ def _read_outcomes(space: StateActionSpace, table: Any) -> Outcomes:
     if len(columns) != 4:
         raise ModelError("an outcome must be (probability, next state, reward, terminated)")
     pair = np.repeat(np.arange(len(lists)), [len(outcomes) for outcomes in lists])
-    # One column for each outcome, so that the checks see each of them and not their sum.
-    places = (np.ones(len(pair)), (pair, np.arange(len(pair))))
-    keys = np.arange(len(lists))
-    alone = sp.csr_array(places, shape=(len(lists), len(pair)))
-    all_pairs = Pairs(space, *np.divmod(keys, n_actions), alone)
+    # One column for each outcome, so that the checks apply to each of them, not to sums.
+    entries = (np.ones(len(pair)), (pair, np.arange(len(pair))))
+    separate = sp.csr_array(entries, shape=(len(lists), len(pair)))
+    all_pairs = Pairs(space, *np.divmod(np.arange(len(lists)), n_actions), separate)
     numbers = _check_columns(all_pairs, pair, columns)
     outcomes = Outcomes.from_list(pair, len(lists), *numbers, np.asarray(columns[3], dtype=bool))
     check_rows(pairs_from_outcomes(space, outcomes, outcomes.probability))
@@ -220,17 +224,16 @@ def _check_columns(pairs: Pairs, pair: NDArray, columns: list) -> tuple[NDArray,
 
 def build_transition_table(mdp: MDP) -> ToyTextTable:
     """The toy-text table ``P`` of any model; infeasible actions have no outcomes."""
-    o = _list_outcomes(mdp)
-    columns = (o.probability.tolist(), o.state.tolist(), o.reward.tolist(), o.ended.tolist())
-    flat = list(zip(*columns, strict=True))
-    start = o.pair_starts.tolist()
-    lists = [flat[low:high] for low, high in pairwise(start)]
+    outcomes = _list_outcomes(mdp)
+    columns = outcomes.probability, outcomes.state, outcomes.reward, outcomes.ended
+    tuples = list(zip(*(column.tolist() for column in columns), strict=True))
+    lists = [tuples[low:high] for low, high in pairwise(outcomes.pair_starts.tolist())]
     n = mdp.n_actions
     return {s: {a: lists[s * n + a] for a in range(n)} for s in range(mdp.n_states)}
 
 
 def _list_outcomes(mdp: MDP) -> Outcomes:
-    """Its own outcomes, or those of a model that pays by state and action."""
+    """The outcomes of a model; if it has none, one for each entry of its rows."""
     if isinstance(mdp.dynamics, Tabular) and mdp.dynamics.outcomes is not None:
         return mdp.dynamics.outcomes
     pairs = mdp.to_pairs()

@@ -3,7 +3,7 @@
 For each of L feasible pairs (s, a) there is one row ``P(. | s, a)`` over the S states. A pair that
 is not listed is infeasible. Any model is written out as such rows, in the layouts that
 ``MDP.from_arrays`` and ``MDP.from_pairs`` read: rows of infeasible actions are empty. A model that
-can end has rows that sum to less than 1, which those refuse: what is missing earns nothing.
+can end has rows that sum to less than 1, which those reject.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ class Pairs:
     def raise_for_entries(
         self, requirement: str, bad: NDArray, value: Callable[[int], str], noun: str = "pairs"
     ) -> None:
-        """The same for ``bad`` stored entries; ``value`` gets the first bad entry of the pair."""
+        """The same for ``bad`` stored entries; ``value`` describes the first of them."""
         if not bad.any():
             return
-        broken = np.zeros(len(self.states), dtype=bool)
-        broken[self.pair_of_entry[bad]] = True
+        bad_pairs = np.zeros(len(self.states), dtype=bool)
+        bad_pairs[self.pair_of_entry[bad]] = True
         # The first bad entry of all is that of the first broken pair.
         first = int(bad.argmax())
-        self.raise_for_pairs(requirement, broken, lambda _: value(first), noun)
+        self.raise_for_pairs(requirement, bad_pairs, lambda _: value(first), noun)
 
 
 def check_rows(pairs: Pairs) -> None:
-    """Refuse rows that are not probability distributions."""
+    """Raise an error for rows that are not probability distributions."""
     check_entries(pairs)
     check_sums(pairs, ROW_SUM_TOLERANCE)
 
 
 def check_entries(pairs: Pairs) -> None:
-    """Refuse entries of rows that are no probabilities."""
+    """Raise an error for entries that are negative or not finite."""
     rows = pairs.rows
     grid = pairs.space.grid
 
@@ -91,24 +91,24 @@ def check_entries(pairs: Pairs) -> None:
 
 
 def check_sums(pairs: Pairs, tolerance: float) -> None:
-    """Refuse rows that miss 1 by more than ``tolerance``."""
+    """Raise an error for rows whose sum differs from 1 by more than ``tolerance``."""
     sums = pairs.rows.sum(axis=1)
-    off = np.abs(sums - 1) > tolerance
+    is_off = np.abs(sums - 1) > tolerance
     requirement = "transition rows must sum to 1"
     pairs.raise_for_pairs(
-        requirement, off, lambda i: f"sums to {format_value(float(sums[i]))}", "rows"
+        requirement, is_off, lambda i: f"sums to {format_value(float(sums[i]))}", "rows"
     )
 
 
-def check_rewards(pairs: Pairs, paid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``paid`` (L,), all of it finite."""
+def check_rewards(pairs: Pairs, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``rewards`` (L,), checked to be finite."""
 
     def value(i: int) -> str:
-        called = ", though feasible= says that it can be done" if paid[i] == -np.inf else ""
-        return f"pays {paid[i]}{called}"
+        hint = ", though feasible= says that it can be done" if rewards[i] == -np.inf else ""
+        return f"pays {rewards[i]}{hint}"
 
-    pairs.raise_for_pairs("rewards must be finite", ~np.isfinite(paid), value)
-    return paid
+    pairs.raise_for_pairs("rewards must be finite", ~np.isfinite(rewards), value)
+    return rewards
 
 
 def pairs_from_outcomes(space: StateActionSpace, outcomes: Outcomes, probability: NDArray) -> Pairs:
@@ -140,7 +140,7 @@ def build_tabular(
     outcomes: Outcomes | None = None,
     build_rounding: ModelRounding = NO_ROUNDING,
 ) -> ModelParts:
-    """A model's parts from pairs that pay ``expected`` (L,), off by ``build_rounding``."""
+    """A model's parts from pairs and their ``expected`` rewards (L,)."""
     shape = (pairs.space.grid.size, len(pairs.space.actions))
     row_of = np.full(shape, -1, dtype=np.int64)
     row_of[pairs.states, pairs.choices] = np.arange(len(pairs.states))

@@ -4,13 +4,12 @@ Compiled code cuts sparse rows into chunks of equal width, and multiplies rows t
 as a dense matrix. Their number is rounded up, so that models of nearly one size share compiled
 code.
 
-``RowBackend`` multiplies rows by NumPy and SciPy, on a processor, without compiling anything. With
-U the distinct rows, one sweep over all actions is one product U w, from which every action picks
-its own. A sweep of one policy touches that policy's rows only: they are taken out once, and kept
-while the policy stays the same. Where states share rows, so that there are fewer of them than
-states, multiplying all of them is less work still. A run begins at w = 0, where U w needs no work.
-A call of NumPy takes a microsecond, as long as some hundred products: the actions of a small table
-are compared in one go, not one after the other.
+``RowBackend`` multiplies rows by NumPy and SciPy, on a CPU, without compilation. With U the
+distinct rows, a sweep over all actions is one product U w, from which every action selects its
+entries. A sweep of one policy needs the rows of that policy only: they are selected once, and kept
+while the policy stays the same. Where there are fewer distinct rows than states, all of them are
+multiplied instead. A run begins at w = 0, where U w is 0. A call of NumPy takes as long as some
+hundred products, so the actions of a small table are compared in one call.
 
 ``PeriodBackend`` does the same for a finite horizon whose periods are tables: each period
 multiplies its own rows by the values of the next one; equal periods share one table.
@@ -26,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import index_type
-from tessella.mdp.dynamics import Backend, invert_cumulative
+from tessella.mdp.dynamics import Backend, draw_indices
 from tessella.numerics import NUMPY
 
 if TYPE_CHECKING:
@@ -49,16 +48,20 @@ def count_max_repeats(row: NDArray, column: NDArray) -> int:
     return int(np.diff(np.append(np.flatnonzero(is_new), len(row))).max())
 
 
-def draw_entries(start: NDArray, p: NDArray, which: NDArray, rng: np.random.Generator) -> NDArray:
-    """For each row in ``which``, the position of one of its entries, drawn by its probability."""
-    lengths = start[which + 1] - start[which]
+def draw_entries(
+    row_starts: NDArray, probs: NDArray, row_indices: NDArray, rng: np.random.Generator
+) -> NDArray:
+    """For each of ``row_indices``, the position of one of its entries, drawn by its probability."""
+    lengths = row_starts[row_indices + 1] - row_starts[row_indices]
     width = int(lengths.max())
     column = np.arange(width)
-    inside = column < lengths[:, None]
-    entry = np.where(inside, start[which][:, None] + column, start[which][:, None])
-    rows = np.where(inside, p[entry], 0.0)
-    k = np.minimum(invert_cumulative(np.cumsum(rows, axis=-1), rng), lengths - 1)
-    return start[which] + k
+    is_entry = column < lengths[:, None]
+    entry = np.where(
+        is_entry, row_starts[row_indices][:, None] + column, row_starts[row_indices][:, None]
+    )
+    rows = np.where(is_entry, probs[entry], 0.0)
+    k = np.minimum(draw_indices(np.cumsum(rows, axis=-1), rng), lengths - 1)
+    return row_starts[row_indices] + k
 
 
 def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
@@ -80,12 +83,12 @@ def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64
     first = first[order]
     index = rank[index]
     distinct = rows[first]
-    if not _rows_equal(rows, distinct, index):  # two different rows have one product: keep all
+    if not _are_rows_equal(rows, distinct, index):  # two different rows have the same product
         return rows, identity
     return distinct, index
 
 
-def _rows_equal(rows: sp.csr_array, distinct: sp.csr_array, index: NDArray) -> bool:
+def _are_rows_equal(rows: sp.csr_array, distinct: sp.csr_array, index: NDArray) -> bool:
     lengths = np.diff(rows.indptr)
     if not np.array_equal(lengths, np.diff(distinct.indptr)[index]):
         return False
@@ -113,22 +116,22 @@ def compile_rows(given: sp.csr_array, n_states: int) -> dict[str, NDArray]:
     if rows.nnz >= DENSE_MIN_SHARE * n_rows * n_states:
         return {"rows": rows.toarray()}
     lengths = np.diff(rows.indptr)
-    longest = int(lengths.max())
-    even = longest * n_rows <= 2 * rows.nnz
+    max_length = int(lengths.max())
+    is_even = max_length * n_rows <= 2 * rows.nnz
     width = (
-        round_up_size(longest)
-        if even
-        else min(longest, CHUNK_MAX_ENTRIES, max(1, int(np.ceil(lengths.mean()))))
+        round_up_size(max_length)
+        if is_even
+        else min(max_length, CHUNK_MAX_ENTRIES, max(1, int(np.ceil(lengths.mean()))))
     )
     chunks = np.maximum(-(-lengths // width), 1)
-    if not even:
+    if not is_even:
         chunks[-1] += round_up_size(int(chunks.sum())) - chunks.sum()
     row_of_chunk = np.repeat(np.arange(n_rows), chunks)
-    first = np.concatenate([[0], np.cumsum(chunks)])
+    first_chunk = np.concatenate([[0], np.cumsum(chunks)])
     entry_row = np.repeat(np.arange(n_rows), lengths)
-    within = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
-    chunk = first[entry_row] + within // width
-    offset = within % width
+    position_in_row = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
+    chunk = first_chunk[entry_row] + position_in_row // width
+    offset = position_in_row % width
     columns = np.zeros((len(row_of_chunk), width), dtype=index_type(n_states))
     probs = np.zeros((len(row_of_chunk), width))
     columns[chunk, offset] = rows.indices
@@ -141,7 +144,7 @@ def compile_rows(given: sp.csr_array, n_states: int) -> dict[str, NDArray]:
 
 @dataclass(frozen=True)
 class CompiledRowBackend(Backend):
-    """The compiled side: each distinct row once; a state and action look theirs up."""
+    """The compiled side: each distinct row once, looked up by state and action."""
 
     n_rows: int
     n_actions: int
@@ -174,10 +177,10 @@ class CompiledRowBackend(Backend):
     def finish_policy_backup(self, arrays, w, policy, with_reward):
         import jax.numpy as jnp
 
-        own = policy.ravel()[None]
+        actions = policy.ravel()[None]
 
         def select(array):
-            return jnp.take_along_axis(array, own, 0, mode="clip")[0]
+            return jnp.take_along_axis(array, actions, 0, mode="clip")[0]
 
         return self._look_up(arrays, w, select, with_reward)
 
@@ -193,12 +196,12 @@ class CompiledRowBackend(Backend):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """How rows are held, and how their linear systems are solved; an execution plan chooses it."""
+    """How rows are stored, and how their linear systems are solved: an execution plan decides."""
 
     dense: bool = False  # rows are a dense matrix
-    sweeps_are_cheap: bool = False  # over all actions, whose values are then held at once
+    sweeps_are_cheap: bool = False  # sweeps over all actions hold all action values at once
     solves_iteratively: bool = False  # linear systems are solved by iterations first ...
-    iterations_max_steps: int = 40  # ... of so many steps of two products, at most
+    iterations_max_steps: int = 40  # ... of at most this many steps, of two products each
     dense_solve_max_states: int = 0  # states up to which a linear system is solved as a dense one
 
 
@@ -206,7 +209,7 @@ LayoutRule = Callable[[Any, int], RowLayout]  # sparse rows, pairs of states and
 
 
 class LastPolicyCache(Generic[Derived]):
-    """An object derived from the last policy, derived anew only for another policy."""
+    """An object derived from a policy, kept until it is requested for another policy."""
 
     def __init__(self) -> None:
         self._entry: tuple[NDArray, Derived] | None = None
@@ -215,28 +218,28 @@ class LastPolicyCache(Generic[Derived]):
         entry = self._entry
         if entry is not None and entry[0] is policy:
             return entry[1]
-        same = entry is not None and np.array_equal(entry[0], policy)
-        derived = entry[1] if entry is not None and same else make(policy)
+        is_same = entry is not None and np.array_equal(entry[0], policy)
+        derived = entry[1] if entry is not None and is_same else make(policy)
         self._entry = policy, derived
         return derived
 
 
 @dataclass(eq=False)
 class RowArrays:
-    """The numbers of a model, ready to be multiplied."""
+    """The rows and rewards of a model, as NumPy multiplies them."""
 
     rows: Any  # (U, S) sparse or dense
     row_of: NDArray[np.integer]  # (A, S)
     reward: NDArray[np.float64]  # (A, S)
-    row_slices: tuple[slice, ...] | None  # each action's rows, if they have regular positions
+    row_slices: tuple[slice, ...] | None  # each action's rows, if their indices are regular
     layout: RowLayout
     _cache: LastPolicyCache[PolicyRows] = field(default_factory=LastPolicyCache, repr=False)
 
     @staticmethod
     def build(rows: Any, row_of: NDArray, reward: NDArray, layout: RowLayout) -> RowArrays:
-        """From distinct sparse rows (U, S) and (S, A) of all else."""
-        index = np.intp if layout.sweeps_are_cheap else None
-        row_by_action = np.ascontiguousarray(row_of.T, dtype=index)
+        """From distinct sparse rows (U, S), and row indices and rewards (S, A)."""
+        index_dtype = np.intp if layout.sweeps_are_cheap else None
+        row_by_action = np.ascontiguousarray(row_of.T, dtype=index_dtype)
         reward_by_action = np.ascontiguousarray(reward.T)
         stored_rows = rows.toarray() if layout.dense else rows
         return RowArrays(
@@ -244,7 +247,7 @@ class RowArrays:
         )
 
     def policy_rows(self, policy: NDArray) -> PolicyRows:
-        """The rows of one policy; the last is remembered."""
+        """The rows of one policy; those of the last policy are kept."""
         return self._cache.get(policy, lambda policy: self.select_rows(policy.ravel()))
 
     def select_rows(self, actions: NDArray) -> PolicyRows:
@@ -258,7 +261,7 @@ class RowArrays:
 
 
 def _find_regular_slices(row_of: NDArray) -> tuple[slice, ...] | None:
-    """The slices of each action's rows, if all pairs are in order; None if they are not."""
+    """The slice of each action's rows, if the rows are those of all pairs in order; else None."""
     n, n_actions = row_of.shape
     pair_index = np.arange(row_of.size)
     if (row_of.ravel() == pair_index).all():
@@ -270,7 +273,7 @@ def _find_regular_slices(row_of: NDArray) -> tuple[slice, ...] | None:
 
 @dataclass(frozen=True, eq=False)
 class PolicyRows:
-    """The rows of one policy, or those of all with the places of its own."""
+    """The rows of one policy, or all distinct rows with the index of the policy's row."""
 
     rows: Any
     row_index: NDArray[np.integer] | None
@@ -285,7 +288,7 @@ class PolicyRows:
     def solve_system(self, rhs: NDArray, discount: float, tol: float = 0.0) -> NDArray[np.float64]:
         """(S,) the solution of (I - discount P_pi) x = rhs: directly, or to a residual of ``tol``.
 
-        Long rows fill up as they are eliminated, and mostly mix, so that few iterations will do.
+        Elimination fills long rows, while their chains mostly mix fast, so that few iterations do.
         """
         size = abs(rhs).max(initial=0.0)
         if tol and self.layout.solves_iteratively and size:
@@ -295,7 +298,7 @@ class PolicyRows:
         return self._solve_directly(rhs, discount)
 
     def _solve_iteratively(self, rhs: NDArray, discount: float, tol: float) -> NDArray | None:
-        """By BiCGSTAB; None where that leaves more than twice ``tol`` of the norm."""
+        """By BiCGSTAB; None where the residual stays above ``2 tol`` times the norm of ``rhs``."""
 
         def system(x):
             return x - self.expect(discount * x)
@@ -317,7 +320,7 @@ class PolicyRows:
             system = -discount * (rows if is_dense else rows.toarray())
             system.ravel()[:: n + 1] += 1
             return np.asarray(np.linalg.solve(system, rhs), dtype=np.float64)
-        # Each row begins with the 1 of I. As columns they are the transpose, which is factorised.
+        # Rows of I - discount P, with the 1 of I first, are the columns of its transpose.
         rows = sp.csr_array(rows) if is_dense else rows
         states = np.arange(n + 1, dtype=np.int32)
         first = rows.indptr[:-1]
@@ -391,14 +394,14 @@ class RowBackend(Backend):
 
 @dataclass(eq=False)
 class PeriodRows:
-    """The tables of all periods, one object where they are the same, and what the end pays."""
+    """The tables of all periods, one object where they are the same, and the final reward."""
 
     periods: list[RowArrays]
     final: NDArray[np.float64]
     _cache: LastPolicyCache[list[PolicyRows]] = field(default_factory=LastPolicyCache, repr=False)
 
     def policy_rows(self, policy: NDArray) -> list[PolicyRows]:
-        """The rows of one policy, period by period; the last policy is remembered."""
+        """The rows of one policy, period by period; those of the last policy are kept."""
 
         def select(policy: NDArray) -> list[PolicyRows]:
             periods = zip(self.periods, policy, strict=True)
@@ -417,7 +420,7 @@ class PeriodBackend(Backend):
     has_direct_solve: ClassVar[bool] = True
 
     def final(self, arrays: PeriodRows):
-        """What the end pays."""
+        """The final reward."""
         return arrays.final
 
     def period_arrays(self, arrays: PeriodRows, time):
@@ -458,5 +461,5 @@ class PeriodBackend(Backend):
         return move
 
     def _next_values(self, arrays: PeriodRows, w_S, with_reward) -> list[NDArray]:
-        """What each period leads to: the next, or the end."""
+        """The values after each period: those of the next period, or final rewards."""
         return [*w_S[1:], arrays.final if with_reward else np.zeros_like(w_S[0])]

@@ -4,7 +4,7 @@ With U the distinct rows and ``row_of[s, a]`` the one that (s, a) uses,
 
     backup(w)[s, a] = r(s, a) + (U w)[row_of[s, a]].
 
-A row may sum to less than 1 where the process can end: what is missing goes nowhere and earns 0.
+A row may sum to less than 1: with the missing probability the process ends, and earns 0.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Outcomes:
         reward: NDArray,
         ended: NDArray | None = None,
     ) -> Outcomes:
-        """From a list of outcomes in any order; ``pair`` says whose each of them is."""
+        """From a list of outcomes in any order; ``pair`` holds the pair of each of them."""
         order = np.argsort(pair, kind="stable")
         count = np.bincount(pair, minlength=n_pairs)
         ended = np.zeros(len(pair), dtype=bool) if ended is None else ended
@@ -92,7 +92,7 @@ class Outcomes:
 
     @property
     def pair(self) -> NDArray[np.int64]:
-        """Whose each outcome is."""
+        """The pair of each outcome."""
         return np.repeat(np.arange(len(self.pair_starts) - 1), np.diff(self.pair_starts))
 
     @property
@@ -101,19 +101,19 @@ class Outcomes:
         return self.expected(self.reward)
 
     def rounding(self, factors: int = 1) -> ModelRounding:
-        """What it costs to add up the outcomes that reach one state, and expected rewards.
+        """Rounding error of adding up outcomes with the same next state, and expected rewards.
 
-        Each probability is a product of so many given ``factors``.
+        Each probability is a product of ``factors`` numbers.
         """
-        most = int(np.diff(self.pair_starts).max(initial=0)) + factors - 1
+        max_terms = int(np.diff(self.pair_starts).max(initial=0)) + factors - 1
         merged = count_max_repeats(self.pair, self.state) + factors - 1
         sizes = self.expected(np.abs(self.reward))
         return ModelRounding(
-            EPS * merged if merged > 1 else 0.0, bound_expectation_error(most, sizes)
+            EPS * merged if merged > 1 else 0.0, bound_expectation_error(max_terms, sizes)
         )
 
     def expected(self, paid: NDArray) -> NDArray[np.float64]:
-        """(S * A,) what each pair gets on average, where its outcomes get ``paid``."""
+        """(S * A,) expectation of ``paid``, the amount of each outcome."""
         total = np.bincount(self.pair, self.probability * paid, minlength=len(self.pair_starts) - 1)
         return total.astype(float)
 
@@ -127,13 +127,13 @@ class Tabular(Dynamics):
     row_of: NDArray[np.integer]  # (S, A); 0 where the action is infeasible
     reward: NDArray[np.float64]  # (S, A); 0 where the action is infeasible
     outcomes: Outcomes | None = None
-    build_rounding: ModelRounding = NO_ROUNDING  # what building it cost
+    build_rounding: ModelRounding = NO_ROUNDING  # rounding errors of its construction
     counted: Mapping[str, Payment] = field(default_factory=dict)  # (S, A) expected amounts
 
     offers_rows = True
 
     def fingerprint_key(self) -> tuple:
-        """What decides values: measures are no part of it."""
+        """What enters the fingerprint of a model: not its measures."""
         table = self.space, self.rows, self.row_of, self.reward
         return (*table, self.outcomes, self.build_rounding)
 
@@ -142,10 +142,10 @@ class Tabular(Dynamics):
         return frozenset(self.counted)
 
     def with_reward(self, weights: Mapping[str, float]) -> Tabular:
-        own = Payment(self.reward, self.build_rounding.reward_error)
-        total = combine_payments({**self.counted, REWARD: own}, weights)
+        reward = Payment(self.reward, self.build_rounding.reward_error)
+        total = combine_payments({**self.counted, REWARD: reward}, weights)
         outcomes = self.outcomes
-        if outcomes is not None:  # each gets what its pair gets on average
+        if outcomes is not None:  # each outcome pays the expected reward of its pair
             outcomes = replace(outcomes, reward=total.expected.ravel()[outcomes.pair])
         rounding = ModelRounding(self.build_rounding.row_error, total.error)
         return replace(self, reward=total.expected, outcomes=outcomes, build_rounding=rounding)
@@ -161,19 +161,21 @@ class Tabular(Dynamics):
     ) -> Tabular:
         """Store each distinct row once; ``row_of`` is -1 where the action is infeasible.
 
-        Rows are in the order in which pairs first use them, whatever order they came in.
+        Rows are in the order in which pairs first use them.
         """
         distinct, index = find_unique_rows(rows)
-        used = index[row_of[row_of >= 0]]
-        everyone = np.arange(len(distinct.indptr) - 1)
-        if not np.array_equal(used, everyone):
-            order = used[np.sort(np.unique(used, return_index=True)[1])]
-            place = np.zeros(len(distinct.indptr) - 1, dtype=np.int64)
-            place[order] = np.arange(len(order))
+        first_use = index[row_of[row_of >= 0]]
+        all_rows = np.arange(len(distinct.indptr) - 1)
+        if not np.array_equal(first_use, all_rows):
+            order = first_use[np.sort(np.unique(first_use, return_index=True)[1])]
+            rank = np.zeros(len(distinct.indptr) - 1, dtype=np.int64)
+            rank[order] = np.arange(len(order))
             distinct = distinct[order]
-            index = place[index]
-        shared = np.where(row_of < 0, 0, index[row_of]).astype(index_type(len(distinct.indptr) - 1))
-        return Tabular(space, distinct, shared, reward, outcomes, build_rounding)
+            index = rank[index]
+        row_index = np.where(row_of < 0, 0, index[row_of]).astype(
+            index_type(len(distinct.indptr) - 1)
+        )
+        return Tabular(space, distinct, row_index, reward, outcomes, build_rounding)
 
     def compute_row_sums(self) -> RowSumBounds:
         return bound_row_sums(self.rows)
@@ -188,9 +190,9 @@ class Tabular(Dynamics):
 
     @cached_property
     def adjoint_rounding_terms(self) -> int:  # type: ignore[override]
-        """Over all policies, which may have states meet in a row by different actions.
+        """An upper bound over all policies, in which states may share a row by different actions.
 
-        What flows into a state is added up row by row, and within a row state by state; or over all
+        The flow into a state is added up row by row, and within a row state by state; or over all
         states at once that have a row which reaches it.
         """
         n = len(self.row_of)
@@ -260,18 +262,18 @@ class Tabular(Dynamics):
         return self.reward[:, action].copy()
 
     def step(self, states, actions, rng) -> StepResult:
-        o = self.outcomes
-        if o is not None:
+        outcomes = self.outcomes
+        if outcomes is not None:
             pairs = states * self.n_actions + actions
-            entry = draw_entries(o.pair_starts, o.probability, pairs, rng)
-            return StepResult(o.state[entry], o.reward[entry], o.ended[entry])
-        which = self.row_of[states, actions]
+            entry = draw_entries(outcomes.pair_starts, outcomes.probability, pairs, rng)
+            return StepResult(outcomes.state[entry], outcomes.reward[entry], outcomes.ended[entry])
+        row_indices = self.row_of[states, actions]
         reached = states.copy()
-        going_on = self.rows.sum(axis=1)[which]  # what is missing of 1 ends the process
+        continue_probability = self.rows.sum(axis=1)[row_indices]  # the rest of 1 ends the process
         ended = np.zeros(len(states), dtype=bool)
-        if (going_on < 1 - ROW_SUM_TOLERANCE).any():
-            ended = rng.random(len(states)) >= going_on
+        if (continue_probability < 1 - ROW_SUM_TOLERANCE).any():
+            ended = rng.random(len(states)) >= continue_probability
         if not ended.all():
-            entry = draw_entries(self.rows.indptr, self.rows.data, which[~ended], rng)
+            entry = draw_entries(self.rows.indptr, self.rows.data, row_indices[~ended], rng)
             reached[~ended] = self.rows.indices[entry]
         return StepResult(reached, self.reward[states, actions], ended)

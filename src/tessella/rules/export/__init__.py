@@ -1,1 +1,1 @@
-"""A rule as something that a system runs: one target per file, all reading its rule tree."""
+"""A rule as something that a system runs: one format per file, all reading its rule tree."""

@@ -1,6 +1,6 @@
 """C99: one function from the coordinates of a state to an action.
 
-    int reorder(double stock, const char *season);     the index, or -1 for what is refused
+    int reorder(double stock, const char *season);     the index, or -1 for invalid input
     const double reorder_order[5];                      the values of the indices
 
 It needs ``strcmp`` for text axes, and nothing else.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tessella.mdp.rule_tree import is_text_axis
-from tessella.rules.export.code import CompiledPrinter, CompiledTarget
+from tessella.rules.export.code import CompiledFormat, CompiledPrinter
 from tessella.rules.export.export_context import (
     ExportContext,
     derive_identifier,
@@ -140,7 +140,7 @@ class CPrinter(CompiledPrinter):
         super().__init__(context, (*C_RESERVED_WORDS, *C_LOCAL_NAMES, *own_names))
 
     def render(self) -> str:
-        usage = [f"{self.function_name}(...) is the index of an action, or -1 for what is refused;"]
+        usage = [f"{self.function_name}(...) is the index of an action, or -1 for invalid input;"]
         usage += [f"{table}[index] is what to do ({n})" for n, table in self.table_names.items()]
         types = [
             "const char *" if is_text_axis(self.grid, axis) else "double "
@@ -205,7 +205,7 @@ def _escape_byte(byte: int) -> str:
     return chr(byte) if byte == 32 or (byte < 128 and chr(byte).isalnum()) else f"\\{byte:03o}"
 
 
-class C99(CompiledTarget):
+class C99(CompiledFormat):
     """A C function."""
 
     name: ClassVar[str] = "C99"

@@ -2,8 +2,8 @@
 
 ``CodePrinter`` writes a function from the coordinates of a state to an action: comments, guards
 against input that is refused, and nested tests that end in returns. A language is a subclass with
-its templates (see ``PythonPrinter``), and an ``ExportTarget`` that runs what it writes;
-``CompiledTarget`` does that for languages with a compiler. docs/extending.md adds one step by step.
+its templates (see ``PythonPrinter``), and an ``ExportFormat`` that runs what it writes;
+``CompiledFormat`` does that for languages with a compiler. docs/extending.md adds one step by step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tessella.rules.comparisons import (
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
     ExportContext,
-    ExportTarget,
+    ExportFormat,
     InputRows,
     ToolMissing,
     format_number,
@@ -178,7 +178,7 @@ class CompiledPrinter(CodePrinter):
         """
 
 
-class CompiledTarget(ExportTarget):
+class CompiledFormat(ExportFormat):
     """A language whose files are compiled with a harness, and then run."""
 
     printer: ClassVar[type[CompiledPrinter]]

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import FileError
-from tessella.files import TEXT_MAX_BYTES, read_errors, read_whole
+from tessella.files import TEXT_MAX_BYTES, read_file_bytes, wrap_read_errors
 from tessella.grid import StateGrid
 from tessella.mdp.actions import component_names
 from tessella.mdp.policy import Policy
@@ -34,13 +34,13 @@ from tessella.rules.export.export_context import (
     REFUSED_INDEX,
     UNKNOWN_ACTION_INDEX,
     ExportContext,
-    ExportTarget,
+    ExportFormat,
     InputRows,
     list_action_columns,
 )
 
 
-class JsonFile(ExportTarget):
+class JsonFile(ExportFormat):
     """The rule itself, with what was proven."""
 
     name: ClassVar[str] = "JSON"
@@ -48,7 +48,7 @@ class JsonFile(ExportTarget):
     is_data: ClassVar[bool] = True
 
     def write(self, context: ExportContext) -> bytes:
-        return _read_written(context.policy.save)
+        return _capture_file(context.policy.save)
 
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +62,7 @@ class JsonFile(ExportTarget):
         return loaded.act(np.stack(columns, axis=-1)).astype(np.int64)
 
 
-class CsvTable(ExportTarget):
+class CsvTable(ExportFormat):
     """A table of all states."""
 
     name: ClassVar[str] = "CSV"
@@ -70,7 +70,7 @@ class CsvTable(ExportTarget):
     is_data: ClassVar[bool] = True
 
     def write(self, context: ExportContext) -> bytes:
-        return _read_written(context.policy.to_csv)
+        return _capture_file(context.policy.to_csv)
 
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         """Look the rows up."""
@@ -86,7 +86,7 @@ class CsvTable(ExportTarget):
         return context.find_actions([answers.get(state, (None,)) for state in states])
 
 
-def _read_written(write: Callable[[Path], None]) -> bytes:
+def _capture_file(write: Callable[[Path], None]) -> bytes:
     """What a function writes to a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "rule")
@@ -94,7 +94,7 @@ def _read_written(write: Callable[[Path], None]) -> bytes:
         return path.read_bytes()
 
 
-class DtControl(ExportTarget):
+class DtControl(ExportFormat):
     """A table for dtControl."""
 
     name: ClassVar[str] = "dtControl's CSV"
@@ -130,25 +130,39 @@ class DtControl(ExportTarget):
         return {".dtcontrol_config.json": (json.dumps(config, indent=1) + "\n").encode()}
 
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
-        table = _parse_controller(
-            content.decode("ascii"), context.grid, context.policy.actions, "the file"
-        )
+        text = content.decode("ascii")
+        table = _parse_controller(text, context.grid, context.policy.actions, "the file")
         indices = [
             context.grid.locate(axis, np.asarray(rows[name]))
             for axis, name in enumerate(context.grid.axes)
         ]
         inside = np.all([index >= 0 for index in indices], axis=0)
-        flat = np.ravel_multi_index([np.maximum(index, 0) for index in indices], context.grid.shape)
-        return np.where(inside, table[flat], REFUSED_INDEX)
+        states = context.grid.find_states([np.maximum(index, 0) for index in indices])
+        return np.where(inside & (states >= 0), table[states], REFUSED_INDEX)
 
 
 def read_dtcontrol(path: str | Path, model: Any) -> Policy:
-    """The policy in a file of dtControl's format, for a model, or for a policy's grid and actions.
+    """The policy in a file of dtControl's format.
 
-    It must hold every state of the grid, with one action.
+    Args:
+        path: the file, which must have every state of the grid once, with one action.
+        model: a model, or a policy, whose grid and actions are used.
+
+    Returns:
+        The policy.
+
+    Raises:
+        FileError: the file cannot be read, or has other states or actions.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> _ = ts.export(solution, "admit.dtcontrol.csv")
+        >>> policy = ts.read_dtcontrol("admit.dtcontrol.csv", solution.mdp)
+        >>> bool((policy.table == solution.policy.table).all())
+        True
     """
-    with read_errors(path, "a controller"):
-        text = read_whole(path, "a controller", TEXT_MAX_BYTES).decode("utf-8")
+    with wrap_read_errors(path, "a controller"):
+        text = read_file_bytes(path, "a controller", TEXT_MAX_BYTES).decode("utf-8")
         table = _parse_controller(text, model.grid, tuple(model.actions), Path(path).name)
     metadata = {"action_name": model.action_name, "name": Path(path).name}
     return Policy.from_table(model.grid, model.actions, table, **metadata)

@@ -24,7 +24,7 @@ from tessella.rules.export.export_context import (
     REFUSED_INDEX,
     UNKNOWN_ACTION_INDEX,
     ExportContext,
-    ExportTarget,
+    ExportFormat,
     OffGrid,
     ToolMissing,
 )
@@ -34,7 +34,7 @@ from tessella.rules.export.rust import Rust
 from tessella.rules.export.spreadsheet import SpreadsheetFormula, Workbook
 from tessella.rules.export.sql import Sql
 
-TARGETS: tuple[ExportTarget, ...] = (
+FORMATS: tuple[ExportFormat, ...] = (
     C99(),
     BarePython(),
     Rust(),
@@ -59,14 +59,14 @@ class ExportedFile:
     """
 
     path: Path
-    target: str
+    format_name: str
     states: int
     remark: str = ""
 
     def __str__(self) -> str:
         if self.remark:
-            return f"{self.path.name}: {self.target}, not run: {self.remark}"
-        return f"{self.path.name}: {self.target}, agrees in all {self.states:,} states"
+            return f"{self.path.name}: {self.format_name}, not run: {self.remark}"
+        return f"{self.path.name}: {self.format_name}, agrees in all {self.states:,} states"
 
 
 def export(
@@ -79,27 +79,43 @@ def export(
     ``.csv`` a table of all states; ``.dtcontrol.csv`` the same for dtControl.
 
     Args:
-        policy: a `Rule`; or a policy, or what has one, such as a solution: its table is written.
-            With a model, whatever decides: see ``tessella.as_policy``.
-        mdp: the model that it decides for, which the head of the file names.
-        off_grid: "clamp" to move numbers beyond an axis to its ends (the default),
-            "refuse" to refuse whatever is not on the grid. NaN and unknown labels are refused in
-            any case. Files of data (.json, .csv) leave it to their readers, and take neither.
+        policy: a `Rule`, a policy, or what has one, such as a solution: its table is written. With
+            a model, also a function or a table: see ``tessella.as_policy``.
+        path: the file to write; its ending selects the language.
+        mdp: the model that the policy decides for, which the head of the file names.
+        off_grid: "clamp" moves numbers beyond an axis to its ends (the default), "refuse" rejects
+            numbers that are not on the grid. NaN and unknown labels are always rejected. Files of
+            data (.json, .csv) leave this to their readers, and take neither.
+
+    Returns:
+        The file, and in how many states it was run and agrees with the policy.
+
+    Raises:
+        ArgumentError: no language has this ending, or ``off_grid`` does not apply to it.
+        FileError: the file cannot be written, or answers differently in some state.
+        MissingExtra: a package that this language needs is not installed.
+
+    Example:
+        >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
+        >>> print(ts.export(solution, "admit.py"))
+        admit.py: Python, agrees in all 651 states
     """
     path = Path(path)
     model = mdp if mdp is not None else getattr(policy, "mdp", None)
     policy = _find_policy(policy, mdp)
-    target = find_target(path)
-    _check_off_grid(off_grid, target)
-    stem = path.name[: -len(target.suffix)] or "rule"
+    file_format = find_format(path)
+    _check_off_grid(off_grid, file_format)
+    stem = path.name[: -len(file_format.suffix)] or "rule"
     context = ExportContext(policy, stem, off_grid or "clamp", model)
-    content = _write_content(target, context, path)
-    states, remark = _check_all_states(target, content, context, path)
-    files = {context.stem + suffix: extra for suffix, extra in target.extra_files(context).items()}
+    content = _write_content(file_format, context, path)
+    states, remark = _check_all_states(file_format, content, context, path)
+    files = {
+        context.stem + suffix: extra for suffix, extra in file_format.extra_files(context).items()
+    }
     for name, file_content in (files | {path.name: content}).items():
         with atomic_write(path.with_name(name)) as part:
             part.write_bytes(file_content)
-    return ExportedFile(path, target.name, states, remark)
+    return ExportedFile(path, file_format.name, states, remark)
 
 
 def _find_policy(policy: Any, mdp: MDP | None) -> Policy:
@@ -114,38 +130,39 @@ def _find_policy(policy: Any, mdp: MDP | None) -> Policy:
     return policy
 
 
-def _write_content(target: ExportTarget, context: ExportContext, path: Path) -> bytes:
+def _write_content(file_format: ExportFormat, context: ExportContext, path: Path) -> bytes:
     try:
-        return target.write(context)
+        return file_format.write(context)
     except RecursionError:
         rule = context.policy.rule
         depth = rule.depth if isinstance(rule, RuleTree) else 1
-        requirement = f"{target.name} cannot hold rules nested so deeply; a .csv can"
+        requirement = f"{file_format.name} cannot hold rules nested so deeply; a .csv can"
         raise FileError(requirement, value=f"{path.name} would have {depth:,} levels") from None
     except OSError as error:  # where parts of it are put together
         raise FileError(f"{path} cannot be written", value=error.strerror or str(error)) from error
 
 
-def _check_off_grid(off_grid: object, target: ExportTarget) -> None:
+def _check_off_grid(off_grid: object, file_format: ExportFormat) -> None:
     if off_grid is not None and off_grid not in get_args(OffGrid):
         requirement = f"off_grid is one of {', '.join(map(repr, get_args(OffGrid)))}"
         raise ArgumentError(requirement, value=f"got {off_grid!r}")
-    if off_grid is not None and target.is_data:
-        requirement = f"{target.suffix} is a file of data, whose reader decides about other input"
+    if off_grid is not None and file_format.is_data:
+        suffix = file_format.suffix
+        requirement = f"{suffix} is a file of data, whose reader decides about other input"
         raise ArgumentError(requirement, value=f"got off_grid={off_grid!r}")
 
 
-def find_target(path: Path) -> ExportTarget:
+def find_format(path: Path) -> ExportFormat:
     """The language that the ending of a file names."""
-    for target in TARGETS:
-        if path.name.lower().endswith(target.suffix):
-            return target
-    requirement = f"a rule is exported to {', '.join(target.suffix for target in TARGETS)}"
-    raise ArgumentError(requirement, value=f"got {path.name!r}")
+    for file_format in FORMATS:
+        if path.name.lower().endswith(file_format.suffix):
+            return file_format
+    suffixes = ", ".join(file_format.suffix for file_format in FORMATS)
+    raise ArgumentError(f"a rule is exported to {suffixes}", value=f"got {path.name!r}")
 
 
 def _check_all_states(
-    target: ExportTarget, content: bytes, context: ExportContext, path: Path
+    file_format: ExportFormat, content: bytes, context: ExportContext, path: Path
 ) -> tuple[int, str]:
     """How many states the file was run on, and why it was not run."""
     grid = context.grid
@@ -154,7 +171,7 @@ def _check_all_states(
         for first in range(0, grid.size, CHUNK_STATES):
             states = np.arange(first, min(first + CHUNK_STATES, grid.size))
             rows = {name: v.tolist() for name, v in grid.coordinates(states).items()}
-            answers.append(target.run(content, context, rows))
+            answers.append(file_format.run(content, context, rows))
     except ToolMissing as missing:
         return 0, str(missing)
     require_agreement(np.concatenate(answers), context, path.name)

@@ -1,4 +1,4 @@
-"""What every export target shares: the policy, the head of a file, safe names and texts.
+"""What every export format shares: the policy, the head of a file, safe names and texts.
 
 An axis or action may be called anything that its author liked: a keyword, a quote, a line break,
 the end of a comment. Identifiers are mapped to safe ones, one to one; texts are escaped; a comment
@@ -92,9 +92,9 @@ def require_no_nul(text: str, language: str) -> str:
 
 OFF_GRID_TEXTS = {
     "clamp": "a number beyond the ends of its axis counts as the end",
-    "refuse": "a number that is not one of its axis' values is refused",
+    "refuse": "a number that is not a value of its axis is rejected",
 }
-INVALID_INPUT_TEXT = "what is no number, NaN included, and an unknown label are refused"
+INVALID_INPUT_TEXT = "NaN, unknown labels and what is not a number are rejected"
 
 
 def list_action_columns(actions: tuple, action_name: str) -> dict[str, tuple]:
@@ -175,7 +175,7 @@ class ExportContext:
         facts = self.facts
         policy = self.policy
         name = policy.name or "policy"
-        lines = [f"{name}: {counted(policy.size, 'number')}, written by tessella"]
+        lines = [f"{name}: {counted(policy.size, 'parameter')}, written by tessella"]
         if facts:
             lines += [f"model: {facts.get('model') or 'not named'}"]
             lines += [f"fingerprint: {facts.get('fingerprint')}"]
@@ -183,8 +183,10 @@ class ExportContext:
             in_costs = facts.get("stated_in") == "costs"
             share = facts.get("relative_loss")
             reference = describe_loss_reference(in_costs)
+            if "constraints" in facts:
+                reference = "the bound with these constraints"
             relative = "" if share is None else f" ({round_up(share, 6)} of {reference})"
-            lines += [f"promise: {getattr(policy, 'loss_target', '')}"]
+            lines += [f"loss limit: {getattr(policy, 'loss_target', '')}"]
             status = "certified" if facts.get("certified", True) else "proven"
             noun = "extra cost" if in_costs else "loss"
             lines += [f"{status} mean {noun}: at most {facts.get('mean_loss')!r}{relative}"]
@@ -208,7 +210,7 @@ class ToolMissing(RuntimeError):  # noqa: N818 (its name states the reason)
     """What would run a file is not installed; the message says what."""
 
 
-class ExportTarget(ABC):
+class ExportFormat(ABC):
     """A language or format, by the ending of its files."""
 
     name: ClassVar[str]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -31,7 +32,7 @@ from tessella.rules.comparisons import (
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
     ExportContext,
-    ExportTarget,
+    ExportFormat,
     InputRows,
     ToolMissing,
     make_identifiers,
@@ -45,7 +46,7 @@ INDEX_OUTPUT_NAME = "action_index"
 CHUNK_ROWS = 1 << 14  # rows that a graph is run on at once: it keeps one array for each comparison
 
 
-class OnnxGraph(ExportTarget):
+class OnnxGraph(ExportFormat):
     """A graph for any ONNX runtime."""
 
     name: ClassVar[str] = "ONNX"
@@ -75,13 +76,10 @@ class OnnxGraph(ExportTarget):
         session = onnxruntime.InferenceSession(
             content, settings, providers=["CPUExecutionProvider"]
         )
-        names = name_inputs(context)
-        inputs = {
-            names[axis]: np.array(
-                rows[axis], dtype=object if is_text_axis(context.grid, axis) else float
-            )
-            for axis in context.grid.axes
-        }
+        inputs = {}
+        for axis, name in name_inputs(context).items():
+            dtype = object if is_text_axis(context.grid, axis) else float
+            inputs[name] = np.array(rows[axis], dtype=dtype)
         count = len(rows[context.grid.axes[0]])
         answers = []
         for first in range(0, count, CHUNK_ROWS):
@@ -90,10 +88,9 @@ class OnnxGraph(ExportTarget):
         index, *parts = map(np.concatenate, zip(*answers, strict=True))
         is_valid = index >= 0
         for values, part in zip(context.action_columns.values(), parts, strict=True):
-            expected = np.asarray(values)[index[is_valid]]
-            index[is_valid] = np.where(
-                part[is_valid] == expected, index[is_valid], UNKNOWN_ACTION_INDEX
-            )
+            chosen = index[is_valid]
+            is_correct = part[is_valid] == np.asarray(values)[chosen]
+            index[is_valid] = np.where(is_correct, chosen, UNKNOWN_ACTION_INDEX)
         return index
 
 
@@ -122,9 +119,7 @@ class GraphBuilder:
     def build_model(self) -> Any:
         helper = self.onnx.helper
         tensor = self.onnx.TensorProto
-        is_valid = reduce(
-            lambda a, b: self.add("And", a, b), map(self._add_input_test, self.grid.axes)
-        )
+        is_valid = self._fold("And", map(self._add_input_test, self.grid.axes))
         answer = self._add_rule_node(self.context.root)
         self.add("Where", is_valid, answer, self._add_integer(-1), output=INDEX_OUTPUT_NAME)
         outputs = [helper.make_tensor_value_info(INDEX_OUTPUT_NAME, tensor.INT64, ["n"])]
@@ -136,14 +131,10 @@ class GraphBuilder:
             )
             element_type = tensor.STRING if is_text else tensor.DOUBLE
             outputs.append(helper.make_tensor_value_info(self.outputs[name], element_type, ["n"]))
-        inputs = [
-            helper.make_tensor_value_info(
-                self.inputs[axis],
-                tensor.STRING if is_text_axis(self.grid, axis) else tensor.DOUBLE,
-                ["n"],
-            )
-            for axis in self.grid.axes
-        ]
+        inputs = []
+        for axis, name in self.inputs.items():
+            element_type = tensor.STRING if is_text_axis(self.grid, axis) else tensor.DOUBLE
+            inputs.append(helper.make_tensor_value_info(name, element_type, ["n"]))
         about = "\n".join(map(to_comment_text, self.context.header_lines))
         graph = helper.make_graph(
             self.nodes, "rule", inputs, outputs, [*self.constants.values()], doc_string=about
@@ -152,19 +143,12 @@ class GraphBuilder:
             helper.make_opsetid("", ONNX_OPSET_VERSION),
             helper.make_opsetid("ai.onnx.ml", ONNX_ML_OPSET_VERSION),
         ]
-        model = helper.make_model(
-            graph,
-            opset_imports=opsets,
-            ir_version=ONNX_IR_VERSION,
-            producer_name="tessella",
-            doc_string=about,
-        )
+        settings = {"ir_version": ONNX_IR_VERSION, "producer_name": "tessella"}
+        model = helper.make_model(graph, opset_imports=opsets, doc_string=about, **settings)
         facts = {"facts": self.context.facts, "inputs": self.inputs, "outputs": self.outputs}
-        facts |= {
-            "actions": [
-                self.context.describe_action(i) for i in range(len(self.context.policy.actions))
-            ]
-        }
+        facts["actions"] = [
+            self.context.describe_action(i) for i in range(len(self.context.policy.actions))
+        ]
         helper.set_model_props(model, {key: json.dumps(value) for key, value in facts.items()})
         return model
 
@@ -173,6 +157,10 @@ class GraphBuilder:
         name = output or f":{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(op_type, [*inputs], [name], **settings))
         return name
+
+    def _fold(self, op_type: str, inputs: Iterable[str]) -> str:
+        """Join inputs by an operation of two; the name of the result."""
+        return reduce(lambda a, b: self.add(op_type, a, b), inputs)
 
     def _add_constant(self, values: Any) -> str:
         """A constant, stored once; the name of it."""
@@ -191,31 +179,23 @@ class GraphBuilder:
 
     def _add_input_test(self, axis: str) -> str:
         """Whether the coordinate is not refused: (n,) bool."""
+        tensor = self.onnx.TensorProto
         name = self.inputs[axis]
         if is_text_axis(self.grid, axis):
-            labels = self.context.axis_labels(axis)
-            codes = [*range(len(labels))]
+            labels = [*self.context.axis_labels(axis)]
+            codes = {"keys_strings": labels, "values_int64s": [*range(len(labels))]}
             self.label_codes[axis] = self.add(
-                "LabelEncoder",
-                name,
-                domain="ai.onnx.ml",
-                keys_strings=[*labels],
-                values_int64s=codes,
-                default_int64=-1,
+                "LabelEncoder", name, domain="ai.onnx.ml", default_int64=-1, **codes
             )
             return self.add("Greater", self.label_codes[axis], self._add_integer(-1))
         if self.context.off_grid == "refuse":
-            column = self.add("Unsqueeze", name, self._add_constant(np.array([1])))
-            same = self.add(
-                "Equal", column, self._add_constant(np.array(self.context.axis_values(axis)))
-            )
-            return self.add("Greater", self._add_count(same), self._add_integer(0))
+            last_axis = self._add_constant(np.array([1]))
+            column = self.add("Unsqueeze", name, last_axis)
+            known = self._add_constant(np.array(self.context.axis_values(axis)))
+            matches = self.add("Cast", self.add("Equal", column, known), to=tensor.INT64)
+            count = self.add("ReduceSum", matches, last_axis, keepdims=0)
+            return self.add("Greater", count, self._add_integer(0))
         return self.add("Equal", name, name)
-
-    def _add_count(self, matches: str) -> str:
-        """(n, k) bool to the (n,) number of those that are true."""
-        integers = self.add("Cast", matches, to=self.onnx.TensorProto.INT64)
-        return self.add("ReduceSum", integers, self._add_constant(np.array([1])), keepdims=0)
 
     def _add_coordinate(self, axis: str) -> str:
         if axis not in self.clamped:
@@ -232,7 +212,7 @@ class GraphBuilder:
                 else self.add("Mul", self._add_coordinate(axis), self._add_float(weight))
                 for axis, weight in weights
             ]
-            self.sums[weights] = reduce(lambda a, b: self.add("Add", a, b), parts)
+            self.sums[weights] = self._fold("Add", parts)
         return self.sums[weights]
 
     def _add_rule_node(self, node: Node) -> str:
@@ -240,18 +220,14 @@ class GraphBuilder:
         if isinstance(node, Leaf):
             return self._add_integer(node.action)
         if isinstance(node, LabelSplit):
-            inside = self._add_condition(LabelSet(node.axis, node.labels))
-            return self.add(
-                "Where", inside, self._add_rule_node(node.inside), self._add_rule_node(node.outside)
-            )
+            test = self._add_condition(LabelSet(node.axis, node.labels))
+            inside, outside = map(self._add_rule_node, (node.inside, node.outside))
+            return self.add("Where", test, inside, outside)
         if isinstance(node, Exceptions):
             answer = self._add_rule_node(node.otherwise)
             for state, action in zip(node.places, node.actions, strict=True):
-                matches = [
-                    self._add_condition(condition)
-                    for condition in list_nearest_conditions(self.grid, state)
-                ]
-                is_here = reduce(lambda a, b: self.add("And", a, b), matches)
+                nearest = list_nearest_conditions(self.grid, state)
+                is_here = self._fold("And", map(self._add_condition, nearest))
                 answer = self.add("Where", is_here, self._add_integer(action), answer)
             return answer
         assert isinstance(node, Split)
@@ -260,9 +236,9 @@ class GraphBuilder:
         for step in reversed(tests):
             above = self.add("Greater", self._add_sum(node.weights), self._add_float(step.cut))
             answers = [self._add_rule_node(step.node), answer]
-            answer = self.add(
-                "Where", above, *(answers if step.comparison == ">" else answers[::-1])
-            )
+            if step.comparison == "<=":
+                answers.reverse()
+            answer = self.add("Where", above, *answers)
         return answer
 
     def _add_condition(self, condition: Condition) -> str:
@@ -278,4 +254,4 @@ class GraphBuilder:
             tests.append(above if comparison == ">" else self.add("Not", above))
         if not tests:
             tests.append(self.add("Equal", operand, operand))
-        return reduce(lambda a, b: self.add("And", a, b), tests)
+        return self._fold("And", tests)

@@ -23,7 +23,7 @@ from tessella.rules.export.code import MESSAGE_MAX_CHARACTERS, CodePrinter
 from tessella.rules.export.export_context import (
     UNKNOWN_ACTION_INDEX,
     ExportContext,
-    ExportTarget,
+    ExportFormat,
     InputRows,
 )
 
@@ -92,7 +92,7 @@ class PythonPrinter(CodePrinter):
         return f"{self.axis_names[axis]} in ({', '.join(map(ascii, labels))},)"
 
 
-class BarePython(ExportTarget):
+class BarePython(ExportFormat):
     """A Python function."""
 
     name: ClassVar[str] = "Python"

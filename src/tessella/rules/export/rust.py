@@ -1,6 +1,6 @@
 """Rust: a module with one function from the coordinates of a state to an action.
 
-    pub fn decide(stock: f64, season: &str) -> i32      the index, or -1 for what is refused
+    pub fn decide(stock: f64, season: &str) -> i32      the index, or -1 for invalid input
     pub static ORDER: [f64; 5]                          what the indices stand for
 
 It needs nothing but the language's core. Names are those of the axes, whatever their case, and a
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tessella.mdp.rule_tree import is_text_axis
-from tessella.rules.export.code import CompiledPrinter, CompiledTarget
+from tessella.rules.export.code import CompiledFormat, CompiledPrinter
 from tessella.rules.export.export_context import ExportContext, format_number, make_identifiers
 
 # Keywords of all editions, and the variants that a name of an argument would be matched against.
@@ -89,7 +89,7 @@ class RustPrinter(CompiledPrinter):
         super().__init__(context, (*RUST_RESERVED_WORDS, *own_names))
 
     def render(self) -> str:
-        usage = ["decide(...) is the index of an action, or -1 for what is refused;"]
+        usage = ["decide(...) is the index of an action, or -1 for invalid input;"]
         usage += [
             f"{table}[index as usize] is what to do ({name})"
             for name, table in self.table_names.items()
@@ -140,7 +140,7 @@ def _escape_character(character: str) -> str:
     return character if is_plain else f"\\u{{{ord(character):x}}}"
 
 
-class Rust(CompiledTarget):
+class Rust(CompiledFormat):
     """A Rust function."""
 
     name: ClassVar[str] = "Rust"

@@ -23,7 +23,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,7 +42,7 @@ from tessella.rules.comparisons import (
 )
 from tessella.rules.export.export_context import (
     ExportContext,
-    ExportTarget,
+    ExportFormat,
     InputRows,
     ToolMissing,
     format_number,
@@ -64,7 +64,7 @@ EVEN_GRID_TOLERANCE_STEPS = 1e-9  # steps from an even grid of the values of an 
 CONTROL_CHARACTERS = re.compile(r"[\x01-\x1f]")
 
 
-class SpreadsheetFormula(ExportTarget):
+class SpreadsheetFormula(ExportFormat):
     """A formula as text, with a line for each cell that it reads."""
 
     name: ClassVar[str] = "spreadsheet formula"
@@ -81,9 +81,8 @@ class SpreadsheetFormula(ExportTarget):
 
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
         _, *blocks = content.decode().split("\n\n")
-        return evaluate_formulas(
-            [block.split("\n", 1)[1].rstrip("\n") for block in blocks], context, rows
-        )
+        formulas = [block.split("\n", 1)[1].rstrip("\n") for block in blocks]
+        return evaluate_formulas(formulas, context, rows)
 
 
 def evaluate_formulas(
@@ -126,9 +125,7 @@ def format_column(position: int) -> str:
 
 def format_formula(context: ExportContext, name: str, row: int = 2) -> str:
     """The formula for one component of the action, for coordinates in one row."""
-    expression = FormulaExpression(
-        context, context.action_columns[name], lambda axis: format_cell(context.grid, axis, row)
-    )
+    expression = FormulaExpression(context, context.action_columns[name], row)
     text = f"={expression.render()}"
     depth = expression.count_levels(context.root) + 2
     if len(text) > FORMULA_MAX_CHARACTERS or depth > FORMULA_MAX_LEVELS:
@@ -155,13 +152,14 @@ def reject_close_numbers(context: ExportContext) -> None:
 class FormulaExpression:
     """A rule as one expression."""
 
-    def __init__(
-        self, context: ExportContext, values: tuple, get_cell: Callable[[str], str]
-    ) -> None:
+    def __init__(self, context: ExportContext, values: tuple, row: int) -> None:
         self.context = context
         self.grid = context.grid
         self.values = values
-        self.get_cell = get_cell
+        self.row = row
+
+    def get_cell(self, axis: str) -> str:
+        return format_cell(self.grid, axis, self.row)
 
     def render(self) -> str:
         is_valid = "*".join(map(self._format_input_test, self.grid.axes))
@@ -218,20 +216,16 @@ class FormulaExpression:
         middle = len(cuts) // 2
         low = self._format_halves(operand, cuts[:middle], branches[: middle + 1])
         high = self._format_halves(operand, cuts[middle + 1 :], branches[middle + 1 :])
-        return (
-            low if low == high else f"IF({operand}<={format_cell_value(cuts[middle])},{low},{high})"
-        )
+        cut = format_cell_value(cuts[middle])
+        return low if low == high else f"IF({operand}<={cut},{low},{high})"
 
     def _format_exceptions(self, node: Exceptions) -> str:
         """Those of each action together: their tests exclude one another and are added up."""
         groups: dict[str, list[str]] = {}
         for state, action in zip(node.places, node.actions, strict=True):
-            tests_met = filter(
-                None, map(self._format_condition, list_nearest_conditions(self.grid, state))
-            )
-            groups.setdefault(format_cell_value(self.values[action]), []).append(
-                "*".join(tests_met) or "TRUE"
-            )
+            nearest = list_nearest_conditions(self.grid, state)
+            test = "*".join(filter(None, map(self._format_condition, nearest))) or "TRUE"
+            groups.setdefault(format_cell_value(self.values[action]), []).append(test)
         text = self._format_node(node.otherwise)
         for result, tests in groups.items():
             text = f"IF({'+'.join(tests)},{result},{text})"
@@ -306,7 +300,7 @@ def format_cell_value(x: Any) -> str:
     return f"({text})" if x < 0 else text
 
 
-class Workbook(ExportTarget):
+class Workbook(ExportFormat):
     """A spreadsheet for Excel or LibreOffice."""
 
     name: ClassVar[str] = "workbook"
@@ -350,9 +344,8 @@ def _fill_rule(sheet: Any, context: ExportContext) -> None:
     for cell in sheet[INPUT_ROW][: context.grid.ndim]:
         cell.fill = PatternFill("solid", "FFF2CC")  # to be filled in
     for i, name in enumerate(context.action_columns):
-        sheet.cell(INPUT_ROW, context.grid.ndim + 1 + i).value = format_formula(
-            context, name, INPUT_ROW
-        )
+        formula = format_formula(context, name, INPUT_ROW)
+        sheet.cell(INPUT_ROW, context.grid.ndim + 1 + i).value = formula
     count_cell = f"check!{format_column(context.grid.ndim + 2 * len(context.action_columns) + 1)}1"
     sheet.cell(INPUT_ROW + 2, 1).value = f"={count_cell}&\" states on the sheet 'check' differ\""
     for i, line in enumerate([*more, *map(to_comment_text, context.header_lines)]):
@@ -411,9 +404,8 @@ def _fill_head(sheet: Any, row: int, names: list[str]) -> None:
     _fill_row(sheet, row, names)
     for place, name in enumerate(names, 1):
         sheet.cell(row, place).font = Font(bold=True)
-        sheet.column_dimensions[format_column(place - 1)].width = min(
-            max(len(name), 8) + 3, COLUMN_MAX_WIDTH
-        )
+        width = min(max(len(name), 8) + 3, COLUMN_MAX_WIDTH)
+        sheet.column_dimensions[format_column(place - 1)].width = width
 
 
 def _fill_row(sheet: Any, row: int, values: list, first: int = 1) -> None:

@@ -29,7 +29,7 @@ from tessella.rules.comparisons import (
 )
 from tessella.rules.export.export_context import (
     ExportContext,
-    ExportTarget,
+    ExportFormat,
     InputRows,
     format_number,
     make_unique,
@@ -38,7 +38,7 @@ from tessella.rules.export.export_context import (
 )
 
 
-class Sql(ExportTarget):
+class Sql(ExportFormat):
     """A CASE expression."""
 
     name: ClassVar[str] = "SQL"
@@ -82,9 +82,8 @@ def _format_case(context: ExportContext, name: str) -> str:
     lines = ["CASE", f"  WHEN {' OR '.join(_iterate_refusal_tests(context, columns))} THEN NULL"]
     for clause in iterate_clauses(context.grid, context.root):
         test = " AND ".join(_format_condition(context, c, columns) for c in clause.conditions)
-        lines.append(
-            f"  {f'WHEN {test} THEN' if test else 'ELSE'} {format_sql_value(values[clause.action])}"
-        )
+        head = f"WHEN {test} THEN" if test else "ELSE"
+        lines.append(f"  {head} {format_sql_value(values[clause.action])}")
         if not test:
             break
     return "\n".join([*lines, f"END AS {quote_name(name)}"])
@@ -103,9 +102,8 @@ def _iterate_refusal_tests(context: ExportContext, columns: dict[str, str]) -> I
 
 def _format_condition(context: ExportContext, condition: Condition, columns: dict[str, str]) -> str:
     if not isinstance(condition, SumRange):
-        return (
-            f"{columns[condition.axis]} IN ({', '.join(map(format_sql_value, condition.labels))})"
-        )
+        labels = ", ".join(map(format_sql_value, condition.labels))
+        return f"{columns[condition.axis]} IN ({labels})"
     operand = _format_sum(context, condition, columns)
     ends = list_finite_ends(condition)
     return " AND ".join(f"{operand} {comparison} {format_number(end)}" for comparison, end in ends)

@@ -1,9 +1,9 @@
 """What a study requires of a method.
 
-A method says which runs it needs, which of them train together, and trains them. It never evaluates
-itself: it returns policies, and ``tessella.runner.run`` scores them.
+A method states which runs it needs and which of them train together, and it trains them. It never
+evaluates itself: it returns policies, and ``tessella.runner.run`` scores them.
 
-A method of one's own is a line: a learner, a baseline, or any function that returns a policy. Each
+A custom method takes one line: a learner, a baseline, or any function that returns a policy. Each
 makes one policy at a time, with randomness that n and seed decide; it may return anything that
 ``tessella.as_policy`` reads. Its settings are in the spec of each run, so that a changed one is
 another run; raise ``edition`` when the code changes the result.
@@ -37,7 +37,7 @@ class UnknownNameError(StudyError):
 
 
 def require_own_name(item: object, noun: str, reserved: Container[str] = ()) -> str:
-    """The name of an object given to a study; nothing of the package may have the same."""
+    """The name of a custom object; it must differ from the names in the package."""
     name = getattr(item, "name", None)
     if not isinstance(name, str) or not name or ":" in name:
         requirement = f"a {noun} needs a name, without a colon, in its attribute name"
@@ -138,7 +138,7 @@ class StudyMethod(Protocol):
 
 
 class FullGridMethod:
-    """Part of a method that runs for every n and seed, a problem and an n in one batch."""
+    """A base of methods that run for every n and seed; those of a problem and an n are a batch."""
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(n, seed) for n in sizes for seed in seeds]
@@ -148,17 +148,15 @@ class FullGridMethod:
 
 
 def get_problem(spec: Spec) -> Problem:
-    """The registered problem of ``spec``; one of another edition is another problem."""
+    """The registered problem of ``spec``, which must have the same edition."""
     try:
         registered = problem(spec.problem)
     except TessellaError as error:
         raise UnknownNameError(str(error)) from error
     edition = spec.model.get("edition", 1)
     if edition != registered.edition:
-        raise UnknownNameError(
-            f"{registered.name!r} has edition {registered.edition} here; "
-            f"the study asks for edition {edition}"
-        )
+        here = f"{registered.name!r} has edition {registered.edition} here"
+        raise UnknownNameError(f"{here}; the study requires edition {edition}")
     return registered
 
 
@@ -209,6 +207,10 @@ class LearnerMethod(SingleRunMethod):
     Args:
         name: how a study refers to it.
         learner: an object, not a class; each run trains a copy with its own seed.
+
+    Example:
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> tree = ts.LearnerMethod("tree", DecisionTreeClassifier(max_depth=3))
     """
 
     name: str
@@ -240,6 +242,12 @@ class BaselineMethod(SingleRunMethod):
         train: ``train(mdp, updates, rng) -> policy``; nothing checks that it uses
             the model as a simulator only, and at most ``updates`` times.
         about: its settings, as numbers and text.
+
+    Example:
+        >>> def never(mdp, updates, rng):
+        ...     return np.zeros(mdp.n_states, dtype=int)
+        ...
+        >>> never_admit = ts.BaselineMethod("never", never)
     """
 
     name: str
@@ -264,6 +272,12 @@ class FunctionMethod(SingleRunMethod):
         information: what each run is given.
         once: whether it runs once for each problem, whatever n and seed.
         about: its settings, as numbers and text.
+
+    Example:
+        >>> def below_ten(instance, n, rng):
+        ...     return lambda queue: 1 * (queue < 10)
+        ...
+        >>> rule = ts.FunctionMethod("below ten", below_ten, once=True)
     """
 
     name: str
