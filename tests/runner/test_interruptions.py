@@ -17,7 +17,10 @@ import pytest
 from support import warm
 
 from tessella.runner.run import run_batch
+from tessella.runner.run_study import StudyInterrupted, run_missing
+from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches
+from tessella.support.progress import ProgressDisplay
 
 SIZES = tuple(range(100, 1300, 100))
 ASKED = ("--problems", "INV-Mix", "--seeds", "3", "--sizes", ",".join(map(str, SIZES)))
@@ -228,6 +231,24 @@ def test_in_a_terminal_there_are_bars_and_an_interrupt_ends_cleanly(shell, tmp_p
     assert re.search(r" \d+:\d\d left", words), words
     assert "Traceback" not in shown
     assert f"6 of {RUNS} runs are stored; to continue: tessella paper" in " ".join(shown.split())
+
+
+class InterruptedStore(Store):
+    """A store whose second batch is interrupted as soon as it is stored."""
+
+    def add(self, records, context) -> None:
+        super().add(records, context)
+        if len(self.failure_reasons()) > 3:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_right_after_storing_reports_what_is_stored(tmp_path):
+    study = asked("local")
+    with (
+        InterruptedStore.writer(tmp_path) as store,
+        pytest.raises(StudyInterrupted, match=rf"^6 of {RUNS} runs are stored$"),
+    ):
+        run_missing(store, study, ProgressDisplay())
 
 
 def read_all(descriptor: int) -> str:
