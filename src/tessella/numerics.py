@@ -70,6 +70,16 @@ class ArrayNamespace:
         array[index] = value
         return array
 
+    def add_at(self, array: Any, index: Any, value: Any) -> Any:
+        """``array`` with ``value`` added at ``index``, which may name a place several times."""
+        array = array.copy()
+        np.add.at(array, index, value)
+        return array
+
+    def compute_first(self, arrays: Any) -> Any:
+        """The same ``arrays``, which are not fused with what is made of them."""
+        return arrays
+
     def bicgstab(
         self, system: Callable, rhs: Any, *, tol: Any, maxiter: int, preconditioner: Any = None
     ) -> Any:
@@ -136,6 +146,12 @@ class JaxNamespace(ArrayNamespace):
 
     def put(self, array, index, value):
         return array.at[index].set(value)
+
+    def add_at(self, array, index, value):
+        return array.at[index].add(value)
+
+    def compute_first(self, arrays):
+        return self.lax.optimization_barrier(arrays)
 
     def bicgstab(self, system, rhs, *, tol, maxiter, preconditioner=None):
         from jax.scipy.sparse.linalg import bicgstab

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -292,23 +294,24 @@ SHAPES = [(1,), (12, 300), (33, 25), (1001, 501), (8,) * 6, (100_000,), (15_000,
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("far", [False, True])
-def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(shape, far):
+@pytest.mark.parametrize("limits", [multigrid.PROCESSOR_LIMITS, multigrid.ACCELERATOR_LIMITS])
+def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(limits, shape, far):
     reaches = [(n, n) if far else (1, 1) for n in shape]
-    axes = multigrid.choose_coarse_axes(shape, reaches)
+    axes = multigrid.choose_coarse_axes(shape, reaches, limits)
     nodes, node_blocks, states = (
         [len(c.cut_points) for c in axes],
         multigrid.NodeBlocks.choose(axes),
         np.prod(shape),
     )
     assert node_blocks.n_blocks * node_blocks.block_size == np.prod(nodes)
-    for spent, (in_all, each) in (
-        (node_blocks.solve_cost, multigrid.COARSE_SOLVE_MAX_NUMBERS),
-        (node_blocks.factor_cost, multigrid.COARSE_FACTOR_MAX_PRODUCTS),
+    for spent, in_all, each in (
+        (node_blocks.solve_cost, limits.solve_numbers, limits.solve_numbers_per_state),
+        (node_blocks.factor_cost, limits.factor_products, limits.factor_products_per_state),
     ):
         assert spent <= min(in_all, each * states)
     assert np.prod([c.n_colours for c in axes]) <= multigrid.SETUP_MAX_PRODUCTS
     assert far <= (node_blocks.axis is None)  # blocks are for chains that move to the next only
-    assert max(nodes) <= multigrid.AXIS_MAX_CUT_POINTS
+    assert max(nodes) <= limits.axis_cut_points
     if not far:  # no axis was cut while another that could be cut had longer cells
         cells = [n / max(m - 1, 0.5) for n, m in zip(shape, nodes, strict=True)]
         could = [cell for cell, n, m in zip(cells, shape, nodes, strict=True) if m < n]
@@ -328,7 +331,7 @@ def test_a_long_line_is_helped_by_few_nodes(length):
         stays = jnp.concatenate([x[:1], x, x[-1:]])
         return 0.25 * stays[:-2] + 0.5 * x + 0.25 * stays[2:]
 
-    axes = multigrid.choose_coarse_axes((length,), [(1, 1)])
+    axes = multigrid.choose_coarse_axes((length,), [(1, 1)], multigrid.PROCESSOR_LIMITS)
     seen = np.asarray(multigrid.probe_coarse_system(expect, axes, jnp.zeros(length)))
     found = multigrid.build_correction(seen, axes, has_gain=True)
     assert found is not None
@@ -399,6 +402,26 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, spac
         assert single.dtype == jnp.float32
         plain = function(found, x)
         assert np.asarray(single) == pytest.approx(plain, abs=1e-4 * abs(plain).max())
+
+
+@in_float64
+@pytest.mark.parametrize("reaches", REACHES)
+def test_an_accelerator_computes_the_same_correction(reaches):
+    lengths, spacings = (41, 64), (5, 4)
+    walks = [lazy_walk(n, r, 7) for n, r in zip(lengths, reaches, strict=True)]
+    axes = tuple(map(multigrid.CoarseAxis.with_spacing, lengths, spacings, reaches))
+
+    def expect(x):
+        return jnp.asarray(walks[0]) @ x @ jnp.asarray(walks[1]).T
+
+    probes = multigrid.probe_coarse_system(expect, axes, jnp.zeros(lengths))
+    order = multigrid.order_by_blocks(axes)
+    factorise = partial(multigrid.factorise_correction, axes, True)
+    compiled, size = jax.jit(factorise)(probes, jnp.asarray(order))
+    plain, plain_size = factorise(np.asarray(probes), order)
+    assert float(size) == pytest.approx(plain_size, rel=1e-6)
+    for ours, expected in zip(jax.tree.leaves(compiled), jax.tree.leaves(plain), strict=True):
+        assert np.asarray(ours) == pytest.approx(expected, rel=1e-6, abs=1e-9 * abs(expected).max())
 
 
 @pytest.mark.parametrize("count", range(1, 10))

@@ -445,7 +445,11 @@ class _Choices:
         if n_devices > 1:
             return "none", "blocks of a grid have none"
         is_discounted = not self.mdp.criterion.has_gain
-        if is_discounted and self.mdp.n_states > self.thresholds.coarse_max_states:
+        thresholds = self.thresholds
+        max_states = thresholds.coarse_max_states
+        if is_on_accelerator():
+            max_states = max(max_states, thresholds.accelerator_coarse_max_states)
+        if is_discounted and self.mdp.n_states > max_states:
             return "none", f"{states}: the nodes of a coarse grid would be too far apart"
         if is_discounted and representation == "rows":
             return "none", "rows of a table have no geometry"

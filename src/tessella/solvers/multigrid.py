@@ -46,11 +46,6 @@ from numpy.typing import NDArray
 
 from tessella.numerics import array_namespace
 
-# Limits in all, and for each state: the smaller one counts.
-COARSE_SOLVE_MAX_NUMBERS = 6_000_000, 12  # numbers met in a solve
-COARSE_FACTOR_MAX_PRODUCTS = 10**9, 1000  # products to factorise
-# Cut points of an axis: with more, chains on a long line forget more slowly than they leak.
-AXIS_MAX_CUT_POINTS = 600
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
 # Probability that P_c ends in a period, so that its system has an inverse.
 LEAK_PROBABILITY = 1e-9
@@ -61,12 +56,29 @@ COARSE_SOLUTION_MAX_SIZE = 1e8
 DIRECT_INVERSE_MAX_ROWS = 96
 
 
+class CoarseLimits(NamedTuple):
+    """What a correction may cost: in all, and for each state; the smaller one counts."""
+
+    solve_numbers: int  # numbers met in a solve
+    solve_numbers_per_state: int
+    factor_products: int  # products to factorise
+    factor_products_per_state: int
+    # Cut points of an axis: with more, an average of a chain on a long line forgets more slowly
+    # than the chain leaks.
+    axis_cut_points: int
+
+
+PROCESSOR_LIMITS = CoarseLimits(6_000_000, 12, 10**9, 1000, 600)
+# Set by benchmarks/discounts.py --accelerator: cells of 32 x 8 for 10,240 x 10,240 states.
+ACCELERATOR_LIMITS = CoarseLimits(10**9, 12, 4 * 10**11, 10**4, 2000)
+
+
 class BlockTridiagonal(NamedTuple):
     """Blocks on the diagonal, below it and above it."""
 
-    lower: NDArray[np.float64]  # (blocks - 1, n, n)
-    diagonal: NDArray[np.float64]  # (blocks, n, n)
-    upper: NDArray[np.float64]  # (blocks - 1, n, n)
+    lower: Any  # (blocks - 1, n, n)
+    diagonal: Any  # (blocks, n, n)
+    upper: Any  # (blocks - 1, n, n)
 
 
 class ReductionLevel(NamedTuple):
@@ -132,27 +144,36 @@ def factorise_blocks(
     Of chains that leak this is safe: such a matrix is an M-matrix, whose pivots stay positive.
     """
     (lower, diagonal, upper), levels = matrix, []
+    xp = array_namespace(diagonal)
     while _should_reduce(len(diagonal), diagonal.shape[1], direct_max_rows):
-        inverse = np.linalg.inv(diagonal[1::2])
-        from_left, into_right = lower[0::2], lower[1::2]  # A[own, left] and A[right, own]
-        into_left, from_right = upper[0::2], upper[1::2]  # A[left, own] and A[own, right]
+        odd_blocks = xp.linalg.inv(diagonal[1::2]), *_deal(lower), *_deal(upper)
+        # XLA aborts where it fuses a product of matrices with such a selection of blocks.
+        inverse, from_left, into_right, into_left, from_right = xp.compute_first(odd_blocks)
         n_right = len(into_right)  # that have a block after them
         to_left = into_left @ inverse
         to_right = into_right @ inverse[:n_right]
         of_own = inverse @ from_left, inverse[:n_right] @ from_right
         levels.append(ReductionLevel(inverse, to_left, to_right, *of_own))
-        diagonal = diagonal[0::2].copy()
-        diagonal[: len(inverse)] -= to_left @ from_left
-        diagonal[1:] -= to_right @ from_right
+        diagonal = diagonal[0::2]
+        diagonal = diagonal - _pad_axis(to_left @ from_left, 0, 0, len(diagonal) - len(inverse))
+        diagonal = diagonal - _pad_axis(to_right @ from_right, 0, 1, 0)
         lower = -to_right @ from_left[:n_right]
         upper = -to_left[:n_right] @ from_right
     n_blocks, n = diagonal.shape[:2]
-    dense = np.zeros((n_blocks, n, n_blocks, n))
+    dense = xp.zeros((n_blocks, n, n_blocks, n))
     k = np.arange(n_blocks)
-    dense[k, :, k] = diagonal
-    dense[k[1:], :, k[:-1]] = lower
-    dense[k[:-1], :, k[1:]] = upper
-    return BlockFactors(tuple(levels), np.linalg.inv(dense.reshape(n_blocks * n, -1)))
+    dense = xp.put(dense, np.s_[k, :, k], diagonal)
+    dense = xp.put(dense, np.s_[k[1:], :, k[:-1]], lower)
+    dense = xp.put(dense, np.s_[k[:-1], :, k[1:]], upper)
+    return BlockFactors(tuple(levels), xp.linalg.inv(dense.reshape(n_blocks * n, -1)))
+
+
+def _deal(blocks: Any) -> tuple[Any, Any]:
+    """Every other block from the first on, and from the second on.
+
+    Below the diagonal A[own, left] and A[right, own], above it A[left, own] and A[own, right].
+    """
+    return blocks[0::2], blocks[1::2]
 
 
 def _should_reduce(n_blocks: int, n: int, direct_max_rows: int) -> bool:
@@ -285,7 +306,7 @@ class NodeBlocks(NamedTuple):
 
 
 def choose_coarse_axes(
-    shape: Sequence[int], displacements: Sequence[tuple[int, int]]
+    shape: Sequence[int], displacements: Sequence[tuple[int, int]], limits: CoarseLimits
 ) -> tuple[CoarseAxis, ...]:
     """Cut points for each axis: spacings that take long to cross are halved, as long as it pays.
 
@@ -296,7 +317,7 @@ def choose_coarse_axes(
     result = ()
     for spacings in _halve_spacings(shape, typical_steps):
         axes = tuple(map(CoarseAxis.with_spacing, shape, spacings, displacements))
-        if result and not _is_affordable(axes):
+        if result and not _is_affordable(axes, limits):
             break
         result = axes
     return result
@@ -311,18 +332,17 @@ def count_correction_bytes(axes: Sequence[CoarseAxis], has_gain: bool) -> int:
     return 8 * (cells + blocks + (3 + has_gain) * nodes)
 
 
-def _is_affordable(axes: Sequence[CoarseAxis]) -> bool:
+def _is_affordable(axes: Sequence[CoarseAxis], limits: CoarseLimits) -> bool:
     """Whether a correction with these cut points costs little next to products with P_pi."""
     node_blocks = NodeBlocks.choose(axes)
     states = prod(coarse_axis.length for coarse_axis in axes)
-    limited_costs = (
-        (node_blocks.solve_cost, COARSE_SOLVE_MAX_NUMBERS),
-        (node_blocks.factor_cost, COARSE_FACTOR_MAX_PRODUCTS),
-    )
+    max_numbers = min(limits.solve_numbers, limits.solve_numbers_per_state * states)
+    max_products = min(limits.factor_products, limits.factor_products_per_state * states)
     return (
-        all(cost <= min(total, each * states) for cost, (total, each) in limited_costs)
+        node_blocks.solve_cost <= max_numbers
+        and node_blocks.factor_cost <= max_products
         and prod(coarse_axis.n_colours for coarse_axis in axes) <= SETUP_MAX_PRODUCTS
-        and max(len(coarse_axis.cut_points) for coarse_axis in axes) <= AXIS_MAX_CUT_POINTS
+        and max(len(coarse_axis.cut_points) for coarse_axis in axes) <= limits.axis_cut_points
     )
 
 
@@ -410,45 +430,79 @@ def build_correction(
 
     There is none where a chain decomposes, or mixes extremely slowly.
     """
-    node_blocks = NodeBlocks.choose(axes)
-    order = node_blocks.order_nodes([len(coarse_axis.cut_points) for coarse_axis in axes])
-    position = np.argsort(order)
-    sizes = reduce(np.multiply.outer, (coarse_axis.sum_functions() for coarse_axis in axes))
-    with np.errstate(all="ignore"):  # NaN is detected at the end
+    with np.errstate(all="ignore"):  # NaN is detected by its size
         try:
-            system = _assemble_system(probes, axes, node_blocks, position)
-            factors = factorise_blocks(system, direct_max_rows)
+            order = order_by_blocks(axes)
+            correction, size = factorise_correction(axes, has_gain, probes, order, direct_max_rows)
         except np.linalg.LinAlgError:
             return None
-        weights = tuple(coarse_axis.cell_weights for coarse_axis in axes)
-        result = CoarseCorrection(weights, sizes, factors, order, position, None)
-        if has_gain:
-            stationary = _solve_blocks(factors.transposed, result, sizes.ravel())
-            result = result._replace(shares=stationary / stationary.sum())
-        trial = _solve_coarse(result, np.sin(np.arange(len(order)) ** 2.0))
-    return result if abs(trial).max() <= COARSE_SOLUTION_MAX_SIZE else None
+    return correction if is_usable(size) else None
+
+
+def is_usable(solution_size: float) -> bool:
+    """Whether a correction is more than its leak, by the size of its trial solution."""
+    return solution_size <= COARSE_SOLUTION_MAX_SIZE
+
+
+def order_by_blocks(axes: Sequence[CoarseAxis]) -> NDArray[np.int64]:
+    """(nodes,) block by block: which node."""
+    sizes = [len(coarse_axis.cut_points) for coarse_axis in axes]
+    return NodeBlocks.choose(axes).order_nodes(sizes)
+
+
+def factorise_correction(
+    axes: Sequence[CoarseAxis],
+    has_gain: bool,
+    probes: Any,
+    order: Any,
+    direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS,
+) -> tuple[CoarseCorrection, Any]:
+    """The correction, and the size of its solution of a trial right side.
+
+    ``order`` is that of ``order_by_blocks``.
+    """
+    xp = array_namespace(probes)
+    node_blocks = NodeBlocks.choose(axes)
+    position = xp.argsort(order)
+    sizes = reduce(xp.multiply.outer, (xp.asarray(axis.sum_functions()) for axis in axes))
+    system = _assemble_system(probes, axes, node_blocks, position)
+    factors = factorise_blocks(system, direct_max_rows)
+    weights = tuple(xp.asarray(coarse_axis.cell_weights) for coarse_axis in axes)
+    result = CoarseCorrection(weights, sizes, factors, order, position, None)
+    if has_gain:
+        stationary = _solve_blocks(factors.transposed, result, sizes.ravel())
+        result = result._replace(shares=stationary / stationary.sum())
+    trial = _solve_coarse(result, xp.sin(xp.arange(len(order)) ** 2.0))
+    return result, abs(trial).max()
 
 
 def _assemble_system(
-    probes: NDArray, axes: Sequence[CoarseAxis], node_blocks: NodeBlocks, block_position: NDArray
+    probes: Any, axes: Sequence[CoarseAxis], node_blocks: NodeBlocks, block_position: Any
 ) -> BlockTridiagonal:
     """(1 + LEAK_PROBABILITY) I - discount P_c by blocks."""
-    sizes = [len(coarse_axis.cut_points) for coarse_axis in axes]
-    n = node_blocks.block_size
-    diagonal = np.tile((1 + LEAK_PROBABILITY) * np.eye(n), (node_blocks.n_blocks, 1, 1))
-    lower, upper = np.zeros((2, node_blocks.n_blocks - 1, n, n))
-    block, row = np.divmod(block_position, n)
-    owners = [coarse_axis.find_owners() for coarse_axis in axes]
-    for colours, values in zip(product(*(range(c.n_colours) for c in axes)), probes, strict=True):
-        owner_index = np.ix_(*(owner[k] for owner, k in zip(owners, colours, strict=True)))
-        columns = block_position[
-            np.ravel_multi_index(np.broadcast_arrays(*owner_index), sizes).ravel()
-        ]
-        target_block, column = np.divmod(columns, n)
-        for band, offset, lag in ((lower, -1, 1), (diagonal, 0, 0), (upper, 1, 0)):
-            is_here = target_block - block == offset
-            band[block[is_here] - lag, row[is_here], column[is_here]] -= values[is_here]
-    return BlockTridiagonal(lower, diagonal, upper)
+    xp = array_namespace(probes)
+    n_blocks, n = node_blocks.n_blocks, node_blocks.block_size
+    block, row = xp.divmod(block_position, n)
+    columns = block_position[_find_probed_nodes(axes, xp).reshape(probes.shape)]
+    target_block, column = xp.divmod(columns, n)
+    band = target_block - block + 1  # below the diagonal, on it, or above it
+    is_inside = (band >= 0) & (band <= 2)  # elsewhere the probes are 0
+    index = xp.clip(band, 0, 2), block, row, column
+    bands = xp.zeros((3, n_blocks, n, n), probes.dtype)
+    bands = xp.add_at(bands, tuple(xp.broadcast_arrays(*index)), xp.where(is_inside, -probes, 0.0))
+    diagonal = bands[1] + (1 + LEAK_PROBABILITY) * xp.eye(n)
+    return BlockTridiagonal(bands[0, 1:], diagonal, bands[2, :-1])
+
+
+def _find_probed_nodes(axes: Sequence[CoarseAxis], xp: Any) -> Any:
+    """(colours, cut points of each axis) the node whose function each probe may meet there."""
+    n_axes = len(axes)
+    nodes = 0
+    for k, coarse_axis in enumerate(axes):
+        owners = xp.asarray(coarse_axis.find_owners())
+        owners = xp.expand_dims(owners, [i for i in range(2 * n_axes) if i not in (k, n_axes + k)])
+        nodes = nodes * len(coarse_axis.cut_points) + owners
+    return nodes
 
 
 def apply_correction(correction: CoarseCorrection, residual: Any) -> Any:

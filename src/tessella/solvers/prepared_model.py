@@ -15,9 +15,14 @@ from tessella.mdp.dynamics import BackendModel, Dynamics
 from tessella.rounding import EPS, RowSumBounds
 from tessella.solvers.method import validate_tol
 from tessella.solvers.multigrid import (
+    ACCELERATOR_LIMITS,
+    PROCESSOR_LIMITS,
     CoarseAxis,
     build_correction,
     choose_coarse_axes,
+    factorise_correction,
+    is_usable,
+    order_by_blocks,
     probe_coarse_system,
 )
 from tessella.solvers.operators import (
@@ -123,7 +128,7 @@ class PreparedModel:
         shape = self.mdp.grid.shape
         if self.layout is not None:
             return self.layout.zeros(jnp.float64), self.layout.zeros(jnp.int32)
-        if not self.is_numpy and results_stay_on_device():
+        if self.stays_on_device:
             return jnp.zeros(shape), jnp.zeros(shape, jnp.int32)
         return self.to_device(np.zeros(shape)), self.to_device(np.zeros(shape, np.int32))
 
@@ -139,7 +144,7 @@ class PreparedModel:
         """An array over the grid for a result: NumPy's, or, on accelerators, left on the device."""
         if self.layout is not None:
             return self.layout.to_result(array)
-        return array if not self.is_numpy and results_stay_on_device() else np.asarray(array)
+        return array if self.stays_on_device else np.asarray(array)
 
     @property
     def backend(self):
@@ -150,13 +155,23 @@ class PreparedModel:
         """Whether NumPy computes, so that nothing is compiled."""
         return not self.backend.is_compiled
 
+    @property
+    def stays_on_device(self) -> bool:
+        """Whether arrays stay on an accelerator that computes."""
+        return not self.is_numpy and results_stay_on_device()
+
     def build_policy_data(self, policy: NDArray) -> ModelData:
         """Model data, with a coarse correction for this policy if the plan has one."""
         if self.plan.preconditioner != "coarse":
             return self.data
         axes = self.coarse_axes
-        probes = np.asarray(_compute_coarse_system(self.backend, axes, self.data, policy))
-        correction = build_correction(probes, axes, self.mdp.criterion.has_gain)
+        has_gain = self.mdp.criterion.has_gain
+        probes = _compute_coarse_system(self.backend, axes, self.data, policy)
+        if self.stays_on_device:
+            order = self.to_device(order_by_blocks(axes))
+            correction, size = _factorise_on_device(axes, has_gain, probes, order)
+            return self.data._replace(coarse_correction=correction if is_usable(size) else None)
+        correction = build_correction(np.asarray(probes), axes, has_gain)
         return self.data._replace(coarse_correction=to_backend(self.backend, correction))
 
     @cached_property
@@ -167,6 +182,7 @@ class PreparedModel:
         return choose_coarse_axes(
             shape,
             [displacement or (n, n) for n, displacement in zip(shape, displacements, strict=True)],
+            ACCELERATOR_LIMITS if self.stays_on_device else PROCESSOR_LIMITS,
         )
 
     @cached_property
@@ -197,3 +213,9 @@ def _compute_coarse_system(backend, axes: tuple[CoarseAxis, ...], data: ModelDat
     """The probes from which ``multigrid`` assembles the coarse system of a policy."""
     operators = Operators(backend, data)
     return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), axes, policy)
+
+
+@compile_per_shape("axes", "has_gain")
+def _factorise_on_device(axes: tuple[CoarseAxis, ...], has_gain: bool, probes, order):
+    """The correction and its size, where moving it there would take longer than computing it."""
+    return factorise_correction(axes, has_gain, probes, order)
