@@ -390,7 +390,10 @@ class _Choices:
         states = f"{mdp.n_states:,} states"
         if self._is_large and backend == "jax" and self._use_mixed_precision(representation):
             reason = f"{states}, {mdp.criterion}: sweeps and corrections in single precision"
-            return MixedPrecision(tol, thresholds=thresholds.evaluation), reason
+            method = MixedPrecision(tol, thresholds=thresholds.evaluation)
+            if self._fills_accelerator:
+                method = replace(method, correction_terms=thresholds.accelerator_correction_terms)
+            return method, reason
         forcing = thresholds.small_forcing
         reason = f"{states}: few iterations, each with an accurate evaluation"
         if self._is_large:
@@ -404,6 +407,10 @@ class _Choices:
         return self.mdp.n_states > self.thresholds.large_min_states
 
     @property
+    def _fills_accelerator(self) -> bool:
+        return self.mdp.n_states >= self.thresholds.accelerator_min_states and is_on_accelerator()
+
+    @property
     def _has_linear_systems(self) -> bool:
         """Whether policies are evaluated by linear systems, without a horizon or an end."""
         criterion = self.mdp.criterion
@@ -415,7 +422,7 @@ class _Choices:
         wants_double = self.requests.get("evaluation_precision") == "double"
         if wants_double or not self._has_linear_systems:
             return False
-        if mdp.n_states >= thresholds.accelerator_min_states and is_on_accelerator():
+        if self._fills_accelerator:
             return True
         if not mdp.dynamics.has_stages or representation == "rows":
             return False

@@ -41,6 +41,7 @@ from tessella.solvers.policy_iteration import (
     InexactPolicyIteration,
     ModifiedPolicyIteration,
     choose_relative_tolerance,
+    compute_target_ratio,
 )
 from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
@@ -61,7 +62,7 @@ class MixedPrecision(Method):
 
     Args:
         first_sweeps: of the first iteration.
-        correction_terms: of the sum that corrects a value; two more are computed.
+        correction_terms: of the sum that corrects a value, at most; two more are computed.
         forcing: share of the residual that a linear system may leave.
         max_products: products with P_pi for one linear system.
 
@@ -110,17 +111,23 @@ class MixedPrecision(Method):
         # A quarter of the bytes.
         policy = state.policy.astype(JAX.int8) if fits_int8 else state.policy
         if operators.data.coarse_correction is None:
-            e = self._sum_series(single, policy, d)
+            e = self._sum_series(single, policy, d, self._count_terms(operators, state))
         else:
             tol = choose_relative_tolerance(operators, state, self.forcing, self.thresholds)
             e = self._solve_system(single, policy, d, tol.astype(d.dtype))
         return state.value + operators.criterion.value_of_constant_reward(common) + scale * e
 
-    def _sum_series(self, single: Operators, policy, d):
+    def _count_terms(self, operators: Operators, state: IterationState):
+        """As many terms as the run still needs, or ``correction_terms``."""
+        ratio = compute_target_ratio(operators, state, self.thresholds)
+        ratio = self.thresholds.sweep_safety_factor * ratio
+        needed = JAX.log(ratio) / JAX.log(operators.criterion.contraction_factor)
+        needed = JAX.where(operators.criterion.discount < 1, needed, self.correction_terms)
+        return JAX.clip(needed, 1, self.correction_terms).astype(JAX.int32)
+
+    def _sum_series(self, single: Operators, policy, d, count):
         criterion = single.criterion
-        partial_sum, next_sum, last_sum = single.sum_neumann_series(
-            policy, d, self.correction_terms
-        )
+        partial_sum, next_sum, last_sum = single.sum_neumann_series(policy, d, count)
         t = next_sum - partial_sum
         next_term = last_sum - next_sum
         residual_span = criterion.span(

@@ -69,8 +69,8 @@ class CoarseLimits(NamedTuple):
 
 
 PROCESSOR_LIMITS = CoarseLimits(6_000_000, 12, 10**9, 1000, 600)
-# Set by benchmarks/discounts.py --accelerator: cells of 32 x 8 for 10,240 x 10,240 states.
-ACCELERATOR_LIMITS = CoarseLimits(10**9, 12, 4 * 10**11, 10**4, 2000)
+# Set by benchmarks/discounts.py --accelerator: cells of 40 x 5 for 10,240 x 10,240 states.
+ACCELERATOR_LIMITS = CoarseLimits(10**9, 12, 4 * 10**11, 10**4, 4000)
 
 
 class BlockTridiagonal(NamedTuple):

@@ -116,7 +116,7 @@ class Operators:
             lambda w: self._back_up_policy(policy, w, True) - self.gain, value, count
         )
 
-    def sum_neumann_series(self, policy: Any, first: Any, count: int) -> tuple[Any, Any, Any]:
+    def sum_neumann_series(self, policy: Any, first: Any, count: Any) -> tuple[Any, Any, Any]:
         """Sums of ``count`` terms of first + discount P_pi first + ..., of one more, and of two.
 
         Where the criterion damps sweeps, these are the points that damped sweeps lead to.

@@ -134,6 +134,8 @@ class Thresholds:
     # Accelerators (benchmarks/billion.py): states from which on they are used in full, and kernels
     # cut the grid, or a block of it, into tiles.
     accelerator_min_states: int = 1 << 22
+    # Terms of MixedPrecision's sums there: what is in double precision between them costs more.
+    accelerator_correction_terms: int = 64
     # Certificates (benchmarks/certify.py) and rules (benchmarks/rules.py).
     blocks_min_states: int = 1_000_000  # states from which on a certificate is computed in blocks
     dense_rules_max_states: int = 2_000  # states up to which candidate rules share dense rows
