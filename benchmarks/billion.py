@@ -176,7 +176,7 @@ def main() -> None:
         rows.append(row)
         sweeps += of_size
     print(
-        "\n| states | sweeps | bound | build s | first s | solve s | peak GB | sampled residual |"
+        "\n| states | sweeps, at most | bound | build s | first s | solve s | peak GB | sampled residual |"
     )
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     print("\n".join(rows))

@@ -15,7 +15,6 @@ from tessella.mdp.compilation import in_float64
 from tessella.solvers import hitting_times, multigrid
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.mixed_precision import WARM_UP_MAX_ITERATIONS, make_phases
-from tessella.solvers.multigrid import DIRECT_INVERSE_MAX_ROWS
 from tessella.solvers.prepared_model import PreparedModel
 
 REGIMES = 300  # mixing takes about 100,000 periods
@@ -351,7 +350,7 @@ def lazy_walk(length: int, reach: tuple[int, int], seed: int) -> np.ndarray:
 
 
 def system_of(
-    walks: list[np.ndarray], axes, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
+    walks: list[np.ndarray], axes, inverse_rows: int = multigrid.PROCESSOR_LIMITS.inverse_rows
 ) -> tuple[np.ndarray, multigrid.CoarseCorrection]:
     """A of independent chains along two axes, dense, and the correction as the solvers make it."""
 
@@ -361,7 +360,7 @@ def system_of(
     like = jnp.zeros([len(walk) for walk in walks])
     seen = np.asarray(multigrid.probe_coarse_system(expect, axes, like))
     dense = np.eye(like.size) - np.kron(*walks) + 1 / like.size
-    found = multigrid.build_correction(seen, axes, True, direct_max_rows)
+    found = multigrid.build_correction(seen, axes, True, inverse_rows)
     assert found is not None
     return dense, found
 

@@ -89,9 +89,45 @@ def test_solve_takes_it_for_large_models_of_any_kind_on_an_accelerator(monkeypat
     on_processor = make_plan(mdp, thresholds=limits)
     assert not isinstance(on_processor.method, MixedPrecision)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert make_plan(mdp, tol=1e-3, thresholds=limits).method == MixedPrecision(1e-3)
+    terms = limits.accelerator_correction_terms
+    expected = MixedPrecision(1e-3, correction_terms=terms)
+    assert make_plan(mdp, tol=1e-3, thresholds=limits).method == expected
     near_one = make_plan(mdp.with_discount(0.999), thresholds=limits)
     assert isinstance(near_one.method, MixedPrecision)
+
+
+def test_an_accelerator_has_coarse_grids_for_larger_models(monkeypatch):
+    mdp = ts.inventory(**SETTINGS)
+    n = mdp.n_states
+    few = {"large_min_states": 1, "coarse_max_states": n - 1}
+
+    def planned(n_states: int) -> str:
+        limits = Thresholds(**few, accelerator_coarse_max_states=n_states)
+        return make_plan(mdp, representation="stages", thresholds=limits).preconditioner
+
+    assert planned(n) == "none"
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert (planned(n), planned(n - 1)) == ("coarse", "none")
+
+
+def test_a_sum_has_no_more_terms_than_the_target_needs():
+    mdp = ts.inventory(**SETTINGS)
+    needed = []
+
+    class Counting(MixedPrecision):
+        def _count_terms(self, operators, state):
+            count = super()._count_terms(operators, state)
+            jax.debug.callback(
+                lambda *seen: needed.append([float(x) for x in seen]), count, state.bound
+            )
+            return count
+
+    found = ts.solve(mdp, Counting(1e-9, first_sweeps=8, correction_terms=30))
+    assert found.error_bound <= 1e-9
+    assert len(needed) > 1
+    for count, bound in needed:
+        terms = np.log(0.5 * 1e-9 / bound) / np.log(mdp.discount)
+        assert count == pytest.approx(np.clip(terms, 1, 30), abs=1)
 
 
 @pytest.fixture(scope="module")

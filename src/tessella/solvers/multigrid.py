@@ -51,9 +51,6 @@ SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of th
 LEAK_PROBABILITY = 1e-9
 # Solution for a right side of 1: beyond, the leak alone decides (0.1 / LEAK_PROBABILITY).
 COARSE_SOLUTION_MAX_SIZE = 1e8
-# Rows up to which blocks are inverted as one: each level of a reduction is code to compile, and
-# beyond 100 rows LAPACK shares an inverse among threads, which wait for one another.
-DIRECT_INVERSE_MAX_ROWS = 96
 
 
 class CoarseLimits(NamedTuple):
@@ -66,11 +63,14 @@ class CoarseLimits(NamedTuple):
     # Cut points of an axis: with more, an average of a chain on a long line forgets more slowly
     # than the chain leaks.
     axis_cut_points: int
+    # Rows up to which blocks are inverted as one: each level of a reduction is code to compile.
+    inverse_rows: int
 
 
-PROCESSOR_LIMITS = CoarseLimits(6_000_000, 12, 10**9, 1000, 600)
+# Beyond 100 rows LAPACK shares an inverse among threads, which wait for one another.
+PROCESSOR_LIMITS = CoarseLimits(6_000_000, 12, 10**9, 1000, 600, 96)
 # Set by benchmarks/discounts.py --accelerator: cells of 40 x 5 for 10,240 x 10,240 states.
-ACCELERATOR_LIMITS = CoarseLimits(10**9, 12, 4 * 10**11, 10**4, 4000)
+ACCELERATOR_LIMITS = CoarseLimits(10**9, 12, 4 * 10**11, 10**4, 4000, 4096)
 
 
 class BlockTridiagonal(NamedTuple):
@@ -137,15 +137,15 @@ def _multiply_blocks(matrices: Any, x: Any) -> Any:
 
 
 def factorise_blocks(
-    matrix: BlockTridiagonal, direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS
+    matrix: BlockTridiagonal, inverse_rows: int = PROCESSOR_LIMITS.inverse_rows
 ) -> BlockFactors:
-    """The factors, without exchanging rows; up to ``direct_max_rows`` are inverted as one.
+    """The factors, without exchanging rows; up to ``inverse_rows`` are inverted as one.
 
     Of chains that leak this is safe: such a matrix is an M-matrix, whose pivots stay positive.
     """
     (lower, diagonal, upper), levels = matrix, []
     xp = array_namespace(diagonal)
-    while _should_reduce(len(diagonal), diagonal.shape[1], direct_max_rows):
+    while _should_reduce(len(diagonal), diagonal.shape[1], inverse_rows):
         odd_blocks = xp.linalg.inv(diagonal[1::2]), *_deal(lower), *_deal(upper)
         # XLA aborts where it fuses a product of matrices with such a selection of blocks.
         inverse, from_left, into_right, into_left, from_right = xp.compute_first(odd_blocks)
@@ -176,15 +176,15 @@ def _deal(blocks: Any) -> tuple[Any, Any]:
     return blocks[0::2], blocks[1::2]
 
 
-def _should_reduce(n_blocks: int, n: int, direct_max_rows: int) -> bool:
+def _should_reduce(n_blocks: int, n: int, inverse_rows: int) -> bool:
     """Whether so many blocks are better not inverted as one."""
-    return n_blocks > 1 and n_blocks * n > direct_max_rows
+    return n_blocks > 1 and n_blocks * n > inverse_rows
 
 
-def count_factor_numbers(count: int, n: int) -> int:
+def count_factor_numbers(count: int, n: int, inverse_rows: int) -> int:
     """How many numbers the factors of so many blocks are."""
     n_matrices = 0
-    while _should_reduce(count, n, DIRECT_INVERSE_MAX_ROWS):
+    while _should_reduce(count, n, inverse_rows):
         n_matrices += 3 * (count // 2) + 2 * ((count - 1) // 2)
         count -= count // 2
     return n_matrices * n**2 + (count * n) ** 2
@@ -323,10 +323,12 @@ def choose_coarse_axes(
     return result
 
 
-def count_correction_bytes(axes: Sequence[CoarseAxis], has_gain: bool) -> int:
+def count_correction_bytes(
+    axes: Sequence[CoarseAxis], has_gain: bool, inverse_rows: int = PROCESSOR_LIMITS.inverse_rows
+) -> int:
     """Bytes of the arrays of ``CoarseCorrection``: cells, blocks, and arrays over the nodes."""
     node_blocks = NodeBlocks.choose(axes)
-    blocks = count_factor_numbers(node_blocks.n_blocks, node_blocks.block_size)
+    blocks = count_factor_numbers(node_blocks.n_blocks, node_blocks.block_size, inverse_rows)
     nodes = node_blocks.n_blocks * node_blocks.block_size
     cells = sum(coarse_axis.cell_weights.size for coarse_axis in axes)
     return 8 * (cells + blocks + (3 + has_gain) * nodes)
@@ -424,7 +426,7 @@ def build_correction(
     probes: NDArray[np.float64],
     axes: Sequence[CoarseAxis],
     has_gain: bool,
-    direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS,
+    inverse_rows: int = PROCESSOR_LIMITS.inverse_rows,
 ) -> CoarseCorrection | None:
     """The correction, from the probes of ``probe_coarse_system``.
 
@@ -433,7 +435,7 @@ def build_correction(
     with np.errstate(all="ignore"):  # NaN is detected by its size
         try:
             order = order_by_blocks(axes)
-            correction, size = factorise_correction(axes, has_gain, probes, order, direct_max_rows)
+            correction, size = factorise_correction(axes, has_gain, probes, order, inverse_rows)
         except np.linalg.LinAlgError:
             return None
     return correction if is_usable(size) else None
@@ -455,7 +457,7 @@ def factorise_correction(
     has_gain: bool,
     probes: Any,
     order: Any,
-    direct_max_rows: int = DIRECT_INVERSE_MAX_ROWS,
+    inverse_rows: int = PROCESSOR_LIMITS.inverse_rows,
 ) -> tuple[CoarseCorrection, Any]:
     """The correction, and the size of its solution of a trial right side.
 
@@ -466,7 +468,7 @@ def factorise_correction(
     position = xp.argsort(order)
     sizes = reduce(xp.multiply.outer, (xp.asarray(axis.sum_functions()) for axis in axes))
     system = _assemble_system(probes, axes, node_blocks, position)
-    factors = factorise_blocks(system, direct_max_rows)
+    factors = factorise_blocks(system, inverse_rows)
     weights = tuple(xp.asarray(coarse_axis.cell_weights) for coarse_axis in axes)
     result = CoarseCorrection(weights, sizes, factors, order, position, None)
     if has_gain:

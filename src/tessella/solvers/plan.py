@@ -238,8 +238,11 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     if uses_coarse_grid:
         from tessella.solvers.prepared_model import PreparedModel
 
-        coarse_axes = PreparedModel(plan).coarse_axes
-        arrays["coarse nodes"] = count_correction_bytes(coarse_axes, mdp.criterion.has_gain)
+        prepared = PreparedModel(plan)
+        has_gain, inverse_rows = mdp.criterion.has_gain, prepared.coarse_limits.inverse_rows
+        arrays["coarse nodes"] = count_correction_bytes(
+            prepared.coarse_axes, has_gain, inverse_rows
+        )
     return arrays
 
 

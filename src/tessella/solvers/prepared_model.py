@@ -18,6 +18,7 @@ from tessella.solvers.multigrid import (
     ACCELERATOR_LIMITS,
     PROCESSOR_LIMITS,
     CoarseAxis,
+    CoarseLimits,
     build_correction,
     choose_coarse_axes,
     factorise_correction,
@@ -182,8 +183,13 @@ class PreparedModel:
         return choose_coarse_axes(
             shape,
             [displacement or (n, n) for n, displacement in zip(shape, displacements, strict=True)],
-            ACCELERATOR_LIMITS if self.stays_on_device else PROCESSOR_LIMITS,
+            self.coarse_limits,
         )
+
+    @property
+    def coarse_limits(self) -> CoarseLimits:
+        """What the coarse correction may cost."""
+        return ACCELERATOR_LIMITS if self.stays_on_device else PROCESSOR_LIMITS
 
     @cached_property
     def data(self) -> ModelData:
@@ -218,4 +224,4 @@ def _compute_coarse_system(backend, axes: tuple[CoarseAxis, ...], data: ModelDat
 @compile_per_shape("axes", "has_gain")
 def _factorise_on_device(axes: tuple[CoarseAxis, ...], has_gain: bool, probes, order):
     """The correction and its size, where moving it there would take longer than computing it."""
-    return factorise_correction(axes, has_gain, probes, order)
+    return factorise_correction(axes, has_gain, probes, order, ACCELERATOR_LIMITS.inverse_rows)
