@@ -176,7 +176,8 @@ def main() -> None:
         rows.append(row)
         sweeps += of_size
     print(
-        "\n| states | sweeps, at most | bound | build s | first s | solve s | peak GB | sampled residual |"
+        "\n| states | sweeps, at most | bound | build s | first s | solve s "
+        "| peak GB | sampled residual |"
     )
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     print("\n".join(rows))

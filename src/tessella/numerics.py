@@ -76,8 +76,8 @@ class ArrayNamespace:
         np.add.at(array, index, value)
         return array
 
-    def compute_first(self, arrays: Any) -> Any:
-        """The same ``arrays``, which are not fused with what is made of them."""
+    def without_fusion(self, arrays: Any) -> Any:
+        """``arrays``, computed before and not fused into what uses them."""
         return arrays
 
     def bicgstab(
@@ -150,7 +150,7 @@ class JaxNamespace(ArrayNamespace):
     def add_at(self, array, index, value):
         return array.at[index].add(value)
 
-    def compute_first(self, arrays):
+    def without_fusion(self, arrays):
         return self.lax.optimization_barrier(arrays)
 
     def bicgstab(self, system, rhs, *, tol, maxiter, preconditioner=None):

@@ -320,7 +320,8 @@ def test_a_solve_on_the_nodes_costs_little_and_slow_axes_are_cut_finer(limits, s
 
 @in_float64
 @pytest.mark.parametrize("length", [10_001, 100_000])
-def test_a_long_line_is_helped_by_few_nodes(length):
+@pytest.mark.parametrize("limits", [multigrid.PROCESSOR_LIMITS, multigrid.ACCELERATOR_GAIN_LIMITS])
+def test_a_long_line_is_helped_by_few_nodes(limits, length):
     """A lazy walk to and fro: what moves slowest is found but for the size of a spacing.
 
     At a node all the bend of a spacing is met by one step to and fro, so A_c is larger by that.
@@ -330,7 +331,7 @@ def test_a_long_line_is_helped_by_few_nodes(length):
         stays = jnp.concatenate([x[:1], x, x[-1:]])
         return 0.25 * stays[:-2] + 0.5 * x + 0.25 * stays[2:]
 
-    axes = multigrid.choose_coarse_axes((length,), [(1, 1)], multigrid.PROCESSOR_LIMITS)
+    axes = multigrid.choose_coarse_axes((length,), [(1, 1)], limits)
     seen = np.asarray(multigrid.probe_coarse_system(expect, axes, jnp.zeros(length)))
     found = multigrid.build_correction(seen, axes, has_gain=True)
     assert found is not None
@@ -404,8 +405,9 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, spac
 
 
 @in_float64
+@pytest.mark.parametrize("has_gain", [True, False])
 @pytest.mark.parametrize("reaches", REACHES)
-def test_an_accelerator_computes_the_same_correction(reaches):
+def test_an_accelerator_computes_the_same_correction(reaches, has_gain):
     lengths, spacings = (41, 64), (5, 4)
     walks = [lazy_walk(n, r, 7) for n, r in zip(lengths, reaches, strict=True)]
     axes = tuple(map(multigrid.CoarseAxis.with_spacing, lengths, spacings, reaches))
@@ -415,7 +417,7 @@ def test_an_accelerator_computes_the_same_correction(reaches):
 
     probes = multigrid.probe_coarse_system(expect, axes, jnp.zeros(lengths))
     order = multigrid.order_by_blocks(axes)
-    factorise = partial(multigrid.factorise_correction, axes, True)
+    factorise = partial(multigrid.factorise_correction, axes, has_gain, inverse_rows=50)
     compiled, size = jax.jit(factorise)(probes, jnp.asarray(order))
     plain, plain_size = factorise(np.asarray(probes), order)
     assert float(size) == pytest.approx(plain_size, rel=1e-6)

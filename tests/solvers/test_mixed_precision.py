@@ -1,14 +1,16 @@
 """Sweeps in single precision, bounds in double; results that stay on the device until read."""
 
 import pickle
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.routes import plan_by
 
 import tessella as ts
+from tessella.mdp.compilation import in_float64
 from tessella.mdp.policy import TableRule
 from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.stage import ExpectedReward
@@ -17,6 +19,7 @@ from tessella.solvers import prepared_model
 from tessella.solvers.bounds import bound_error
 from tessella.solvers.execution_plan import Thresholds, make_plan
 from tessella.solvers.mixed_precision import MixedPrecision
+from tessella.solvers.plan import estimate_cost
 from tessella.solvers.prepared_model import PreparedModel
 
 SETTINGS: dict[str, Any] = {"max_stock": 40, "max_regime": 12}
@@ -110,24 +113,66 @@ def test_an_accelerator_has_coarse_grids_for_larger_models(monkeypatch):
     assert (planned(n), planned(n - 1)) == ("coarse", "none")
 
 
-def test_a_sum_has_no_more_terms_than_the_target_needs():
-    mdp = ts.inventory(**SETTINGS)
-    needed = []
+class CountingTerms(MixedPrecision):
+    """It notes how many terms each sum has, and the bound before."""
 
-    class Counting(MixedPrecision):
-        def _count_terms(self, operators, state):
-            count = super()._count_terms(operators, state)
-            jax.debug.callback(
-                lambda *seen: needed.append([float(x) for x in seen]), count, state.bound
-            )
-            return count
+    seen: ClassVar[list[tuple[int, float]]] = []
 
-    found = ts.solve(mdp, Counting(1e-9, first_sweeps=8, correction_terms=30))
-    assert found.error_bound <= 1e-9
-    assert len(needed) > 1
-    for count, bound in needed:
-        terms = np.log(0.5 * 1e-9 / bound) / np.log(mdp.discount)
-        assert count == pytest.approx(np.clip(terms, 1, 30), abs=1)
+    def _count_terms(self, operators, state):
+        count = super()._count_terms(operators, state)
+        jax.debug.callback(lambda n, b: self.seen.append((int(n), float(b))), count, state.bound)
+        return count
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.9])
+def test_a_sum_has_no_more_terms_than_the_target_needs(discount):
+    mdp = ts.inventory(**SETTINGS, discount=discount)
+    tol, limit = 1e-9, 150
+    CountingTerms.seen.clear()
+    found = ts.solve(mdp, CountingTerms(tol, first_sweeps=2, correction_terms=limit))
+    jax.effects_barrier()
+    assert found.error_bound <= tol
+    assert 0 < min(CountingTerms.seen)[0] < limit
+    for count, bound in CountingTerms.seen:
+        needed = np.log(0.5 * tol / bound) / np.log(discount)
+        assert count == pytest.approx(np.clip(needed, 1, limit), abs=1)
+
+
+def test_sums_of_averages_have_all_terms():
+    mdp = ts.inventory(**SETTINGS).with_criterion(ts.Average())
+    CountingTerms.seen.clear()
+    found = ts.solve(mdp, CountingTerms(1e-7, correction_terms=7))
+    jax.effects_barrier()
+    assert found.error_bound <= 1e-7
+    assert {count for count, _ in CountingTerms.seen} == {7}
+
+
+@pytest.mark.parametrize("criterion", [ts.Discounted(0.999), ts.Average()])
+def test_an_accelerator_factorises_its_own_coarse_grid(criterion, monkeypatch):
+    mdp = ts.inventory(max_stock=60, max_regime=400, demand_slope=0.02).with_criterion(criterion)
+    options = {"representation": "stages", "thresholds": Thresholds(large_min_states=1)}
+    usual = ts.solve(mdp, plan=make_plan(mdp, tol=1e-4, **options))
+    monkeypatch.setattr(prepared_model, "results_stay_on_device", lambda: True)
+    prepared = PreparedModel(make_plan(mdp, tol=1e-4, **options))
+    data = in_float64(prepared.build_policy_data)(jnp.zeros(mdp.grid.shape, jnp.int32))
+    assert isinstance(data.coarse_correction.node_sizes, jax.Array)
+    held = ts.solve(mdp, plan=make_plan(mdp, tol=1e-4, **options))
+    assert held.converged
+    assert held.sweeps <= usual.sweeps + 1
+    apart = usual.error_bound + held.error_bound
+    if usual.gain is None:
+        np.testing.assert_allclose(held.value, usual.value, atol=apart, rtol=0)
+    else:
+        assert held.gain == pytest.approx(usual.gain, abs=apart)
+
+
+def test_a_plan_puts_no_model_on_a_device(monkeypatch):
+    mdp = ts.inventory(max_stock=60, max_regime=400).with_criterion(ts.Average())
+    monkeypatch.setattr(prepared_model, "results_stay_on_device", lambda: True)
+    monkeypatch.setattr(Staged, "compile_with", None)
+    made = estimate_cost(make_plan(mdp, representation="stages"), calibrate=False)
+    assert made.arrays["coarse nodes"] > 0
+    assert made.arrays["to factorise them"] > 0
 
 
 @pytest.fixture(scope="module")

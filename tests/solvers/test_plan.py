@@ -12,6 +12,7 @@ from tessella.mdp.compilation import in_float64
 from tessella.mdp.describe import count_model_bytes
 from tessella.mdp.stages.partition import partition_by_size
 from tessella.solvers import plan as plans
+from tessella.solvers import prepared_model
 from tessella.solvers.blocks import InPlaceSweeper
 from tessella.solvers.execution_plan import make_plan
 from tessella.solvers.mixed_precision import MixedPrecision, to_single_precision
@@ -150,9 +151,13 @@ def test_an_average_says_that_its_sweeps_are_not_known():
     assert "how fast the model mixes" in made.sentence
 
 
+@pytest.mark.parametrize("on_device", [False, True])
 @pytest.mark.parametrize("shape", [(399, 40), (30_000, 0), (120, 120)], ids=str)
-def test_a_plan_of_a_large_average_counts_its_coarse_nodes_and_what_is_in_single_precision(shape):
+def test_a_plan_of_a_large_average_counts_its_coarse_nodes_and_what_is_in_single_precision(
+    shape, on_device, monkeypatch
+):
     stock, regime = shape
+    monkeypatch.setattr(prepared_model, "results_stay_on_device", lambda: on_device)
     mdp = ts.inventory(max_stock=stock, max_regime=regime).with_criterion(ts.Average())
     plan = plan_by(mdp, "stages")
     made, prepared = plans.estimate_cost(plan, calibrate=False), PreparedModel(plan)

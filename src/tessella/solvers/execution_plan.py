@@ -390,10 +390,10 @@ class _Choices:
         states = f"{mdp.n_states:,} states"
         if self._is_large and backend == "jax" and self._use_mixed_precision(representation):
             reason = f"{states}, {mdp.criterion}: sweeps and corrections in single precision"
-            method = MixedPrecision(tol, thresholds=thresholds.evaluation)
-            if self._fills_accelerator:
-                method = replace(method, correction_terms=thresholds.accelerator_correction_terms)
-            return method, reason
+            options: dict[str, Any] = {"thresholds": thresholds.evaluation}
+            if self._uses_accelerator_in_full:
+                options["correction_terms"] = thresholds.accelerator_correction_terms
+            return MixedPrecision(tol, **options), reason
         forcing = thresholds.small_forcing
         reason = f"{states}: few iterations, each with an accurate evaluation"
         if self._is_large:
@@ -407,7 +407,8 @@ class _Choices:
         return self.mdp.n_states > self.thresholds.large_min_states
 
     @property
-    def _fills_accelerator(self) -> bool:
+    def _uses_accelerator_in_full(self) -> bool:
+        """Whether the model is large enough for an accelerator, and there is one."""
         return self.mdp.n_states >= self.thresholds.accelerator_min_states and is_on_accelerator()
 
     @property
@@ -422,7 +423,7 @@ class _Choices:
         wants_double = self.requests.get("evaluation_precision") == "double"
         if wants_double or not self._has_linear_systems:
             return False
-        if self._fills_accelerator:
+        if self._uses_accelerator_in_full:
             return True
         if not mdp.dynamics.has_stages or representation == "rows":
             return False
@@ -452,12 +453,9 @@ class _Choices:
         if n_devices > 1:
             return "none", "blocks of a grid have none"
         is_discounted = not self.mdp.criterion.has_gain
-        thresholds = self.thresholds
-        max_states = thresholds.coarse_max_states
-        if is_on_accelerator():
-            max_states = max(max_states, thresholds.accelerator_coarse_max_states)
+        max_states = _find_coarse_max_states(self.thresholds)
         if is_discounted and self.mdp.n_states > max_states:
-            return "none", f"{states}: the nodes of a coarse grid would be too far apart"
+            return "none", f"{states}: too many for the nodes of a coarse grid"
         if is_discounted and representation == "rows":
             return "none", "rows of a table have no geometry"
         return "coarse", f"{states}: what mixes slowly is solved for on a coarse grid"
@@ -614,6 +612,18 @@ def _find_accelerators(mdp: MDP) -> tuple[tuple[Any, ...], str]:
     if find_partition(mdp.dynamics, len(devices)) is None:
         return (), "a period reaches across most of every axis"
     return tuple(devices), f"{mdp.n_states:,} states on {len(devices)} accelerators"
+
+
+def _find_coarse_max_states(thresholds: Thresholds) -> int:
+    """States of the largest discounted model that gets a coarse grid on the present device."""
+    if not is_on_accelerator():
+        return thresholds.coarse_max_states
+    import jax
+
+    stats = jax.devices()[0].memory_stats() or {}
+    device_bytes = stats.get("bytes_limit", math.inf)
+    max_states = device_bytes / thresholds.accelerator_coarse_state_bytes
+    return int(min(max_states, thresholds.accelerator_coarse_max_states))
 
 
 def is_on_accelerator() -> bool:

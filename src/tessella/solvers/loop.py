@@ -310,6 +310,7 @@ class _Run:
         if not self.method.solves_linear_systems:
             return
         if self.log.is_stalled and self.phase.uses_coarse_correction:
+            self.data = self.prepared.data  # the old correction is freed before the new one
             self.data = self.prepared.build_policy_data(self.state.policy)
         elif not self.prepared.is_numpy and (self.uses_direct_solve or self.log.is_stalled):
             self.uses_direct_solve = self._solve_directly()

@@ -118,11 +118,12 @@ class MixedPrecision(Method):
         return state.value + operators.criterion.value_of_constant_reward(common) + scale * e
 
     def _count_terms(self, operators: Operators, state: IterationState):
-        """As many terms as the run still needs, or ``correction_terms``."""
+        """The terms that the run still needs, at most ``correction_terms``; all for averages."""
         ratio = compute_target_ratio(operators, state, self.thresholds)
         ratio = self.thresholds.sweep_safety_factor * ratio
         needed = JAX.log(ratio) / JAX.log(operators.criterion.contraction_factor)
         needed = JAX.where(operators.criterion.discount < 1, needed, self.correction_terms)
+        needed = JAX.nan_to_num(needed)  # where target and bound are 0
         return JAX.clip(needed, 1, self.correction_terms).astype(JAX.int32)
 
     def _sum_series(self, single: Operators, policy, d, count):

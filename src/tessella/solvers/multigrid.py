@@ -46,6 +46,8 @@ from numpy.typing import NDArray
 
 from tessella.numerics import array_namespace
 
+# Arrays as large as the diagonal blocks that XLA needs to factorise (by its memory analysis).
+FACTORISING_BLOCKS = 7
 SETUP_MAX_PRODUCTS = 96  # products with P_pi, at most, to make the system of the nodes
 # Probability that P_c ends in a period, so that its system has an inverse.
 LEAK_PROBABILITY = 1e-9
@@ -60,17 +62,32 @@ class CoarseLimits(NamedTuple):
     solve_numbers_per_state: int
     factor_products: int  # products to factorise
     factor_products_per_state: int
-    # Cut points of an axis: with more, an average of a chain on a long line forgets more slowly
-    # than the chain leaks.
-    axis_cut_points: int
-    # Rows up to which blocks are inverted as one: each level of a reduction is code to compile.
-    inverse_rows: int
+    axis_cut_points: int  # cut points of an axis
+    inverse_rows: int  # rows up to which blocks are inverted as one
 
 
-# Beyond 100 rows LAPACK shares an inverse among threads, which wait for one another.
-PROCESSOR_LIMITS = CoarseLimits(6_000_000, 12, 10**9, 1000, 600, 96)
+PROCESSOR_LIMITS = CoarseLimits(
+    solve_numbers=6_000_000,
+    solve_numbers_per_state=12,
+    factor_products=10**9,
+    factor_products_per_state=1000,
+    # With more, averages of chains on a long line forget more slowly than these leak.
+    axis_cut_points=600,
+    # Beyond 100 rows LAPACK shares an inverse among threads, which wait for one another.
+    inverse_rows=96,
+)
 # Set by benchmarks/discounts.py --accelerator: cells of 40 x 5 for 10,240 x 10,240 states.
-ACCELERATOR_LIMITS = CoarseLimits(10**9, 12, 4 * 10**11, 10**4, 4000, 4096)
+ACCELERATOR_LIMITS = CoarseLimits(
+    solve_numbers=10**9,
+    solve_numbers_per_state=12,
+    factor_products=4 * 10**11,
+    factor_products_per_state=10**4,
+    axis_cut_points=4000,
+    inverse_rows=4096,  # each level of a reduction is code to compile
+)
+ACCELERATOR_GAIN_LIMITS = ACCELERATOR_LIMITS._replace(
+    axis_cut_points=PROCESSOR_LIMITS.axis_cut_points
+)
 
 
 class BlockTridiagonal(NamedTuple):
@@ -146,9 +163,15 @@ def factorise_blocks(
     (lower, diagonal, upper), levels = matrix, []
     xp = array_namespace(diagonal)
     while _should_reduce(len(diagonal), diagonal.shape[1], inverse_rows):
-        odd_blocks = xp.linalg.inv(diagonal[1::2]), *_deal(lower), *_deal(upper)
-        # XLA aborts where it fuses a product of matrices with such a selection of blocks.
-        inverse, from_left, into_right, into_left, from_right = xp.compute_first(odd_blocks)
+        parts = (
+            xp.linalg.inv(diagonal[1::2]),
+            lower[0::2],  # A[own, left]
+            lower[1::2],  # A[right, own]
+            upper[0::2],  # A[left, own]
+            upper[1::2],  # A[own, right]
+        )
+        # XLA for GPUs (JAX 0.11) aborts where it fuses strided slices into products of matrices.
+        inverse, from_left, into_right, into_left, from_right = xp.without_fusion(parts)
         n_right = len(into_right)  # that have a block after them
         to_left = into_left @ inverse
         to_right = into_right @ inverse[:n_right]
@@ -166,14 +189,6 @@ def factorise_blocks(
     dense = xp.put(dense, np.s_[k[1:], :, k[:-1]], lower)
     dense = xp.put(dense, np.s_[k[:-1], :, k[1:]], upper)
     return BlockFactors(tuple(levels), xp.linalg.inv(dense.reshape(n_blocks * n, -1)))
-
-
-def _deal(blocks: Any) -> tuple[Any, Any]:
-    """Every other block from the first on, and from the second on.
-
-    Below the diagonal A[own, left] and A[right, own], above it A[left, own] and A[own, right].
-    """
-    return blocks[0::2], blocks[1::2]
 
 
 def _should_reduce(n_blocks: int, n: int, inverse_rows: int) -> bool:
@@ -323,15 +338,19 @@ def choose_coarse_axes(
     return result
 
 
-def count_correction_bytes(
-    axes: Sequence[CoarseAxis], has_gain: bool, inverse_rows: int = PROCESSOR_LIMITS.inverse_rows
-) -> int:
+def count_correction_bytes(axes: Sequence[CoarseAxis], has_gain: bool, inverse_rows: int) -> int:
     """Bytes of the arrays of ``CoarseCorrection``: cells, blocks, and arrays over the nodes."""
     node_blocks = NodeBlocks.choose(axes)
     blocks = count_factor_numbers(node_blocks.n_blocks, node_blocks.block_size, inverse_rows)
     nodes = node_blocks.n_blocks * node_blocks.block_size
     cells = sum(coarse_axis.cell_weights.size for coarse_axis in axes)
     return 8 * (cells + blocks + (3 + has_gain) * nodes)
+
+
+def count_factorising_bytes(axes: Sequence[CoarseAxis]) -> int:
+    """Bytes in use, besides the correction, while an accelerator factorises; about."""
+    node_blocks = NodeBlocks.choose(axes)
+    return 8 * FACTORISING_BLOCKS * node_blocks.n_blocks * node_blocks.block_size**2
 
 
 def _is_affordable(axes: Sequence[CoarseAxis], limits: CoarseLimits) -> bool:
@@ -432,7 +451,7 @@ def build_correction(
 
     There is none where a chain decomposes, or mixes extremely slowly.
     """
-    with np.errstate(all="ignore"):  # NaN is detected by its size
+    with np.errstate(all="ignore"):  # ``is_usable`` rejects NaN
         try:
             order = order_by_blocks(axes)
             correction, size = factorise_correction(axes, has_gain, probes, order, inverse_rows)
@@ -457,7 +476,7 @@ def factorise_correction(
     has_gain: bool,
     probes: Any,
     order: Any,
-    inverse_rows: int = PROCESSOR_LIMITS.inverse_rows,
+    inverse_rows: int,
 ) -> tuple[CoarseCorrection, Any]:
     """The correction, and the size of its solution of a trial right side.
 
@@ -466,7 +485,8 @@ def factorise_correction(
     xp = array_namespace(probes)
     node_blocks = NodeBlocks.choose(axes)
     position = xp.argsort(order)
-    sizes = reduce(xp.multiply.outer, (xp.asarray(axis.sum_functions()) for axis in axes))
+    sums = (xp.asarray(coarse_axis.sum_functions()) for coarse_axis in axes)
+    sizes = reduce(xp.multiply.outer, sums)
     system = _assemble_system(probes, axes, node_blocks, position)
     factors = factorise_blocks(system, inverse_rows)
     weights = tuple(xp.asarray(coarse_axis.cell_weights) for coarse_axis in axes)
@@ -487,11 +507,10 @@ def _assemble_system(
     block, row = xp.divmod(block_position, n)
     columns = block_position[_find_probed_nodes(axes, xp).reshape(probes.shape)]
     target_block, column = xp.divmod(columns, n)
-    band = target_block - block + 1  # below the diagonal, on it, or above it
-    is_inside = (band >= 0) & (band <= 2)  # elsewhere the probes are 0
-    index = xp.clip(band, 0, 2), block, row, column
-    bands = xp.zeros((3, n_blocks, n, n), probes.dtype)
-    bands = xp.add_at(bands, tuple(xp.broadcast_arrays(*index)), xp.where(is_inside, -probes, 0.0))
+    # Below the diagonal, on it, or above it; further away a probe is 0, and adds nothing.
+    band = xp.clip(target_block - block + 1, 0, 2)
+    index = tuple(xp.broadcast_arrays(band, block, row, column))
+    bands = xp.add_at(xp.zeros((3, n_blocks, n, n), probes.dtype), index, -probes)
     diagonal = bands[1] + (1 + LEAK_PROBABILITY) * xp.eye(n)
     return BlockTridiagonal(bands[0, 1:], diagonal, bands[2, :-1])
 

@@ -31,7 +31,7 @@ from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.method import Method
-from tessella.solvers.multigrid import count_correction_bytes
+from tessella.solvers.multigrid import count_correction_bytes, count_factorising_bytes
 from tessella.solvers.operators import DEFAULT_RELATIVE_TOLERANCE
 from tessella.support.text import format_bytes
 
@@ -243,6 +243,8 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
         arrays["coarse nodes"] = count_correction_bytes(
             prepared.coarse_axes, has_gain, inverse_rows
         )
+        if prepared.stays_on_device:
+            arrays["to factorise them"] = count_factorising_bytes(prepared.coarse_axes)
     return arrays
 
 

@@ -15,6 +15,7 @@ from tessella.mdp.dynamics import BackendModel, Dynamics
 from tessella.rounding import EPS, RowSumBounds
 from tessella.solvers.method import validate_tol
 from tessella.solvers.multigrid import (
+    ACCELERATOR_GAIN_LIMITS,
     ACCELERATOR_LIMITS,
     PROCESSOR_LIMITS,
     CoarseAxis,
@@ -159,7 +160,7 @@ class PreparedModel:
     @property
     def stays_on_device(self) -> bool:
         """Whether arrays stay on an accelerator that computes."""
-        return not self.is_numpy and results_stay_on_device()
+        return self.plan.backend == "jax" and results_stay_on_device()
 
     def build_policy_data(self, policy: NDArray) -> ModelData:
         """Model data, with a coarse correction for this policy if the plan has one."""
@@ -189,7 +190,9 @@ class PreparedModel:
     @property
     def coarse_limits(self) -> CoarseLimits:
         """What the coarse correction may cost."""
-        return ACCELERATOR_LIMITS if self.stays_on_device else PROCESSOR_LIMITS
+        if not self.stays_on_device:
+            return PROCESSOR_LIMITS
+        return ACCELERATOR_GAIN_LIMITS if self.mdp.criterion.has_gain else ACCELERATOR_LIMITS
 
     @cached_property
     def data(self) -> ModelData:
@@ -223,5 +226,5 @@ def _compute_coarse_system(backend, axes: tuple[CoarseAxis, ...], data: ModelDat
 
 @compile_per_shape("axes", "has_gain")
 def _factorise_on_device(axes: tuple[CoarseAxis, ...], has_gain: bool, probes, order):
-    """The correction and its size, where moving it there would take longer than computing it."""
+    """The correction and the size of its trial solution: moving it there would take longer."""
     return factorise_correction(axes, has_gain, probes, order, ACCELERATOR_LIMITS.inverse_rows)

@@ -119,9 +119,11 @@ class Thresholds:
     # States from which on single precision, coarse grids and rougher occupancies pay.
     large_min_states: int = 10_000
     # States up to which a discounted model gets a coarse grid: beyond, the nodes that can be
-    # afforded are too far apart (benchmarks/discounts.py, with --accelerator too).
+    # afforded are too far apart (benchmarks/discounts.py; on an accelerator, --accelerator).
     coarse_max_states: int = 1 << 22
     accelerator_coarse_max_states: int = 1 << 27
+    # Bytes of an accelerator's memory for each state of a model with a coarse grid.
+    accelerator_coarse_state_bytes: int = 240
     # Sweeps of a policy that cost as much as one over all actions: up to these, MixedPrecision.
     mixed_max_sweep_ratio: int = 8
     small_forcing: float = 1e-2  # share of the residual that an evaluation of a small model leaves
