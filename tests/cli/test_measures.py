@@ -300,3 +300,13 @@ def test_a_cost_of_nothing_has_no_sign(run):
     words = ("simulate", "shop.toml", "--policy", "never.csv", "--start", "0", "--periods", "5")
     assert "from 0 to 0" in run(*words).output
     assert "-0" not in run(*words).output
+
+
+@pytest.mark.parametrize("command", ["map", "simulate", "measure"])
+def test_a_command_says_that_its_optimum_is_without_the_constraints(command, run):
+    note = "Note: this is the optimum without the constraint fill_rate at least 0.9 and orders at"
+    done = run(command, "shop.toml")
+    assert done.exit_code == 0
+    assert note in done.stderr
+    assert note not in run(command, "free.toml").stderr
+    assert note not in run("solve", "shop.toml").stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,12 @@ from support.sentences import decide, decide_components
 
 import tessella as ts
 from tessella.mdp.actions import VectorAction
+from tessella.mdp.start import start_distribution
+from tessella.rules.evaluator import PolicyEvaluator
+from tessella.rules.inventory_rules import Component, ComponentRule, list_neighbours
+from tessella.rules.loss_target import make_loss_target
 from tessella.rules.rule_class import Costs
+from tessella.rules.search import ClassSearch, Search
 
 # Zheng and Federgruen (1991), table 1: mean demand, s, S and the cost of a period.
 PUBLISHED = [(10, 6, 40, 35.022), (20, 14, 62, 49.173)]
@@ -208,3 +214,51 @@ def test_actions_that_are_not_all_combinations_are_no_components():
     pairs = tuple(VectorAction(("fast", "slow"), pair) for pair in ((0, 0), (0, 1), (1, 0)))
     costs = Costs(grid, pairs, np.zeros((3, 3)))
     assert "all combinations" in ts.OrderUpTo().why_not_applicable(costs)
+
+
+def lots_and_units(lot: int) -> ts.MDP:
+    """Stock in units, orders in lots, and a fill rate; costs grow with both."""
+    stages = [
+        ts.Decide(
+            "stock",
+            to=lambda stock, order: np.minimum(stock + order, 3 * lot),
+            costs=lambda order: 3.0 * (order > 0),
+        ),
+        ts.Shift(
+            "stock",
+            ts.Noise("demand", range(19), poisson.pmf(range(19), 6.0) / poisson.cdf(18, 6.0)),
+            by=lambda demand: -demand,
+            costs=lambda stock, demand: 0.1 * np.maximum(stock - demand, 0),
+            counts={
+                "lost": lambda stock, demand: np.maximum(demand - stock, 0),
+                "demand": lambda demand: demand,
+            },
+        ),
+    ]
+    axes = {"stock": range(3 * lot + 1)}
+    mdp = ts.MDP.staged(axes, (0, lot), criterion=ts.Average(), stages=stages, action_name="order")
+    return mdp.with_measures(fill_rate="1 - lost / demand")
+
+
+def test_neighbours_are_a_unit_apart_where_orders_are_lots():
+    mdp = lots_and_units(20)
+    costs = Costs.for_model(mdp, np.zeros((mdp.n_states, 2)))
+    component = Component("order", (0.0, 20.0), (0.0, 20.0))
+    rule = ComponentRule(component, (("stock", 1.0),), reorder_point=12.0, cap=20.0)
+    found = {(r.reorder_point, r.cap) for (r,) in list_neighbours((rule,), costs.grid)}
+    assert {(11.0, 20.0), (13.0, 20.0), (14.0, 20.0), (32.0, 20.0)} <= found
+    assert (12.0, 20.0) not in found
+
+
+def test_every_size_of_a_fit_is_evaluated_in_a_large_model():
+    """The loss need not fall with the size: a rule that misses a constraint may be the larger."""
+    mdp = lots_and_units(1000)
+    solution = ts.solve(mdp.with_criterion(ts.Discounted(0.9)), tol=1e-3)
+    evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, None))
+    assert not evaluator.is_small
+    target = make_loss_target(solution, evaluator, "50%", False, True, "optimal")
+    class_search = ClassSearch(Search(evaluator, target, (ts.OrderUpTo(),)), ts.OrderUpTo(), 3)
+    costs = class_search.search.make_costs(evaluator.action_loss)
+    (candidate, *_) = ts.OrderUpTo().fit(costs, 2, 0.0)
+    sizes = [replace(candidate, size=size) for size in (1, 2, 3, 4)]
+    assert list(class_search.choose_candidates(sizes)) == sizes

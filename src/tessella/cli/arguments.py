@@ -121,8 +121,16 @@ def load_model(word: str, assignments: tuple[str, ...] = ()) -> MDP:
 
 
 def load_solution(word: str, assignments: tuple[str, ...]) -> Solution:
-    """The solution of the model that ``word`` names: from a file, the cache, or a solve."""
-    return get_solution(open_model(word, assignments))
+    """The solution of the model that ``word`` names: from a file, the cache, or a solve.
+
+    A message names the constraints of the model, which it is without.
+    """
+    opened = open_model(word, assignments)
+    constraints = get_model(opened).constraints
+    if constraints:
+        terms = " and ".join(f"{name} {level}" for name, level in constraints.items())
+        click.echo(f"Note: this is the optimum without the constraint {terms}", err=True)
+    return get_solution(opened)
 
 
 def get_model(opened: MDP | Solution) -> MDP:

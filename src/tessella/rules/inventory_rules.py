@@ -136,13 +136,22 @@ class ComponentRule:
             if number is not None
         }
 
-    def move(self, name: str, steps: int) -> ComponentRule | None:
-        """The rule with one parameter moved by some steps; None where no rule has it."""
+    def list_units(self, name: str, grid: StateGrid) -> list[float]:
+        """Steps of a parameter, the smallest first: what index values and amounts are apart."""
+        if name == "cap":
+            return [1.0]  # from one amount to the next
+        numbers = [grid.numbers[grid.axis(axis)] for axis, _ in self.weights]
+        summed = numbers[:-1] if self.has_slope else numbers
+        values = [column for column in (*summed, self.component.amounts) if len(column) > 1]
+        return sorted({float(np.abs(np.diff(column)).min()) for column in values})
+
+    def move(self, name: str, distance: float) -> ComponentRule | None:
+        """The rule with one parameter moved; None where no rule has it."""
         number = getattr(self, name)
         amounts = self.component.amounts
         if name != "cap":
-            return replace(self, **{name: number + steps * float(np.diff(amounts).min())})
-        position = amounts.index(number) + steps
+            return replace(self, **{name: number + distance})
+        position = amounts.index(number) + int(distance)
         return replace(self, cap=amounts[position]) if 0 < position < len(amounts) else None
 
 
@@ -243,27 +252,31 @@ def collect_parameters(rules: Sequence[ComponentRule]) -> dict[str, Any]:
     return {rule.component.name: rule.parameters for rule in rules}
 
 
-def list_neighbours(rules: tuple[ComponentRule, ...]) -> Iterator[tuple[ComponentRule, ...]]:
+def list_neighbours(
+    rules: tuple[ComponentRule, ...], grid: StateGrid
+) -> Iterator[tuple[ComponentRule, ...]]:
     """Rules whose parameters differ by a few steps, one or two of them at a time."""
-    movable = [
-        (i, name)
+    units = {
+        (i, name): rule.list_units(name, grid)
         for i, rule in enumerate(rules)
         for name in ("base_stock", "reorder_point", "cap")
         if getattr(rule, name) is not None
-    ]
-    for position, steps in product(movable, NEIGHBOUR_STEPS):
-        yield from _move_parameters(rules, [(*position, steps)])
-    for (first, second), steps in product(combinations(movable, 2), product((-1, 1), repeat=2)):
-        yield from _move_parameters(rules, [(*first, steps[0]), (*second, steps[1])])
+    }
+    for parameter, steps in product(units, NEIGHBOUR_STEPS):
+        for unit in units[parameter]:
+            yield from _move_parameters(rules, {parameter: steps * unit})
+    for (first, second), steps in product(combinations(units, 2), product((-1, 1), repeat=2)):
+        moves = {first: steps[0] * units[first][0], second: steps[1] * units[second][0]}
+        yield from _move_parameters(rules, moves)
 
 
 def _move_parameters(
-    rules: tuple[ComponentRule, ...], moves: list[tuple[int, str, int]]
+    rules: tuple[ComponentRule, ...], moves: Mapping[tuple[int, str], float]
 ) -> Iterator[tuple[ComponentRule, ...]]:
-    """The rules with these moves (component, parameter, steps), if there are such rules."""
+    """The rules with these parameters, of which component, moved; if there are such rules."""
     moved = list(rules)
-    for i, name, steps in moves:
-        rule = moved[i].move(name, steps)
+    for (i, name), distance in moves.items():
+        rule = moved[i].move(name, distance)
         if rule is None:
             return
         moved[i] = rule

@@ -124,7 +124,7 @@ class OrderUpTo(RuleClass):
     def variations(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
         """Rules whose parameters differ by a few steps."""
         actions = ActionComponents(costs)
-        for neighbour in list_neighbours(candidate.component_rules):
+        for neighbour in list_neighbours(candidate.component_rules, costs.grid):
             yield _build_candidate(costs, actions, FittedRule(candidate.size, 0.0, neighbour))
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:

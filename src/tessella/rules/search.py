@@ -29,6 +29,7 @@ class SearchEffort:
 
     fit_rounds: int = 8  # rounds of fitting to reweighted costs
     fit_rounds_large_model: int = 3  # the same rounds in a large model
+    bisected_min_rules: int = 6  # rules of one fit in a large model, from which on it is bisected
     frontier_batch_rules: int = 12  # rules evaluated of each fit for a frontier of a large model
     frontier_batch_min_states: int = 5_000  # states, beyond which a fit for a frontier is thinned
     stall_rounds: int = 3  # rounds without a smaller rule
@@ -241,13 +242,13 @@ class ClassSearch:
     def choose_candidates(self, candidates: list[Candidate]) -> Iterator[Candidate]:
         """The rules of one fit, of growing size, that are to be evaluated.
 
-        All in a small model, as long as there is time. In a large one, evenly spread ones for a
-        frontier, otherwise about log2 of them, which find the smallest that meets the loss target
-        by bisection.
+        All in a small model, as long as there is time, and where they are few. In a large model
+        evenly spread ones for a frontier, otherwise about log2 of them, which find the smallest
+        that meets the loss target by bisection.
         """
         search = self.search
         is_small = search.evaluator.is_small
-        if search.wants_frontier or len(candidates) < 2:
+        if search.wants_frontier or len(candidates) < search.effort.bisected_min_rules:
             yield from candidates if is_small else self._thin_out(candidates)
             return
         count = 0
