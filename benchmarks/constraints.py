@@ -51,7 +51,7 @@ def print_levels() -> None:
             level,
             f"{-result.high:.4f}",
             f"{result.high - result.low:.1e}",
-            "nowhere" if randomised is None else mdp.grid.describe(randomised.state),
+            " and ".join(mdp.grid.describe(one.state) for one in randomised) or "nowhere",
             "none" if result.best is None else f"{-result.best.reward.value:.4f}",
             f"{0.01 * result.constraints[0].price:.3f}",
             f"{seconds:.2f}",

@@ -96,7 +96,7 @@ def iterate(
         log=RunLog(callback, previous),
         checkpoint_writer=checkpoint_writer,
     )
-    run.start(was_resumed=resumed is not None)
+    run.start(was_resumed=resumed is not None, has_guess=guess is not None)
     while not run.is_over:
         run.advance()
     return run.make_result(partial)
@@ -138,14 +138,16 @@ class _Run:
     def must_stop(self) -> bool:
         return self.log.is_stopped or len(self.log) >= self.requested.max_sweeps
 
-    def start(self, was_resumed: bool) -> None:
+    def start(self, was_resumed: bool, has_guess: bool) -> None:
         """Back up the first point, where its greedy policy is needed before the first iteration.
 
-        That is quick by NumPy, which compiles nothing.
+        That is quick by NumPy, which compiles nothing. A guess may be near the target, and sweeps
+        in single precision would lose its digits.
         """
         needs_policy = self.method.solves_linear_systems and not self.evaluates_policy
         is_quick = needs_policy and self.prepared.is_numpy
-        if not (self.phase.uses_coarse_correction or is_quick or was_resumed):
+        is_near = has_guess and self.method.uses_single_precision
+        if not (self.phase.uses_coarse_correction or is_quick or was_resumed or is_near):
             return
         self.state = iteration.enclose_first_point(
             self.prepared.backend, self.evaluates_policy, self.data, self.state
