@@ -20,7 +20,7 @@ import tessella as ts
 from tessella.baselines import BASELINES
 from tessella.cli.explore import open_user_model
 from tessella.explore.catalogue import ModelCatalogue, describe_slider
-from tessella.explore.panels import GridSection, compare_policies
+from tessella.explore.panels import GridSection, compare_policies, describe_tradeoff
 from tessella.explore.request import RequestFields
 from tessella.explore.session import Session
 from tessella.explore.worker import ExplorerWorker, RequestLimits, RequestRejected
@@ -635,3 +635,36 @@ def test_a_trade_off_that_cannot_be_drawn_is_said_to_be_none(explorer, fields, s
     answer = explorer.post("tradeoff", **{"model": "own", **fields})
     assert answer.status_code == 400
     assert said in answer.json()["error"]
+
+
+def free_stock(settings) -> ts.MDP:
+    """Without sales nothing is best: the first level of a fill rate is 0, as is its cost."""
+    stages = [
+        ts.Decide("stock", to=lambda order: order, costs=lambda order: 1.0 * order),
+        ts.Shift(
+            "stock",
+            ts.Noise("demand", [0, 1, 2], [0.3, 0.4, 0.3]),
+            by=lambda demand: -demand,
+            counts={
+                "lost": lambda stock, demand: np.maximum(demand - stock, 0),
+                "demand": lambda demand: demand,
+            },
+        ),
+    ]
+    mdp = ts.MDP.staged(
+        {"stock": range(3)}, (0, 1, 2), criterion=ts.Average(), stages=stages, action_name="order"
+    )
+    return mdp.with_measures(fill_rate="1 - lost / demand")
+
+
+def test_what_is_zero_up_to_rounding_is_shown_as_zero():
+    session = Session(ModelCatalogue(free_stock, LIMITS.states))
+    request = RequestFields({"model": "own", "measure": "fill_rate", "better": "more"})
+    shown = describe_tradeoff(session, request)
+    first, last = shown["points"][0], shown["points"][-1]
+    assert [first[name] for name in ("level", "bound", "objective", "value")] == [0, 0, 0, 0]
+    values = {one["name"]: one["values"][0] for one in first["measures"]}
+    assert values["fill_rate"] == 0
+    assert values["lost"] == pytest.approx(1.0)
+    assert last["level"] == pytest.approx(1.0, abs=1e-6)
+    assert last["bound"] > 1

@@ -39,6 +39,7 @@ from tessella.rules.diff import diff
 from tessella.rules.rule import Rule
 from tessella.solvers.policy_evaluation import evaluate
 from tessella.solvers.solution import Solution
+from tessella.solvers.tradeoff import drop_rounding
 from tessella.tessellation import examine, measure, tessellate
 
 MAP_MAX_STATES = 500_000  # states on the two axes that are shown
@@ -162,6 +163,11 @@ def _should_rise(measure: MeasureFormula) -> bool:
     return any(weight < 0 for weight in measure.numerator.values())
 
 
+def _drop_error(measure: MeasureValue) -> float:
+    """The value; 0 where its error hides whether it is."""
+    return 0.0 if abs(measure.value) <= measure.error_bound else measure.value
+
+
 def _describe_measures(
     mdp: MDP, *policies: Mapping[str, MeasureValue | None]
 ) -> list[dict[str, Any]]:
@@ -173,7 +179,7 @@ def _describe_measures(
             {
                 "name": name,
                 "is_share": mdp.is_share(name),
-                "values": [one and one.value for one in found],
+                "values": [one and _drop_error(one) for one in found],
                 "off": [one and round_up(one.error_bound, 2) for one in found],
             }
         )
@@ -392,12 +398,14 @@ def describe_tradeoff(session: Session, request: RequestFields) -> dict[str, Any
         "unit": average_unit(mdp.clock)[1] if mdp.criterion.has_gain else "from the start",
         "points": [
             {
-                "level": point.level,
-                "bound": point.low if mdp.sense.is_cost else point.high,
+                "level": drop_rounding(point.level, curve.level_scale),
+                "bound": drop_rounding(
+                    point.low if mdp.sense.is_cost else point.high, curve.cost_scale
+                ),
                 "within": round_up(point.high - point.low, 2),
                 "price": curve.describe_price(point),
-                "objective": point.objective,
-                "value": point.value,
+                "objective": drop_rounding(point.objective, curve.cost_scale),
+                "value": drop_rounding(point.value, curve.level_scale),
                 "measures": _describe_measures(mdp, point.measures),
             }
             for point in curve.points

@@ -96,14 +96,21 @@ class Tradeoff:
                 self.measure,
             ]
         ]
-        level_scale = max(abs(p.level) for p in self.points)
-        cost_scale = max(abs(p.objective) for p in self.points)
+        level_scale, cost_scale = self.level_scale, self.cost_scale
         for p in self.points:
             price = "-" if self.is_best(p) else f"{step * p.price:.4g}"
             bounds = [_format(p.low, cost_scale), round_up(p.high - p.low, 2), price]
             policy = [_format(p.objective, cost_scale), _format(p.value, level_scale)]
             rows.append([_format(p.level, level_scale), *bounds, *policy])
         return "\n".join(align_columns(rows, "rrrrrr"))
+
+    @property
+    def level_scale(self) -> float:
+        return max(abs(point.level) for point in self.points)
+
+    @property
+    def cost_scale(self) -> float:
+        return max(abs(point.objective) for point in self.points)
 
     def is_best(self, point: TradeoffPoint) -> bool:
         """Whether no policy reaches a better level, so that none has a price."""
@@ -117,9 +124,13 @@ class Tradeoff:
         return describe_price(self.mdp, result) if result.is_binding else "this level costs nothing"
 
 
+def drop_rounding(value: float, scale: float) -> float:
+    """One of some numbers whose largest is ``scale``; rounding errors of that are 0."""
+    return 0.0 if abs(value) <= ZERO_SHARE * scale else value
+
+
 def _format(value: float, scale: float) -> str:
-    """A number of a column whose largest is ``scale``; rounding errors of it are 0."""
-    return "0" if abs(value) <= ZERO_SHARE * scale else f"{value:.6g}"
+    return f"{drop_rounding(value, scale):.6g}"
 
 
 def tradeoff(
