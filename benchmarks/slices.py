@@ -152,6 +152,7 @@ def prove_large(size: int) -> str:
     )
 
 
+@in_float64
 def prove_platelets(life: int, passes: int = 40) -> str:
     """Weeks until all orders of platelets with this shelf life are proven."""
     import jax
