@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import httpx
 import pytest
@@ -18,11 +19,15 @@ from tessella.cli import main
 from tessella.explore.server import open_socket
 
 
-def test_it_prints_its_address_serves_the_page_and_ends_when_interrupted(tmp_path):
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
+def test_it_prints_its_address_serves_the_page_and_ends_when_interrupted(handler, tmp_path):
+    """Jobs in the background of a shell begin with interrupts ignored."""
     words = ["explore", "perishable", "--set", "life=3", "--no-browser", "--json"]
     command = [sys.executable, "-m", "tessella", *words]
     environment = os.environ | {"TESSELLA_CACHE": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    options = {"env": environment, "stdout": subprocess.PIPE, "text": True}
+    start_with = partial(signal.signal, signal.SIGINT, handler)
+    with subprocess.Popen(command, preexec_fn=start_with, **options) as process:
         assert process.stdout is not None
         told = ""
         while not told.endswith("}\n") and (line := process.stdout.readline()):

@@ -182,10 +182,13 @@ def open_socket(port: int | None) -> socket.socket:
 def serve(
     open_user_model: ModelOpener | None, limits: RequestLimits, listening: socket.socket
 ) -> None:
-    """Answer until interrupted."""
+    """Answer until interrupted; that raises KeyboardInterrupt."""
     app = make_application(open_user_model, limits, listening.getsockname()[1])
     settings = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-    uvicorn.Server(settings).run([listening])
+    server = uvicorn.Server(settings)
+    server.run([listening])
+    if server.should_exit:  # uvicorn just returns where interrupts were ignored before it began
+        raise KeyboardInterrupt
 
 
 class RequestGuard:
