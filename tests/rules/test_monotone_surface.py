@@ -125,3 +125,13 @@ def test_a_model_that_no_surface_serves_is_told_so():
     rule = ts.compress(solution, 0.0, classes=[ts.RunLength(), ts.MonotoneSurface()])
     assert rule.kind == "run-length table"
     assert "no rule of this class meets the loss target" in rule.outcomes[-1].explanation
+
+
+@pytest.mark.filterwarnings("error")
+def test_costs_below_zero_by_rounding_are_costs_of_zero():
+    costs = np.ones((6, 3))
+    costs[:, 1] = 1e-27  # the cheapest table, so small that costs are measured again
+    costs[2, 0] = -2.6e-17
+    found = find_cheapest_table(costs)
+    np.testing.assert_array_equal(found.table, np.ones(6))
+    assert 0 < found.lower_bound <= 6e-27

@@ -148,7 +148,8 @@ def find_cheapest_table(costs: NDArray[np.float64]) -> CheapestTable:
     lower_bound = 0.0
     while True:
         unit = scale / FLOW_UNITS if scale > 0 else 1.0
-        capacity = np.minimum(np.floor(costs / unit), UNLIMITED_CAPACITY)
+        # A visit that is 0 up to rounding may be below 0.
+        capacity = np.clip(np.floor(costs / unit), 0.0, UNLIMITED_CAPACITY)
         table, flow = _solve_minimum_cut(capacity.astype(np.int32))
         lower_bound = max(lower_bound, flow * unit * (1 - 1e-12))
         cost = _compute_table_cost(costs, table)
