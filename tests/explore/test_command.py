@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from functools import partial
 
 import httpx
 import pytest
@@ -19,15 +18,17 @@ from tessella.cli import main
 from tessella.explore.server import open_socket
 
 
-@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
+@pytest.mark.parametrize("handler", ["default_int_handler", "SIG_IGN"])
 def test_it_prints_its_address_serves_the_page_and_ends_when_interrupted(handler, tmp_path):
     """Jobs in the background of a shell begin with interrupts ignored."""
     words = ["explore", "perishable", "--set", "life=3", "--no-browser", "--json"]
-    command = [sys.executable, "-m", "tessella", *words]
+    program = (
+        f"import runpy, signal; signal.signal(signal.SIGINT, signal.{handler}); "
+        "runpy.run_module('tessella', run_name='__main__')"
+    )
+    command = [sys.executable, "-c", program, *words]
     environment = os.environ | {"TESSELLA_CACHE": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    options = {"env": environment, "stdout": subprocess.PIPE, "text": True}
-    start_with = partial(signal.signal, signal.SIGINT, handler)
-    with subprocess.Popen(command, preexec_fn=start_with, **options) as process:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         told = ""
         while not told.endswith("}\n") and (line := process.stdout.readline()):
