@@ -236,15 +236,22 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     elif uses_coarse_grid:
         arrays["linear systems"] = 40 * n  # ten arrays in single precision
     if uses_coarse_grid:
-        from tessella.solvers.prepared_model import PreparedModel
+        arrays |= _count_coarse_bytes(plan)
+    return arrays
 
-        prepared = PreparedModel(plan)
-        has_gain, inverse_rows = mdp.criterion.has_gain, prepared.coarse_limits.inverse_rows
-        arrays["coarse nodes"] = count_correction_bytes(
-            prepared.coarse_axes, has_gain, inverse_rows
-        )
-        if prepared.stays_on_device:
-            arrays["to factorise them"] = count_factorising_bytes(prepared.coarse_axes)
+
+def _count_coarse_bytes(plan: ExecutionPlan) -> dict[str, int]:
+    """Bytes of a coarse correction, and of what an accelerator needs to factorise it."""
+    from tessella.solvers.prepared_model import PreparedModel
+
+    prepared = PreparedModel(plan)
+    axes = prepared.coarse_axes
+    inverse_rows = prepared.coarse_limits.inverse_rows
+    arrays = {
+        "coarse nodes": count_correction_bytes(axes, plan.mdp.criterion.has_gain, inverse_rows)
+    }
+    if prepared.stays_on_device:
+        arrays["to factorise them"] = count_factorising_bytes(axes)
     return arrays
 
 
