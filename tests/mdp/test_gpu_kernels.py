@@ -15,6 +15,7 @@ from tessella.mdp.stages.gpu_kernels import (
     TileGrid,
     build_tiled_operation,
     find_significant_terms,
+    fuse_inner_shifts,
 )
 from tessella.mdp.stages.move import AxisMatrix, build_chain
 from tessella.mdp.stages.shift import build_shift
@@ -50,6 +51,8 @@ def operations():
     yield "jumps, around the ends", shifted(0, [[0, 2, -1]], "wrap", 1, 11, 1)
     yield "along columns", shifted(2, [[0, -1, 5]], "clip", 3, 1, 1)
     yield "along columns, reflected", shifted(2, [list(range(9))], "reflect", 1, 1, 70)
+    yield "along columns, clipped", shifted(2, [[-1, 0, 1]], "clip", 1, 1, 1)
+    yield "along columns, by column", shifted(2, [[-1, 0, 1]], "reflect", 1, 1, 70)
     probs = walk(11, 0.2).transpose(0, 2, 1)[:, :, None, :, None]
     yield "a banded chain", build_chain(AxisMatrix(SHAPE, (1,), probs))
 
@@ -117,6 +120,59 @@ def test_the_adjoint_of_a_kernel_is_that_of_the_plain_form():
 
 
 @in_float64
+def fuse(*operations, payment=None):
+    """Operations in tiles, fused where that is possible, and their numbers."""
+    arrays: list[dict[str, Any]] = [operation.arrays() for operation in operations]
+    if payment is not None:
+        arrays[-1] |= {"reward": payment}
+    compiled = [build_tiled_operation(operation, False, TILES) for operation in operations]
+    fused, numbers = fuse_inner_shifts(compiled, arrays)
+    return fused, jax.tree.map(jnp.asarray, numbers)
+
+
+@in_float64
+@pytest.mark.parametrize("inner", ["along columns, clipped", "along columns, by column"])
+@pytest.mark.parametrize("outer", ["a window slides down", "a window slides up, reflected"])
+def test_a_short_shift_along_columns_happens_inside_a_window(outer, inner):
+    operations = OPERATIONS[outer], OPERATIONS[inner]
+    (kernel,), (numbers,) = fuse(*operations)
+    rng = np.random.default_rng(8)
+    w, reward = jnp.asarray(rng.normal(size=SHAPE)), jnp.asarray(rng.normal(size=(1, *SHAPE)))
+
+    def plain(v):
+        for operation in reversed(operations):
+            arrays = {name: jnp.asarray(array) for name, array in operation.arrays().items()}
+            v = operation.compile(False).apply(arrays, v, 0)
+        return v
+
+    terms = sum(operation.rounding_terms + 2 for operation in operations)
+    close = {"rtol": 0, "atol": EPS * terms * float(abs(w).max() + abs(reward).max())}
+    np.testing.assert_allclose(kernel.apply(numbers, w, 0), plain(w), **close)
+    paid = kernel.apply_with_reward(numbers | {"reward": reward}, w, 0)
+    np.testing.assert_allclose(paid, plain(w) + reward[0], **close)
+    adjoints = [
+        jax.linear_transpose(form, w)(w)[0]
+        for form in (lambda v: kernel.apply(numbers, v, 0), plain)
+    ]
+    np.testing.assert_array_equal(*adjoints)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "payment"),
+    [
+        ("a window slides down", "along columns, clipped", np.ones((1, 1, 1, 70))),
+        ("a window slides down", "along columns", None),  # its probabilities depend on the row
+        ("a window slides down", "along columns, reflected", None),  # nine terms
+        ("jumps, around the ends", "along columns, clipped", None),  # no window
+        ("along columns, clipped", "along columns, by column", None),  # no rows
+        ("along columns, clipped", "a window slides down", None),
+    ],
+)
+def test_other_shifts_keep_their_own_pass(outer, inner, payment):
+    assert len(fuse(OPERATIONS[outer], OPERATIONS[inner], payment=payment)[0]) == 2
+
+
+@in_float64
 def test_terms_are_left_out_only_where_they_weigh_less_than_rounding():
     # 70 columns in tiles of 64: the first weighs terms 2 and 3, the second the last alone.
     probs = np.full((8, 1, 70), 1e-30)
@@ -165,7 +221,8 @@ def test_a_model_in_tiles_has_the_same_optimum_within_both_bounds():
     tiles = ts.solve(mdp, plan=plan.using(tiles=TILES))
     assert tiles.plan is not None
     program: Any = tiles.plan.backend_model.backend
-    assert any(isinstance(part, TiledAxisShift) for part in program.operations)
+    fused = [part for part in program.operations if isinstance(part, TiledAxisShift)]
+    assert [part.inner is not None for part in fused] == [True], "demand, and the regime inside"
     apart = np.abs(tiles.value - plain.value).max()
     assert apart <= plain.error_bound + tiles.error_bound < 1e-7
     np.testing.assert_array_equal(tiles.policy.table, plain.policy.table)

@@ -11,6 +11,9 @@ registers: for each k it reads one row and p_k, and computes ``rows`` products. 
 both ends are left out, tile by tile: together less than a 64th of one rounding of the sum.
 ``interpret`` runs the same kernels without an accelerator, slowly.
 
+Memory sets the pace, so a short sum along columns that comes next in the model, such as the step of
+a regime, has no pass of its own: it is computed as the window reads its rows (``inner``).
+
 ``build_tiled_operation`` puts the kernels into the backend of ``staged``, where a model is compiled
 in tiles (``choose_tiles``). All other operations, and the maximum over actions, are left to the
 compiler, which is as fast. A kernel has no transpose; that of the plain form is used instead.
@@ -20,8 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import jax
 import jax.numpy as jnp
@@ -149,18 +152,24 @@ class TileGrid:
         return run_kernel(*(jnp.reshape(x, (-1,)) for x in inputs))
 
 
-def compute_expected_value(tiles: TileSizes, w: Any, shift: ShiftTerms, reward: Any = None) -> Any:
-    """(grid) the sum of the terms of ``shift``, plus ``reward`` (*broadcast)."""
+def compute_expected_value(
+    tiles: TileSizes, w: Any, shift: ShiftTerms, reward: Any = None, inner: ShiftTerms | None = None
+) -> Any:
+    """(grid) the sum of the terms of ``shift``, plus ``reward`` (*broadcast).
+
+    Where a window slides, ``w`` may first go through an ``inner`` shift along the last axis.
+    """
     grid = TileGrid(w, tiles)
     inputs = [w, shift.pad_index, shift.offsets, shift.probs]
-    inputs += [] if reward is None else [reward]
     if shift.axis == w.ndim - 1:
         kernel, programs = _make_column_kernel(grid, shift, reward)
     elif shift.step_sign is None:
         kernel, programs = _make_row_kernel(grid, shift, reward)
     else:
         inputs.append(find_significant_terms(shift.probs, grid, tiles.unrolled_terms))
-        kernel, programs = _make_sliding_window_kernel(grid, shift, reward)
+        inputs += [] if inner is None else [inner.pad_index, inner.offsets, inner.probs]
+        kernel, programs = _make_sliding_window_kernel(grid, shift, reward, inner)
+    inputs += [] if reward is None else [reward]
     return grid.run(kernel, programs, inputs).reshape(w.shape)
 
 
@@ -181,7 +190,9 @@ def find_significant_terms(probs: Any, grid: TileGrid, unrolled: int) -> Any:
     return jnp.broadcast_to(both, (grid.column_tiles, 2))
 
 
-def _make_sliding_window_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any):
+def _make_sliding_window_kernel(
+    grid: TileGrid, shift: ShiftTerms, reward: Any, inner: ShiftTerms | None
+):
     """The kernel of a sum along an axis of rows, of offsets that follow one another."""
     axis = shift.axis
     height = grid.tiles.rows
@@ -189,10 +200,11 @@ def _make_sliding_window_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any):
     axis_tiles = pl.cdiv(length, height)
     others = grid.n_rows // length
 
-    def kernel(w, pad_index, offsets, probs, *refs):
-        *reward_refs, terms, out = refs
-        tile, rest = _split(pl.program_id(0), axis_tiles)
-        outer_index, column_tile = _split(rest, others)
+    def kernel(w, pad_index, offsets, probs, terms, *refs):
+        *optional, out = refs
+        reward_refs = optional if inner is None else optional[3:]
+        tile, programs = _split(pl.program_id(0), axis_tiles)
+        outer_index, column_tile = _split(programs, others)
         columns = grid.columns(column_tile)
         outer_index = grid.row_coordinates(outer_index, axis)
         first = tile * jnp.int32(height)
@@ -204,8 +216,9 @@ def _make_sliding_window_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any):
         rounds = terms[2 * column_tile + 1]
         start_position = first + offsets[0] + jnp.int32(shift.step_sign or 1) * k0
         probs = StridedArray(probs, shift.probs.shape)
+        read_row = _make_row_reader(grid, columns, w, inner, optional)
         window = _SlidingWindow(
-            grid, shift, columns, places, w, pad_index, probs, k0, start_position
+            grid, shift, columns, places, read_row, pad_index, probs, k0, start_position
         )
         totals = _load_rewards(grid, reward_refs, reward, places, columns)
         rows = tuple(window.load_row(start_position + r) for r in range(height))
@@ -215,6 +228,32 @@ def _make_sliding_window_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any):
     return kernel, axis_tiles * others * grid.column_tiles
 
 
+def _make_row_reader(
+    grid: TileGrid, columns: TileColumns, w: Any, inner: ShiftTerms | None, refs: Sequence[Any]
+) -> Callable[[Any], Any]:
+    """Where a row begins -> the row, or its expected value after the ``inner`` shift."""
+    if inner is None:
+        return lambda row: columns.load(w, row + columns.index)
+    pad_index, offsets, probs, *_ = refs
+    weights = StridedArray(probs, inner.probs.shape)
+    any_place = [jnp.int32(0)] * len(grid.lengths)
+    terms = [
+        (
+            weights.at(jnp.int32(k), any_place, columns),
+            _shift_columns(grid, inner, columns, pad_index, offsets[k]),
+        )
+        for k in range(inner.probs.shape[0])
+    ]
+
+    def read_row(row):
+        total = jnp.zeros(grid.width, grid.dtype)
+        for p, source in terms:
+            total = total + p * columns.load(w, row + source)
+        return total
+
+    return read_row
+
+
 class _SlidingWindow(NamedTuple):
     """A window of rows that one program slides along an axis, term by term."""
 
@@ -222,7 +261,7 @@ class _SlidingWindow(NamedTuple):
     shift: ShiftTerms
     columns: TileColumns
     places: list[list[Any]]  # of the rows that it adds up
-    w: Any
+    read_row: Callable[[Any], Any]
     pad_index: Any
     probs: StridedArray
     first_term: Any
@@ -232,7 +271,7 @@ class _SlidingWindow(NamedTuple):
         axis = self.shift.axis
         source = _unpad(self.shift, self.pad_index, padded, self.grid.lengths[axis])
         place = _with_coordinate(self.places[0], axis, source)
-        return self.columns.load(self.w, self.grid.row_offset(place) + self.columns.index)
+        return self.read_row(self.grid.row_offset(place))
 
     def weights(self, k: Any) -> list[Any]:
         """The k-th probability at each row; 0 past the last term."""
@@ -278,15 +317,19 @@ def _make_column_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any):
     """The kernel of a sum along the last axis."""
 
     def value(w, pad_index, offset, place, columns):
-        if shift.first_padded is None:
-            source = columns.load(pad_index, columns.index + offset)
-        else:
-            source = _clip_position(
-                columns.index + (offset + jnp.int32(shift.first_padded)), grid.n_columns
-            )
+        source = _shift_columns(grid, shift, columns, pad_index, offset)
         return columns.load(w, grid.row_offset(place) + source)
 
     return _make_multi_row_kernel(grid, shift, reward, value)
+
+
+def _shift_columns(
+    grid: TileGrid, shift: ShiftTerms, columns: TileColumns, pad_index: Any, offset: Any
+) -> Any:
+    """The columns from which a shift along the last axis reads."""
+    if shift.first_padded is None:
+        return columns.load(pad_index, columns.index + offset)
+    return _clip_position(columns.index + (offset + jnp.int32(shift.first_padded)), grid.n_columns)
 
 
 def _make_multi_row_kernel(grid: TileGrid, shift: ShiftTerms, reward: Any, value: Callable):
@@ -409,24 +452,25 @@ class TiledAxisMap(CompiledOperation):
 
 @dataclass(frozen=True)
 class TiledAxisShift(CompiledOperation):
-    """A shift along an axis as a kernel."""
+    """A shift along an axis as a kernel, perhaps with the one that comes next in the model."""
 
     step_sign: int | None
     first_padded: int | None
     tiles: TileSizes
+    inner: TiledAxisShift | None = None  # a shift along the last axis; its numbers: arrays["inner"]
 
     def apply(self, arrays: Any, w: Any, action: Any) -> Any:
         if not self._is_supported(arrays, w, action):
-            return super().apply(arrays, w, action)
-        numbers = {name: arrays[name] for name in ("pad_index", "offsets", "probs")}
+            return self._apply_plain(arrays, w, action)
+        numbers = {name: arrays[name] for name in arrays if name != "reward"}
         kernel_action = 0 if np.ndim(action) else action
 
         def forward(operands, w):
-            return compute_expected_value(self.tiles, w, self._make_terms(*operands))
+            return self._run_kernel(*operands, w)
 
         def backward(operands, w):
             def plain(v):
-                return AxisShift.apply(self.static_args, operands[0], v, operands[1])
+                return self._apply_plain(operands[0], v, operands[1])
 
             return jax.linear_transpose(plain, w)(w)[0]
 
@@ -437,19 +481,68 @@ class TiledAxisShift(CompiledOperation):
         if not self._is_supported(arrays, w, action):
             return super().apply_with_reward(arrays, w, action)
         reward = compiled_action_slice(arrays["reward"], action)
-        terms = self._make_terms(arrays, 0 if np.ndim(action) else action)
+        kernel_action = 0 if np.ndim(action) else action
         if np.ndim(action) and len(arrays["reward"]) > 1:
-            return compute_expected_value(self.tiles, w, terms) + reward
-        return compute_expected_value(self.tiles, w, terms, reward)
+            return self._run_kernel(arrays, kernel_action, w) + reward
+        return self._run_kernel(arrays, kernel_action, w, reward)
 
     def _is_supported(self, arrays: Any, w: Any, action: Any) -> bool:
         is_shared = not np.ndim(action) or is_shared_by_actions(arrays["offsets"], arrays["probs"])
         return is_shared and w.shape[-1] >= TILED_MIN_LAST_AXIS
 
-    def _make_terms(self, arrays: Any, action: Any) -> ShiftTerms:
+    def _apply_plain(self, arrays: Any, w: Any, action: Any) -> Any:
+        if self.inner is not None:
+            w = AxisShift.apply(self.inner.static_args, arrays["inner"], w, 0)
+        return AxisShift.apply(self.static_args, arrays, w, action)
+
+    def _run_kernel(self, arrays: Any, action: Any, w: Any, reward: Any = None) -> Any:
+        inner = None if self.inner is None else self.inner.make_terms(arrays["inner"], 0)
+        return compute_expected_value(self.tiles, w, self.make_terms(arrays, action), reward, inner)
+
+    def make_terms(self, arrays: Any, action: Any) -> ShiftTerms:
         offsets = compiled_action_slice(arrays["offsets"], action)
         probs = compiled_action_slice(arrays["probs"], action)
         (axis,) = cast(tuple[int, ...], self.static_args)
         return ShiftTerms(
             axis, self.step_sign, self.first_padded, arrays["pad_index"], offsets, probs
         )
+
+
+def fuse_inner_shifts(
+    operations: Sequence[CompiledOperation], arrays: Sequence[dict[str, Any]]
+) -> tuple[tuple[CompiledOperation, ...], list[dict[str, Any]]]:
+    """The operations and their numbers, with inner shifts inside the windows before them."""
+    fused: list[tuple[CompiledOperation, dict[str, Any]]] = []
+    for operation, numbers in zip(operations, arrays, strict=True):
+        outer, outer_numbers = fused[-1] if fused else (None, {})
+        if _slides_window(outer, outer_numbers) and _can_be_inner(operation, numbers):
+            fused[-1] = replace(outer, inner=operation), outer_numbers | {"inner": numbers}
+        else:
+            fused.append((operation, numbers))
+    return tuple(operation for operation, _ in fused), [numbers for _, numbers in fused]
+
+
+def _slides_window(
+    operation: CompiledOperation | None, numbers: dict[str, Any]
+) -> TypeGuard[TiledAxisShift]:
+    """Whether it sums along rows with a window that has no inner shift yet, for all actions."""
+    if not isinstance(operation, TiledAxisShift) or operation.depends_on_action:
+        return False
+    has_window = operation.step_sign is not None and operation.inner is None
+    return has_window and not _is_along_last_axis(operation, numbers)
+
+
+def _can_be_inner(
+    operation: CompiledOperation, numbers: dict[str, Any]
+) -> TypeGuard[TiledAxisShift]:
+    """Whether it is a short sum along the last axis, the same in all rows, that pays nothing."""
+    if not isinstance(operation, TiledAxisShift) or operation.depends_on_action:
+        return False
+    _, count, *lengths = numbers["probs"].shape
+    is_short = count <= UNROLLED_MAX_TERMS and "reward" not in numbers
+    is_same_in_rows = math.prod(lengths[:-1]) == 1
+    return is_short and is_same_in_rows and _is_along_last_axis(operation, numbers)
+
+
+def _is_along_last_axis(operation: TiledAxisShift, numbers: dict[str, Any]) -> bool:
+    return operation.static_args == (numbers["probs"].ndim - 3,)

@@ -242,7 +242,13 @@ class Staged(Dynamics):
         from tessella.mdp.compilation import to_device
 
         backend = build_stage_backend(self.stages, options.tiles, self.n_actions)
-        return BackendModel(backend, to_device([stage.arrays() for stage in self.stages]))
+        arrays = [stage.arrays() for stage in self.stages]
+        if options.tiles is not None:
+            from tessella.mdp.stages.gpu_kernels import fuse_inner_shifts
+
+            operations, arrays = fuse_inner_shifts(backend.operations, arrays)
+            backend = StageBackend(operations, self.n_actions)
+        return BackendModel(backend, to_device(arrays))
 
     def max_displacement(self, axis: int) -> Displacement | None:
         displacements = [stage.operation.max_displacement(axis) for stage in self.stages]
