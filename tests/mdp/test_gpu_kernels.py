@@ -22,7 +22,7 @@ from tessella.mdp.stages.shift import build_shift
 from tessella.rounding import EPS
 from tessella.solvers.execution_plan import Thresholds, choose_tiles, make_plan
 
-TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
+TILES = TileSizes(columns=64, window_bytes=16, unrolled_terms=2, interpret=True)
 SHAPE = 3, 11, 70  # ends within a tile, along rows and along columns
 
 

@@ -17,7 +17,7 @@ from tessella.solvers.execution_plan import CHOICES, Thresholds, choose_row_layo
 from tessella.solvers.mixed_precision import make_phases
 from tessella.solvers.prepared_model import PreparedModel
 
-TILES = TileSizes(row_bytes=512, rows=2, unrolled_terms=2, interpret=True)
+TILES = TileSizes(columns=64, window_bytes=16, unrolled_terms=2, interpret=True)
 
 
 def shop(criterion: ts.Criterion | float = 0.9) -> ts.MDP:

@@ -7,8 +7,9 @@ rows of ``columns`` neighbouring columns. What depends on rows alone is a number
 on columns a vector, so any array that broadcasts over the grid is read by strides.
 
 A sum along rows with consecutive offsets, o, o - 1, o - 2, ..., keeps a window of rows in
-registers: for each k it reads one row and p_k, and computes ``rows`` products. Negligible terms at
-both ends are left out, tile by tile: together less than a 64th of one rounding of the sum.
+registers: for each k it reads one row and p_k, and computes a product for each row of the window.
+Negligible terms at both ends are left out, tile by tile: together less than a 64th of one rounding
+of the sum.
 ``interpret`` runs the same kernels without an accelerator, slowly.
 
 Memory sets the pace, so a short sum along columns that comes next in the model, such as the step of
@@ -118,7 +119,8 @@ class TileGrid:
         *self.lengths, self.n_columns = like.shape  # of the axes of rows, and of the last
         self.n_rows = math.prod(self.lengths)
         self.strides = [math.prod(self.lengths[a + 1 :]) for a in range(len(self.lengths))]
-        self.width = tiles.row_bytes // self.dtype.itemsize
+        self.width = tiles.columns
+        self.window_rows = tiles.window_bytes // self.dtype.itemsize
         self.column_tiles = pl.cdiv(self.n_columns, self.width)
 
     def columns(self, tile: Any) -> TileColumns:
@@ -195,8 +197,8 @@ def _make_sliding_window_kernel(
 ):
     """The kernel of a sum along an axis of rows, of offsets that follow one another."""
     axis = shift.axis
-    height = grid.tiles.rows
     length = grid.lengths[axis]
+    height = min(grid.window_rows, length)
     axis_tiles = pl.cdiv(length, height)
     others = grid.n_rows // length
 
