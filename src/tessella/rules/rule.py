@@ -143,13 +143,11 @@ def _describe_loss_bounds(rule: Rule, in_costs: bool) -> str:
     is_optimal = facts.get("promised") == 0
     text = "It is optimal, as far as the solution is exact. " if is_optimal else ""
     text += f"Guaranteed {'extra cost' if in_costs else 'loss'}: "
-    mean = _format_mean_loss(rule)
     start = "" if rule.is_average else " on average from the start"
-    if share is None:
-        text += f"at most {mean}{start}"
-    else:
-        reference = describe_loss_reference(in_costs)
-        text += f"{format_percent_bound(share)} of {reference}{start} ({mean})"
+    text += f"at most {_format_mean_loss(rule)}{start}"
+    if share is not None:
+        percent = format_percent_bound(share).removeprefix("at most ")
+        text += f" ({percent} of {describe_loss_reference(in_costs)})"
     if rule.is_average:
         return f"{text}."
     return f"{text}, and at most {round_up(facts['worst_loss'], 4)} from the worst state."
