@@ -58,13 +58,10 @@ def derive_identifier(stem: str, reserved: Iterable[str] = ()) -> str:
 
     ``rule-a`` becomes ``rule_a``, and what is neither letter, digit, nor one of "_-. " its code.
     """
-    safe = "".join(c if c.isascii() and c.isalnum() else _encode_character(c) for c in stem)
+    words = re.sub(r"[_\-. ]", "_", stem)
+    safe = re.sub(r"[^A-Za-z0-9_]", lambda found: f"u{ord(found.group()):x}", words)
     safe = safe if safe[:1].isalpha() else f"rule_{safe}".rstrip("_")
     return make_unique(safe, {word.casefold() for word in reserved})
-
-
-def _encode_character(character: str) -> str:
-    return "_" if character in "_-. " else f"u{ord(character):x}"
 
 
 def to_comment_text(text: object) -> str:

@@ -77,9 +77,9 @@ class OnnxGraph(ExportFormat):
             content, settings, providers=["CPUExecutionProvider"]
         )
         inputs = {}
-        for axis, name in name_inputs(context).items():
+        for axis, given in zip(context.grid.axes, session.get_inputs(), strict=True):
             dtype = object if is_text_axis(context.grid, axis) else float
-            inputs[name] = np.array(rows[axis], dtype=dtype)
+            inputs[given.name] = np.array(rows[axis], dtype=dtype)
         count = len(rows[context.grid.axes[0]])
         answers = []
         for first in range(0, count, CHUNK_ROWS):
@@ -94,11 +94,6 @@ class OnnxGraph(ExportFormat):
         return index
 
 
-def name_inputs(context: ExportContext) -> dict[str, str]:
-    """Axis to the name of its input."""
-    return make_identifiers(context.grid.axes, (INDEX_OUTPUT_NAME,))
-
-
 class GraphBuilder:
     """The graph of one rule, node by node."""
 
@@ -108,7 +103,7 @@ class GraphBuilder:
         self.onnx = onnx
         self.nodes: list = []
         self.constants: dict[str, Any] = {}
-        self.inputs = name_inputs(context)
+        self.inputs = make_identifiers(context.grid.axes, (INDEX_OUTPUT_NAME,))
         self.outputs = make_identifiers(
             [*context.action_columns], (INDEX_OUTPUT_NAME, *self.inputs.values()), "part"
         )
