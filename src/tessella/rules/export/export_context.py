@@ -154,11 +154,17 @@ class ExportContext:
     @cached_property
     def header_lines(self) -> tuple[str, ...]:
         """The head of a file, line by line."""
-        actions = [
-            f"action {i}: {self.describe_action(i)}" for i in range(len(self.policy.actions))
-        ]
+        lines = self._list_fact_lines()
+        for name, values in zip(self.grid.axes, self.grid.values, strict=True):
+            if is_text_axis(self.grid, name):
+                lines.append(f"axis {name}: one of {', '.join(map(repr, map(str, values)))}")
+            else:
+                low, high = map(format_value, get_axis_ends(self.grid, name))
+                lines.append(f"axis {name}: {len(values):,} values from {low} to {high}")
+        for action in range(len(self.policy.actions)):
+            lines.append(f"action {action}: {self.describe_action(action)}")
         off_grid = f"off the grid: {OFF_GRID_TEXTS[self.off_grid]}; {INVALID_INPUT_TEXT}"
-        return (*self._list_fact_lines(), *self._list_axis_lines(), *actions, off_grid)
+        return (*lines, off_grid)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -190,16 +196,6 @@ class ExportContext:
             if "constraints" in facts:
                 return [*lines, f"{status}: {facts['constraints']}"]
             lines += [f"{status} {noun} from the worst state: at most {facts.get('worst_loss')!r}"]
-        return lines
-
-    def _list_axis_lines(self) -> list[str]:
-        lines = []
-        for name, values in zip(self.grid.axes, self.grid.values, strict=True):
-            if is_text_axis(self.grid, name):
-                lines.append(f"axis {name}: one of {', '.join(map(repr, map(str, values)))}")
-            else:
-                low, high = map(format_value, get_axis_ends(self.grid, name))
-                lines.append(f"axis {name}: {len(values):,} values from {low} to {high}")
         return lines
 
 

@@ -116,7 +116,7 @@ class GraphBuilder:
         tensor = self.onnx.TensorProto
         is_valid = self._fold("And", map(self._add_input_test, self.grid.axes))
         answer = self._add_rule_node(self.context.root)
-        self.add("Where", is_valid, answer, self._add_integer(-1), output=INDEX_OUTPUT_NAME)
+        self.add("Where", is_valid, answer, self._add_constant(-1), output=INDEX_OUTPUT_NAME)
         outputs = [helper.make_tensor_value_info(INDEX_OUTPUT_NAME, tensor.INT64, ["n"])]
         for name, values in self.context.action_columns.items():
             is_text = isinstance(values[0], str)
@@ -166,12 +166,6 @@ class GraphBuilder:
             self.constants[key] = self.onnx.numpy_helper.from_array(array, name)
         return self.constants[key].name
 
-    def _add_integer(self, value: int) -> str:
-        return self._add_constant(np.int64(value))
-
-    def _add_float(self, value: float) -> str:
-        return self._add_constant(np.float64(value))
-
     def _add_input_test(self, axis: str) -> str:
         """Whether the coordinate is not refused: (n,) bool."""
         tensor = self.onnx.TensorProto
@@ -182,21 +176,21 @@ class GraphBuilder:
             self.label_codes[axis] = self.add(
                 "LabelEncoder", name, domain="ai.onnx.ml", default_int64=-1, **codes
             )
-            return self.add("Greater", self.label_codes[axis], self._add_integer(-1))
+            return self.add("Greater", self.label_codes[axis], self._add_constant(-1))
         if self.context.off_grid == "refuse":
             last_axis = self._add_constant(np.array([1]))
             column = self.add("Unsqueeze", name, last_axis)
             known = self._add_constant(np.array(self.context.axis_values(axis)))
             matches = self.add("Cast", self.add("Equal", column, known), to=tensor.INT64)
             count = self.add("ReduceSum", matches, last_axis, keepdims=0)
-            return self.add("Greater", count, self._add_integer(0))
+            return self.add("Greater", count, self._add_constant(0))
         return self.add("Equal", name, name)
 
     def _add_coordinate(self, axis: str) -> str:
         if axis not in self.clamped:
             low, high = get_axis_ends(self.grid, axis)
-            above = self.add("Max", self.inputs[axis], self._add_float(low))
-            self.clamped[axis] = self.add("Min", above, self._add_float(high))
+            above = self.add("Max", self.inputs[axis], self._add_constant(low))
+            self.clamped[axis] = self.add("Min", above, self._add_constant(high))
         return self.clamped[axis]
 
     def _add_sum(self, weights: tuple[tuple[str, float], ...]) -> str:
@@ -204,7 +198,7 @@ class GraphBuilder:
             parts = [
                 self._add_coordinate(axis)
                 if weight == 1.0
-                else self.add("Mul", self._add_coordinate(axis), self._add_float(weight))
+                else self.add("Mul", self._add_coordinate(axis), self._add_constant(float(weight)))
                 for axis, weight in weights
             ]
             self.sums[weights] = self._fold("Add", parts)
@@ -213,7 +207,7 @@ class GraphBuilder:
     def _add_rule_node(self, node: Node) -> str:
         """The name of the (n,) or single action indices that a node gives."""
         if isinstance(node, Leaf):
-            return self._add_integer(node.action)
+            return self._add_constant(node.action)
         if isinstance(node, LabelSplit):
             test = self._add_condition(LabelSet(node.axis, node.labels))
             inside, outside = map(self._add_rule_node, (node.inside, node.outside))
@@ -223,13 +217,14 @@ class GraphBuilder:
             for state, action in zip(node.places, node.actions, strict=True):
                 nearest = list_nearest_conditions(self.grid, state)
                 is_here = self._fold("And", map(self._add_condition, nearest))
-                answer = self.add("Where", is_here, self._add_integer(action), answer)
+                answer = self.add("Where", is_here, self._add_constant(action), answer)
             return answer
         assert isinstance(node, Split)
         *tests, last = list_branch_tests(node)
         answer = self._add_rule_node(last.node)
         for step in reversed(tests):
-            above = self.add("Greater", self._add_sum(node.weights), self._add_float(step.cut))
+            total = self._add_sum(node.weights)
+            above = self.add("Greater", total, self._add_constant(float(step.cut)))
             answers = [self._add_rule_node(step.node), answer]
             if step.comparison == "<=":
                 answers.reverse()
@@ -245,7 +240,7 @@ class GraphBuilder:
         operand = self._add_sum(condition.weights)
         tests = []
         for comparison, end in list_finite_ends(condition):
-            above = self.add("Greater", operand, self._add_float(end))
+            above = self.add("Greater", operand, self._add_constant(float(end)))
             tests.append(above if comparison == ">" else self.add("Not", above))
         if not tests:
             tests.append(self.add("Equal", operand, operand))
