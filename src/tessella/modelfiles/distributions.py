@@ -216,10 +216,14 @@ class DistributionReader:
         """Read the tables, over the values (``values_by_name``) of what they are looked up by."""
         for name, entry in self.document.section("tables").items():
             key_path = ("tables", name)
-            if self.symbols.define(name, "a table", key_path) and isinstance(entry, dict):
-                table = self._read_table(key_path, entry, values_by_name)
-                # A mistake in a table is reported once, not wherever it is looked up.
-                self.symbols.tables[name] = table or InvalidTable(len(entry.get("by") or ()))
+            if not self.symbols.define(name, "a table", key_path):
+                continue
+            is_table = isinstance(entry, dict)
+            table = self._read_table(key_path, entry, values_by_name) if is_table else None
+            if table is None:
+                self.symbols.invalid_names.add(name)
+            else:
+                self.symbols.tables[name] = table
 
     def _read_lookup_names(self, key_path: KeyPath, entry: dict) -> list[str] | None:
         """The names by which a table is looked up; None for one that has a mistake."""
@@ -322,16 +326,6 @@ class DistributionReader:
             self.document.note_mistake(key_path, f"{requirement}; got {counts_text}")
             return None
         return values, explicit
-
-
-@dataclass(frozen=True)
-class InvalidTable:
-    """A table with mistakes, so that what is looked up in it can be checked all the same."""
-
-    arity: int
-
-    def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]:
-        return np.asarray(np.nan)
 
 
 def _probability_formulas(key_path: KeyPath, entry: dict) -> list[tuple[str, KeyPath, Any]]:

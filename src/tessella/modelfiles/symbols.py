@@ -22,7 +22,8 @@ from tessella.modelfiles.expressions import (
     TEXT,
     ExpressionError,
 )
-from tessella.modelfiles.formula import Formula, LookupSource, VisibleNames, make_formula
+from tessella.modelfiles.formula import Formula, VisibleNames, make_formula
+from tessella.modelfiles.tables import LookupTable
 from tessella.modelfiles.toml_document import (
     TEXT_MAX_CHARACTERS,
     KeyPath,
@@ -47,7 +48,7 @@ class SymbolTable:
     action: dict[str, str] = field(default_factory=dict)  # the action, or its components
     noises: dict[str, str] = field(default_factory=dict)
     time: dict[str, str] = field(default_factory=dict)
-    tables: dict[str, LookupSource] = field(default_factory=dict)
+    tables: dict[str, LookupTable] = field(default_factory=dict)
     terms: dict[str, Formula] = field(default_factory=dict)
     definitions: dict[str, str] = field(default_factory=dict)  # every name: ``an axis``, ...
     invalid_names: set[str] = field(default_factory=set)  # whose definitions have mistakes

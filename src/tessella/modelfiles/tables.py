@@ -55,10 +55,6 @@ class LookupTable:
     grid: StateGrid
     numbers: NDArray[np.float64]
 
-    @property
-    def arity(self) -> int:
-        return self.grid.ndim
-
     def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]:
         """The numbers at these coordinates, which broadcast."""
         indices = [self.grid.locate(axis, np.asarray(x)) for axis, x in enumerate(coordinates)]
