@@ -188,8 +188,13 @@ class DistributionReader:
             return self._read_explicit(key_path, entry)
         if not isinstance(kind, str) or kind not in LAWS:
             return None
-        reader = self._read_range if kind in ("normal", "uniform") else self._read_counts
-        values = reader(key_path, entry)
+        if kind in ("normal", "uniform"):
+            values = self._read_range(key_path, entry)
+        else:
+            key = "trials" if kind == "binomial" else "largest"
+            limit = DISTRIBUTION_MAX_VALUES - 1
+            largest = self.symbols.read_integer((*key_path, key), entry.get(key), 0, limit)
+            values = None if largest is None else [*range(largest + 1)]
         return None if values is None else (values, LAWS[kind])
 
     def make_noises(self) -> dict[str, Noise]:
@@ -218,8 +223,8 @@ class DistributionReader:
             key_path = ("tables", name)
             if not self.symbols.define(name, "a table", key_path):
                 continue
-            is_table = isinstance(entry, dict)
-            table = self._read_table(key_path, entry, values_by_name) if is_table else None
+            entry = entry if isinstance(entry, dict) else {}
+            table = self._read_table(key_path, entry, values_by_name)
             if table is None:
                 self.symbols.invalid_names.add(name)
             else:
@@ -276,13 +281,6 @@ class DistributionReader:
             message = f"{file} has no column {format_brief(name)}{suggestion}"
             self.document.note_mistake(path, message)
         return None if missing else columns
-
-    def _read_counts(self, key_path: KeyPath, entry: dict) -> list[int] | None:
-        """Values from 0 to the number of trials, or to the largest."""
-        key = "trials" if entry["kind"] == "binomial" else "largest"
-        limit = DISTRIBUTION_MAX_VALUES - 1
-        largest = self.symbols.read_integer((*key_path, key), entry.get(key), 0, limit)
-        return None if largest is None else [*range(largest + 1)]
 
     def _read_range(self, key_path: KeyPath, entry: dict) -> list[int] | None:
         """Values from the smallest to the largest."""

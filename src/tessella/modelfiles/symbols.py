@@ -166,15 +166,12 @@ class SymbolTable:
             return given if are_scalars and given else None
         if isinstance(given, dict):
             return self._read_range(key_path, given)
-        return self._find_list_parameter(key_path, given) if isinstance(given, str) else None
-
-    def _find_list_parameter(self, key_path: KeyPath, name: str) -> list | None:
-        values = self.parameters.get(name)
-        if isinstance(values, list):
-            return values
-        lists = [key for key, value in self.parameters.items() if isinstance(value, list)]
-        message = f"no parameter {name!r} is a list{suggest_name(name, lists)}"
-        self.document.note_mistake(key_path, message)
+        if isinstance(given, str):
+            lists = {key: x for key, x in self.parameters.items() if isinstance(x, list)}
+            if given in lists:
+                return lists[given]
+            message = f"no parameter {given!r} is a list{suggest_name(given, lists)}"
+            self.document.note_mistake(key_path, message)
         return None
 
     def _read_range(self, key_path: KeyPath, entry: dict) -> list | None:
