@@ -86,12 +86,14 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     return f"; there are {', '.join(names[:LISTED_MAX_NAMES])}{more_text}"
 
 
+def to_printable(text: str) -> str:
+    """A text with spaces in the place of what cannot be printed."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def to_one_line(text: str) -> str:
     """A message on one line that can be printed, and not too long."""
-    printable = "".join(
-        letter if letter.isprintable() else " " for letter in text[: 2 * MESSAGE_MAX_CHARACTERS]
-    )
-    words = " ".join(printable.split())
+    words = " ".join(to_printable(text[: 2 * MESSAGE_MAX_CHARACTERS]).split())
     is_long = len(words) > MESSAGE_MAX_CHARACTERS
     return f"{words[: MESSAGE_MAX_CHARACTERS - 3]}..." if is_long else words
 

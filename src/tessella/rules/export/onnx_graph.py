@@ -108,8 +108,7 @@ class GraphBuilder:
             [*context.action_columns], (INDEX_OUTPUT_NAME, *self.inputs.values()), "part"
         )
         self.label_codes: dict[str, str] = {}  # text axis -> the places of its labels
-        self.clamped: dict[str, str] = {}  # axis -> its coordinate, moved to the ends
-        self.sums: dict[tuple, str] = {}
+        self.results: dict[tuple, str] = {}  # what a node does -> its output
 
     def build_model(self) -> Any:
         helper = self.onnx.helper
@@ -148,10 +147,13 @@ class GraphBuilder:
         return model
 
     def add(self, op_type: str, *inputs: str, output: str = "", **settings: Any) -> str:
-        """Add a node; the name of its output."""
-        name = output or f":{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(op_type, [*inputs], [name], **settings))
-        return name
+        """The name of the output of a node, which is added unless there is one like it."""
+        key = (op_type, *inputs, repr(settings))
+        if output or key not in self.results:
+            self.results[key] = output or f":{len(self.nodes)}"
+            outputs = [self.results[key]]
+            self.nodes.append(self.onnx.helper.make_node(op_type, [*inputs], outputs, **settings))
+        return self.results[key]
 
     def _fold(self, op_type: str, inputs: Iterable[str]) -> str:
         """Join inputs by an operation of two; the name of the result."""
@@ -186,23 +188,17 @@ class GraphBuilder:
             return self.add("Greater", count, self._add_constant(0))
         return self.add("Equal", name, name)
 
-    def _add_coordinate(self, axis: str) -> str:
-        if axis not in self.clamped:
+    def _add_sum(self, weights: tuple[tuple[str, float], ...]) -> str:
+        """A weighted sum of coordinates, each moved to the ends of its axis."""
+        parts = []
+        for axis, weight in weights:
             low, high = get_axis_ends(self.grid, axis)
             above = self.add("Max", self.inputs[axis], self._add_constant(low))
-            self.clamped[axis] = self.add("Min", above, self._add_constant(high))
-        return self.clamped[axis]
-
-    def _add_sum(self, weights: tuple[tuple[str, float], ...]) -> str:
-        if weights not in self.sums:
-            parts = [
-                self._add_coordinate(axis)
-                if weight == 1.0
-                else self.add("Mul", self._add_coordinate(axis), self._add_constant(float(weight)))
-                for axis, weight in weights
-            ]
-            self.sums[weights] = self._fold("Add", parts)
-        return self.sums[weights]
+            part = self.add("Min", above, self._add_constant(high))
+            if weight != 1.0:
+                part = self.add("Mul", part, self._add_constant(float(weight)))
+            parts.append(part)
+        return self._fold("Add", parts)
 
     def _add_rule_node(self, node: Node) -> str:
         """The name of the (n,) or single action indices that a node gives."""
