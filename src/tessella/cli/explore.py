@@ -40,10 +40,10 @@ def explore_command(model, assignments, port, browser, most_states, seconds) -> 
 
     The page is served to this machine alone, until the command is interrupted.
     """
-    from tessella.explore.worker import RequestLimits
-
     with require_extra("the explorer", "explore"):
         from tessella.explore.server import open_socket, serve
+        from tessella.explore.worker import RequestLimits
+
     opener, view = _open_view(model, assignments, most_states)
     listening = open_socket(port)
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/{view}"
