@@ -17,6 +17,7 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,6 @@ MODEL_FILE_SUFFIX = ".toml"
 MODEL_CHECKER_SUFFIXES = (".drn", ".drn.gz", ".umb")
 PYTHON_SUFFIX = ".py"
 USER_MODULE = "model_of_the_user"  # a file's name in Python, which no other module has
-
 
 PATH = click.Path(path_type=Path)
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -71,17 +71,28 @@ class ModelParam(click.ParamType):
         return [*completions, CompletionItem(incomplete, type="file")]
 
 
+@dataclass(frozen=True)
 class NamedModel:
     """The MODEL of a command, with the settings that were typed; opened when it is first used."""
 
-    def __init__(self, word: str, assignments: tuple[str, ...] = ()) -> None:
-        self.word = word
-        self.assignments = assignments
+    word: str
+    assignments: tuple[str, ...] = ()
 
     @cached_property
     def opened(self) -> ts.MDP | ts.Solution:
         """A model, or a solution with its model."""
-        return open_model(self.word, self.assignments)
+        sys.path.append(os.getcwd())  # a custom problem may lie in the current folder
+        path = Path(self.word)
+        if path.suffix == MODEL_FILE_SUFFIX:
+            return ts.read_model(path, dict(_parse_settings(self.assignments)))
+        if path.suffix == SAVED_SUFFIX:
+            _require_no_settings(self.assignments, f"{path.name} holds numbers")
+            return ts.MDP.load(path) if is_saved_model(path) else ts.Solution.load(path)
+        if self.word.endswith(MODEL_CHECKER_SUFFIXES):
+            return _open_model_checker_file(path, self.assignments)
+        if ":" in self.word:
+            return _open_from_code(self.word, self.assignments)
+        return build_problem(ts.problem(self.word), self.assignments)
 
     @property
     def mdp(self) -> ts.MDP:
@@ -112,22 +123,6 @@ def model_argument(function: Callable[..., Answer]) -> Callable[..., Answer]:
         return function(NamedModel(model, assignments), **options)
 
     return command
-
-
-def open_model(word: str, assignments: tuple[str, ...]) -> ts.MDP | ts.Solution:
-    """What ``word`` names: a model, or a solution with its model."""
-    sys.path.append(os.getcwd())  # a custom problem may lie in the current folder
-    path = Path(word)
-    if path.suffix == MODEL_FILE_SUFFIX:
-        return ts.read_model(path, dict(_parse_settings(assignments)))
-    if path.suffix == SAVED_SUFFIX:
-        _require_no_settings(assignments, f"{path.name} holds numbers")
-        return ts.MDP.load(path) if is_saved_model(path) else ts.Solution.load(path)
-    if word.endswith(MODEL_CHECKER_SUFFIXES):
-        return _open_model_checker_file(path, assignments)
-    if ":" in word:
-        return _open_from_code(word, assignments)
-    return build_problem(ts.problem(word), assignments)
 
 
 def names_other_model(word: str) -> bool:

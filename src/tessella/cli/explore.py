@@ -86,4 +86,4 @@ def open_user_model(
         f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in settings.items()
     ]
-    return arguments.open_model(word, (*assignments, *chosen))
+    return arguments.NamedModel(word, (*assignments, *chosen)).opened

@@ -408,21 +408,18 @@ class Problem:
         """The model with these settings; ``name`` is what it is called, if not as the problem."""
         chosen = self.settings(**settings)
         noise = chosen.pop(OBSERVATION_NOISE)
-        mdp = self._build_model(chosen)
-        require_type(f"the problem {self.name}", mdp, MDP)
-        return replace(mdp, name=name or self.name, parameters=chosen, observation_noise=noise)
-
-    __call__ = build
-
-    def _build_model(self, settings: dict[str, Any]) -> Any:
         try:
             with limit_states(PROBLEM_MAX_STATES), limit_entries():
-                return self.make(**settings)
+                mdp = self.make(**chosen)
         except TessellaError:
             raise
         except Exception as error:
             requirement = f"the problem {self.name} could not be built with these settings"
             raise ModelError(requirement, value=f"{type(error).__name__}: {error}") from error
+        require_type(f"the problem {self.name}", mdp, MDP)
+        return replace(mdp, name=name or self.name, parameters=chosen, observation_noise=noise)
+
+    __call__ = build
 
     def variant(
         self,
