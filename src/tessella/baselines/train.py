@@ -48,7 +48,7 @@ def train(
     is_seed = isinstance(rng, int | np.integer)
     seed = require_whole("a seed", rng) if is_seed else int(as_generator(rng).integers(2**63))
     if isinstance(baseline, FittedQ):
-        return train_forests(baseline, mdp, [budget], [seed], watch=True)[seed, budget]
+        return train_forests(baseline, mdp, [budget], [seed])[seed, budget]
     # Halved ten times at most: where the curve of a single run has entries.
     budgets = sorted({max(1, budget >> k) for k in range(11)})
     return _train_tables(baseline, mdp, budgets, [seed])[seed, budget]
