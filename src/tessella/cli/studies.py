@@ -25,9 +25,8 @@ from tessella.cli.command import Answer, as_command, format_table
 from tessella.errors import FileError, StudyError, counted
 
 if TYPE_CHECKING:
-    from tessella.paper.reproduce import FinishedStudy
+    from tessella.paper.results import PaperResults
     from tessella.problems.problem import Problem
-    from tessella.runner.run_study import ClusterOptions
 
 SHOWN_METRICS = ("policy_error", "mean_loss", "relative_loss")
 LOCAL_MAX_WORKERS = 256  # worker processes of one machine; each holds a few hundred MB
@@ -148,8 +147,6 @@ def paper_command(
     May be stopped at any time; the same command continues it. A finished study starts no work, and
     a changed setting runs only what depends on it.
     """
-    from tessella.runner.run_study import ClusterOptions
-
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers is for this machine; a scheduler has its own")
     if scheduler is not None and not scheduler.strip():
@@ -160,13 +157,13 @@ def paper_command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = {"problems": problems, "methods": methods, "sizes": sizes, "seeds": seeds}
     given = {name: value for name, value in chosen.items() if value is not None}
-    finished = _run_paper(
-        given, out, ClusterOptions(workers, scheduler), retry=retry, report=report
+    results = _run_paper(
+        given, out, workers=workers, scheduler=scheduler, retry=retry, report=report
     )
-    if finished.failed:
-        _report_failures(len(finished.failed), retry)
-    where = finished.folder / "report.html" if report else finished.folder
-    return Answer(str(where), {"folder": finished.folder, "report": where if report else None})
+    if results.failed:
+        _report_failures(len(results.failed), retry)
+    where = out / "report.html" if report else out
+    return Answer(str(where), {"folder": out, "report": where if report else None})
 
 
 def _report_failures(n_failed: int, was_retry: bool) -> None:
@@ -176,10 +173,8 @@ def _report_failures(n_failed: int, was_retry: bool) -> None:
     _exit_with(f"{counted(n_failed, 'run')} failed; to run {pronoun} again: {retry_command}", 1)
 
 
-def _run_paper(
-    settings: dict[str, Any], out: Path, cluster: ClusterOptions, *, retry: bool, report: bool
-) -> FinishedStudy:
-    """Run the study; if it stops, print the command that continues it."""
+def _run_paper(settings: dict[str, Any], out: Path, **options: Any) -> PaperResults:
+    """Run the study with the options of ``reproduce``; if it stops, print how to continue it."""
     from tessella.paper.published import paper_study
     from tessella.paper.reproduce import reproduce
     from tessella.runner.methods.method import UnknownNameError
@@ -189,7 +184,7 @@ def _run_paper(
     study = paper_study(**settings)
     try:
         with open_progress() as shown:
-            return reproduce(study, out, shown, cluster, retry=retry, report=report)
+            return reproduce(study, out, shown, **options)
     except UnknownNameError:
         raise
     except (StudyError, FileError) as error:
