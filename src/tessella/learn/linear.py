@@ -9,8 +9,8 @@ has one row, and the other class has the score 0.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgWarning
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from tessella.errors import ArgumentError, is_positive
 from tessella.learn.learner import (
@@ -72,22 +72,18 @@ class LinearBoundary(BoundaryLearner):
     title = "Linear Boundary"
     newton_max_steps = 100
 
-    def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
+    def learn(self, task: Task) -> Classifier:
         for name, number in (("C", self.C), ("tol", self.tol)):
             if not is_positive(number):
                 raise ArgumentError(f"{name} must be positive", value=f"got {number!r}")
-        # These matrices are too thin to be worth a second thread.
-        with threadpool_limits(1, user_api="blas"):
-            return [self._learn(task) for task in tasks]
-
-    def _learn(self, task: Task) -> Classifier:
         if (task.labels == task.labels[0]).all():
             return ConstantClassifier(int(task.labels[0]), task.n_classes)
         features = (self.features or Features("standard")).fit(task.points)
         regression = LogisticRegression(
             C=self.C, tol=self.tol, solver="newton-cholesky", max_iter=self.newton_max_steps
         )
-        with warnings.catch_warnings(record=True) as caught:
+        # These matrices are too thin to be worth a second thread.
+        with _find_thread_pools().limit(limits=1), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             regression.fit(features(task.points), task.labels)
         # A singular curvature ends the Newton steps too.
@@ -95,3 +91,9 @@ class LinearBoundary(BoundaryLearner):
             message = f"no optimum within {self.newton_max_steps} Newton steps"
             warnings.warn(message, ConvergenceWarning, stacklevel=2)
         return LinearClassifier(features, regression, task.n_classes)
+
+
+@cache
+def _find_thread_pools() -> ThreadpoolController:
+    """Those of linear algebra; it takes longer to find them than to fit a small sample."""
+    return ThreadpoolController().select(user_api="blas")
