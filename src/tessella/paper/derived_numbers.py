@@ -22,7 +22,6 @@ from math import floor, isnan, log10, nan
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import f, t, trim_mean
 
@@ -91,12 +90,7 @@ def values_by_seed(runs: Any, column: str) -> Any:
 
 def averages_by_seed(runs: Any, column: str) -> Any:
     """Series of the means over problems and sizes, for the seeds that none of these lacks."""
-    values: dict[int, list[float]] = {}
-    for seed, value in zip(runs["seed"], runs[column], strict=True):
-        values.setdefault(seed, []).append(value)
-    n_places = len(set(zip(runs["problem"], runs["n"], strict=True)))
-    complete = {seed: np.mean(parts) for seed, parts in values.items() if len(parts) == n_places}
-    return pd.Series(complete, dtype=float)
+    return values_by_seed(runs, column).mean()
 
 
 def compare_paired(ours: Any, theirs: Any) -> Effect:
