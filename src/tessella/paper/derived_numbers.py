@@ -145,7 +145,12 @@ def summarise(values: NDArray[np.float64], rng: np.random.Generator | int = 0) -
     if not values.size:
         return EMPTY_SUMMARY
     averages = values.mean(axis=0)
-    iqm = bootstrap(lambda drawn: _interquartile_mean(values[:, drawn]), averages.size, rng)
+
+    def interquartile_mean(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The middle half of the seeds of each problem, then all problems."""
+        return trim_mean(values[:, drawn], 0.25, axis=-1).mean(axis=0)
+
+    iqm = bootstrap(interquartile_mean, averages.size, rng)
     return Summary(
         mean=float(averages.mean()),
         std=float(averages.std(ddof=1)) if averages.size > 1 else nan,
@@ -154,11 +159,6 @@ def summarise(values: NDArray[np.float64], rng: np.random.Generator | int = 0) -
         high=iqm.high,
         seeds=averages.size,
     )
-
-
-def _interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(problems, ..., seeds) -> (...): the middle half of the seeds, then all problems."""
-    return trim_mean(values, 0.25, axis=-1).mean(axis=0)
 
 
 def describe_interval_caution(seeds: int) -> str:

@@ -225,14 +225,11 @@ class _StudyRun:
             ending = "finished"
         except KeyboardInterrupt:
             ending = "interrupted"
-            n_done = self._count_stored()
+            # Counted in the store: an interrupt may come before a batch is counted here.
+            n_done = len(self.store.failure_reasons().keys() & {s.key for s in self.study.specs})
             raise StudyInterrupted(f"{n_done:,} of {n_specs:,} runs are stored") from None
         finally:
             self.store.end_session(session, time.monotonic() - began, self.n_stored, ending)
-
-    def _count_stored(self) -> int:
-        """How many runs the store holds: an interrupt may come before a batch is counted."""
-        return len(self.store.failure_reasons().keys() & {spec.key for spec in self.study.specs})
 
     def _dispatch(self, batches: list[Batch]) -> None:
         if self.workers == 0 and self.scheduler is None:
