@@ -21,7 +21,7 @@ from tessella.errors import FileError, StudyError, counted
 from tessella.rounding import round_up
 
 if TYPE_CHECKING:
-    from tessella.paper.reproduce import FinishedStudy
+    from tessella.paper.results import PaperResults
 
 SHOWN_METRICS = ("policy_error", "mean_loss", "relative_loss")
 LOCAL_MAX_WORKERS = 256  # worker processes of one machine; each holds a few hundred MB
@@ -166,29 +166,29 @@ def paper_command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = {"problems": problems, "methods": methods, "sizes": sizes, "seeds": seeds}
     given = {name: value for name, value in chosen.items() if value is not None}
-    finished = _run_paper(given, out, workers, scheduler, retry=retry, report=report)
-    n_failed = len(finished.failed)
+    results = _run_paper(
+        given, out, workers=workers, scheduler=scheduler, retry=retry, report=report
+    )
+    n_failed = len(results.failed)
     if n_failed:
         again = _format_command() if retry else f"{_format_command()} --retry"
         pronoun = "it" if n_failed == 1 else "them"
         _exit_with(f"{counted(n_failed, 'run')} failed; to run {pronoun} again: {again}", 1)
-    where = finished.folder / "report.html" if report else finished.folder
-    return Answer(str(where), {"folder": finished.folder, "report": where if report else None})
+    where = out / "report.html" if report else out
+    return Answer(str(where), {"folder": out, "report": where if report else None})
 
 
-def _run_paper(
-    settings: dict[str, Any], out: Path, workers: int | None, scheduler: str | None, **options: bool
-) -> FinishedStudy:
-    """Run the study; if it stops, print the command that continues it."""
+def _run_paper(settings: dict[str, Any], out: Path, **options: Any) -> PaperResults:
+    """Run the study with the options of ``reproduce``; if it stops, print how to continue it."""
     from tessella.paper.published import paper_study
     from tessella.paper.reproduce import reproduce
     from tessella.runner.methods.method import UnknownNameError
-    from tessella.runner.run_study import ClusterOptions, StudyInterrupted
+    from tessella.runner.run_study import StudyInterrupted
 
     study = paper_study(**settings)
     try:
         with ts.open_progress() as shown:
-            return reproduce(study, out, shown, ClusterOptions(workers, scheduler), **options)
+            return reproduce(study, out, shown, **options)
     except UnknownNameError:
         raise
     except (StudyError, FileError) as error:
