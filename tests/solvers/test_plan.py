@@ -204,5 +204,3 @@ def test_memory_and_thresholds_are_numbers():
     for value in ("1", None, -1, float("nan")):
         with pytest.raises(ts.ArgumentError, match="rows_max_entries must be a number, at least 0"):
             ts.Thresholds(rows_max_entries=value)  # type: ignore[arg-type]
-    with pytest.raises(ts.ArgumentError, match="evaluation must be EvaluationThresholds; got 3"):
-        ts.Thresholds(evaluation=3)  # type: ignore[arg-type]

@@ -390,17 +390,16 @@ class _Choices:
         states = f"{mdp.n_states:,} states"
         if self._is_large and backend == "jax" and self._use_mixed_precision(representation):
             reason = f"{states}, {mdp.criterion}: sweeps and corrections in single precision"
-            options: dict[str, Any] = {"thresholds": thresholds.evaluation}
             if self._uses_accelerator_in_full:
-                options["correction_terms"] = thresholds.accelerator_correction_terms
-            return MixedPrecision(tol, **options), reason
+                terms = thresholds.accelerator_correction_terms
+                return MixedPrecision(tol, correction_terms=terms), reason
+            return MixedPrecision(tol), reason
         forcing = thresholds.small_forcing
         reason = f"{states}: few iterations, each with an accurate evaluation"
         if self._is_large:
             forcing = thresholds.large_forcing
             reason = f"{states}: rough evaluations by linear solvers pay"
-        evaluation = thresholds.evaluation
-        return InexactPolicyIteration(tol, forcing=forcing, thresholds=evaluation), reason
+        return InexactPolicyIteration(tol, forcing=forcing), reason
 
     @property
     def _is_large(self) -> bool:

@@ -28,7 +28,7 @@ many, inexact policy iteration in double precision takes over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import inf, isfinite, log
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,12 +38,14 @@ from tessella.numerics import JAX
 from tessella.solvers.method import Method, require_between
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.policy_iteration import (
+    SETTLED_FRACTION,
+    SWEEP_SAFETY_FACTOR,
+    TRIAL_SWEEPS,
     InexactPolicyIteration,
     ModifiedPolicyIteration,
     choose_relative_tolerance,
     compute_target_ratio,
 )
-from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
     from tessella.solvers.iteration import IterationState
@@ -52,6 +54,10 @@ if TYPE_CHECKING:
 PHASE_CHECK_ITERATIONS = 2  # iterations after which a phase is checked
 # A phase of linear systems ends where these leave more than this share of the bound.
 SLOW_REDUCTION = 0.5
+# Iterations that are left (benchmarks/discounts.py): up to the first number linear systems would
+# take longer, from the second on sweeps would.
+FEW_ITERATIONS = 10
+MANY_ITERATIONS = 80
 WARM_UP_MAX_ITERATIONS = 100  # after these, a policy that still changes counts as settled
 WARM_UP_METHOD = ModifiedPolicyIteration(partial_sweeps=20)
 
@@ -75,7 +81,6 @@ class MixedPrecision(Method):
     correction_terms: int = 32
     forcing: float = 1e-2
     max_products: int = 100
-    thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
     uses_single_precision = True
     runs_in_phases = True
@@ -113,14 +118,13 @@ class MixedPrecision(Method):
         if operators.data.coarse_correction is None:
             e = self._sum_series(single, policy, d, self._count_terms(operators, state))
         else:
-            tol = choose_relative_tolerance(operators, state, self.forcing, self.thresholds)
+            tol = choose_relative_tolerance(operators, state, self.forcing)
             e = self._solve_system(single, policy, d, tol.astype(d.dtype))
         return state.value + operators.criterion.value_of_constant_reward(common) + scale * e
 
     def _count_terms(self, operators: Operators, state: IterationState):
         """The terms that the run still needs, at most ``correction_terms``; all for averages."""
-        ratio = compute_target_ratio(operators, state, self.thresholds)
-        ratio = self.thresholds.sweep_safety_factor * ratio
+        ratio = SWEEP_SAFETY_FACTOR * compute_target_ratio(operators, state)
         needed = JAX.log(ratio) / JAX.log(operators.criterion.contraction_factor)
         needed = JAX.where(operators.criterion.discount < 1, needed, self.correction_terms)
         needed = JAX.nan_to_num(needed)  # where target and bound are 0
@@ -152,7 +156,7 @@ class MixedPrecision(Method):
             return single.criterion.next_iterate(e, d + single.policy_expectation(policy, e))
 
         # A small norm may hide large entries; sweeps smooth them.
-        return JAX.iterate(self.thresholds.trial_sweeps + 1, sweep, e)
+        return JAX.iterate(TRIAL_SWEEPS + 1, sweep, e)
 
 
 def scale_residual(residual):
@@ -215,8 +219,7 @@ class Phase(NamedTuple):
 
 def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     """The phases of a run by ``method``: one alone, unless the model is large."""
-    evaluation = prepared.plan.thresholds.evaluation
-    max_changes = evaluation.policy_settled_fraction * prepared.mdp.n_states
+    max_changes = SETTLED_FRACTION * prepared.mdp.n_states
     has_gain = prepared.mdp.criterion.has_gain
     is_coarse = prepared.plan.preconditioner == "coarse"
 
@@ -232,11 +235,11 @@ def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     if not method.runs_in_phases:
         return [Phase(method)]
     forcing = prepared.plan.thresholds.large_forcing
-    in_double = InexactPolicyIteration(method.tol, forcing=forcing, thresholds=evaluation)
-    sweeps = Phase(method, needs_more_than(evaluation.many_mixed_iterations))
+    in_double = InexactPolicyIteration(method.tol, forcing=forcing)
+    sweeps = Phase(method, needs_more_than(MANY_ITERATIONS))
     if not is_coarse:
         return [sweeps, Phase(in_double)]
-    first_sweeps = Phase(method, needs_more_than(evaluation.few_mixed_iterations))
+    first_sweeps = Phase(method, needs_more_than(FEW_ITERATIONS))
     systems = Phase(method, PhaseLog.is_slow, True)
     if has_gain:
         return [first_sweeps, systems, Phase(in_double, None, True)]

@@ -183,10 +183,9 @@ def evaluate_prepared(
     if mdp.criterion.requires_absorption:
         prepared, absorbing = bound_policy_absorption(prepared, policy.table)
         guess = zero_absorbing_states(absorbing, guess)
-    thresholds = prepared.plan.thresholds.evaluation
-    method = MixedPrecision(thresholds=thresholds)
+    method = MixedPrecision()
     if prepared.plan.evaluation_precision == "double":
-        method = InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
+        method = InexactPolicyIteration(forcing=DOUBLE_FORCING)
     options = {"callback": callback, "partial": partial}
     result = iterate(prepared, method, policy=policy.table, guess=guess, **options)
     return Evaluation(**vars(result), mdp=mdp, policy=policy)
