@@ -526,29 +526,19 @@ def _find_probed_nodes(axes: Sequence[CoarseAxis], xp: Any) -> Any:
     return nodes
 
 
-def apply_correction(correction: CoarseCorrection, residual: Any) -> Any:
-    """M residual, in the precision of the residual; on the nodes, always in double."""
+def apply_correction(correction: CoarseCorrection, residual: Any, adjoint: bool = False) -> Any:
+    """M residual, or M' residual, in the precision of the residual; on the nodes always in double.
 
-    def solve(sums):
-        return _solve_coarse(correction, (sums / correction.node_sizes).ravel())
-
-    return _correct_by_nodes(correction, residual, solve)
-
-
-def apply_adjoint_correction(correction: CoarseCorrection, residual: Any) -> Any:
-    """M' residual."""
-
-    def solve(sums):
-        return _solve_coarse_adjoint(correction, sums.ravel()) / correction.node_sizes.ravel()
-
-    return _correct_by_nodes(correction, residual, solve)
-
-
-def _correct_by_nodes(correction: CoarseCorrection, residual: Any, solve: Callable) -> Any:
-    """residual + Z c, with c what ``solve`` makes of Z' residual (cut points of each axis)."""
+    That is residual + Z c, where c solves the system of the nodes for means of the residual.
+    """
+    sizes = correction.node_sizes
     weights = [w.astype(residual.dtype) for w in correction.cell_weights]
-    c = solve(restrict(residual, weights, correction.node_sizes.shape))
-    c = c.astype(residual.dtype).reshape(correction.node_sizes.shape)
+    sums = restrict(residual, weights, sizes.shape)
+    if adjoint:
+        c = _solve_coarse_adjoint(correction, sums.ravel()) / sizes.ravel()
+    else:
+        c = _solve_coarse(correction, (sums / sizes).ravel())
+    c = c.astype(residual.dtype).reshape(sizes.shape)
     return residual + interpolate(c, weights, residual.shape)
 
 

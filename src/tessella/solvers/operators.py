@@ -20,7 +20,7 @@ from tessella.criteria.criterion import CriterionKernel
 from tessella.mdp.dynamics import Backend, fold_actions
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS
-from tessella.solvers.multigrid import apply_adjoint_correction, apply_correction
+from tessella.solvers.multigrid import apply_correction
 
 DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: the target without a tolerance ...
 TARGET_FLOOR_MULTIPLE = 2.0  # ... but no less than this multiple of what rounding leaves
@@ -225,7 +225,9 @@ class Operators:
     def precondition_adjoint(self, residual: Any) -> Any:
         """The same for the adjoint system."""
         correction = self.data.coarse_correction
-        return residual if correction is None else apply_adjoint_correction(correction, residual)
+        if correction is None:
+            return residual
+        return apply_correction(correction, residual, adjoint=True)
 
     def add_correction(self, value: Any, unknown: Any) -> Any:
         """``value`` improved by the solution of that system."""
