@@ -30,7 +30,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import inf, isfinite, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessella.errors import require_whole
@@ -49,6 +48,7 @@ from tessella.solvers.policy_iteration import (
 
 if TYPE_CHECKING:
     from tessella.solvers.iteration import IterationState
+    from tessella.solvers.loop import RunLog
     from tessella.solvers.prepared_model import PreparedModel
 
 PHASE_CHECK_ITERATIONS = 2  # iterations after which a phase is checked
@@ -179,41 +179,11 @@ def to_single_precision(operators: Operators) -> Operators:
     return Operators(operators.backend, data, evaluates_policy=operators.evaluates_policy)
 
 
-class PhaseLog(NamedTuple):
-    """What the iterations of one phase achieved."""
-
-    bounds: list[float]  # after each
-    changes: list[int]  # states whose greedy action changed in each
-    target: float  # the bound to be reached
-
-    def count_iterations_left(self) -> float:
-        """Iterations until the bound is at the target, at the pace of the last; 0 if unknown."""
-        if len(self.bounds) < 2 or not self.target < self.bounds[-1] < inf:
-            return 0.0
-        return count_steps_left(self.bounds[-2], self.bounds[-1], self.target)
-
-    def is_slow(self) -> bool:
-        """Whether the last iterations hardly lowered the bound."""
-        return self.has_slowed(SLOW_REDUCTION, PHASE_CHECK_ITERATIONS)
-
-    def has_slowed(self, reduction: float, window: int) -> bool:
-        """Whether ``window`` iterations left more than a share ``reduction`` of the bound."""
-        bounds = self.bounds
-        return len(bounds) > window and not bounds[-1] < reduction * bounds[-1 - window]
-
-
-def count_steps_left(before: float, now: float, target: float) -> float:
-    """Steps from ``now`` to ``target``, at the pace of the last one, which came from ``before``."""
-    if not isfinite(before):
-        return 0.0
-    return log(now / target) / log(before / now) if now < before else inf
-
-
 class Phase(NamedTuple):
     """A method, and the rule by which the next phase takes over; the last phase has none."""
 
     method: Method
-    has_ended: Callable[[PhaseLog], bool] | None = None
+    has_ended: Callable[[RunLog], bool] | None = None
     uses_coarse_correction: bool = False
 
 
@@ -223,12 +193,15 @@ def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     has_gain = prepared.mdp.criterion.has_gain
     is_coarse = prepared.plan.preconditioner == "coarse"
 
-    def has_settled(phase: PhaseLog) -> bool:
-        is_late = len(phase.changes) >= WARM_UP_MAX_ITERATIONS
-        return is_late or phase.changes[-1] <= max_changes
+    def has_settled(log: RunLog) -> bool:
+        is_late = log.phase_iterations >= WARM_UP_MAX_ITERATIONS
+        return is_late or log.changes[-1] <= max_changes
 
-    def needs_more_than(limit: int) -> Callable[[PhaseLog], bool]:
-        return lambda phase: has_settled(phase) and phase.count_iterations_left() > limit
+    def needs_more_than(limit: int) -> Callable[[RunLog], bool]:
+        return lambda log: has_settled(log) and log.count_iterations_left() > limit
+
+    def is_slow(log: RunLog) -> bool:
+        return log.has_slowed(SLOW_REDUCTION, PHASE_CHECK_ITERATIONS)
 
     if method.solves_linear_systems and is_coarse and has_gain:
         return [Phase(WARM_UP_METHOD, has_settled), Phase(method, None, True)]
@@ -240,7 +213,7 @@ def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     if not is_coarse:
         return [sweeps, Phase(in_double)]
     first_sweeps = Phase(method, needs_more_than(FEW_ITERATIONS))
-    systems = Phase(method, PhaseLog.is_slow, True)
+    systems = Phase(method, is_slow, True)
     if has_gain:
         return [first_sweeps, systems, Phase(in_double, None, True)]
     return [first_sweeps, systems, sweeps, Phase(in_double)]

@@ -11,9 +11,11 @@ solving sees a model as these operators and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from tessella.criteria.criterion import CriterionKernel
@@ -50,9 +52,17 @@ class ModelData(NamedTuple):
     coarse_correction: Any = None  # preconditioner of slowly mixing chains: see ``multigrid``
 
 
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["data", "gain"],
+    meta_fields=["backend", "evaluates_policy"],
+)
 @dataclass(frozen=True)
 class Operators:
-    """The operators of one model; values are arrays of the grid's shape."""
+    """The operators of one model; values are arrays of the grid's shape.
+
+    Compiled functions take them like an array, and are compiled again for another backend.
+    """
 
     backend: Backend
     data: ModelData
@@ -63,11 +73,18 @@ class Operators:
     def criterion(self) -> CriterionKernel:
         return self.data.criterion
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether JAX computes; else NumPy does."""
+        return self.backend.is_compiled
+
+    def with_data(self, data: ModelData) -> Operators:
+        """The operators with other numbers, such as those of another accuracy."""
+        return replace(self, data=data)
+
     def for_shift(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return Operators(
-            self.backend, self.data, self.criterion.reward_shift(shift), self.evaluates_policy
-        )
+        return replace(self, gain=self.criterion.reward_shift(shift))
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""

@@ -284,7 +284,7 @@ class InexactPolicyIteration(PolicyIteration):
         )
         if greedy.sweeps_needed <= max_cheap_sweeps:
             start = backup + criterion.discount * criterion.value_of_constant_reward(common)
-            return operators.iterate_policy(policy, start, greedy.sweeps_needed)
+            return operators.iterate_policy(policy, start, math.ceil(greedy.sweeps_needed))
         if n > DIRECT_MAX_STATES:
             greedy_state = state._replace(value=value, backup=backup, policy=policy)
             return self.evaluate_greedy_policy(operators, greedy_state, self.forcing)
@@ -302,7 +302,7 @@ class GreedyState(NamedTuple):
     value: NDArray[np.float64]  # v, (grid)
     backup: NDArray[np.float64]  # T v, (grid)
     policy: NDArray[np.int32]  # greedy at v, (grid)
-    sweeps_needed: int  # sweeps from here to the target, at the pace of the last ones
+    sweeps_needed: float  # sweeps from here to the target, at the pace of the last ones
     target_ratio: float  # half the target over its bound
     policy_stays: bool  # whether the last sweeps left the policy about as it was
 
@@ -311,18 +311,21 @@ def run_greedy_sweeps(operators: Operators, state: IterationState) -> GreedyStat
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
     criterion = operators.criterion
     half_target = float(compute_target(operators.data, state.floor)) / 2
-    previous_span = float(criterion.span(state.backup - state.value))
+
+    def bound_next_value(value, backup):
+        return criterion.bound_error(criterion.discount * criterion.span(backup - value) / 2)
+
+    bound = float(bound_next_value(state.value, state.backup))
     n = state.value.size
     current = GreedyState(state.value, state.backup, state.policy, 0, 1.0, False)
     for _ in range(min(max(n // STATES_PER_BURST, 1), MAX_BURSTS)):
         value = operators.iterate_bellman(current.backup, BURST_SWEEPS - 1)
         backup, policy = operators.bellman(value)
-        new_span = float(criterion.span(backup - value))
-        rho = (new_span / max(previous_span, SMALLEST_POSITIVE)) ** (1 / BURST_SWEEPS)
-        bound = float(criterion.bound_error(criterion.discount * new_span / 2))
+        previous_bound = bound
+        bound = float(bound_next_value(value, backup))
         policy_stays = np.count_nonzero(policy != current.policy) <= POLICY_STAYS_FRACTION * n
-        previous_span = new_span
-        sweeps_needed = count_sweeps_between(bound, half_target, rho)
+        bursts_left = count_steps_left(previous_bound, bound, half_target)
+        sweeps_needed = BURST_SWEEPS * bursts_left
         target_ratio = min(half_target / max(bound, SMALLEST_POSITIVE), 1.0)
         current = GreedyState(value, backup, policy, sweeps_needed, target_ratio, policy_stays)
         if not sweeps_needed or policy_stays:
@@ -330,14 +333,16 @@ def run_greedy_sweeps(operators: Operators, state: IterationState) -> GreedyStat
     return current
 
 
-def count_sweeps_between(bound: float, target: float, rho: float) -> int:
-    """Sweeps from one bound to another, if each leaves ``rho`` of it; 0 where nothing is left."""
-    if not target < bound < math.inf:
-        return 0
-    return math.ceil(
-        math.log(max(target / bound, SMALLEST_POSITIVE))
-        / math.log(min(max(rho, SMALLEST_POSITIVE), 1 - 1e-9))
-    )
+def count_steps_left(before: float, now: float, target: float) -> float:
+    """Steps from ``now`` to ``target``, at the pace of the last one, which came from ``before``.
+
+    0 at the target and where the pace is not known, inf where nothing is gained.
+    """
+    if not target < now < math.inf or not math.isfinite(before):
+        return 0.0
+    if not now < before:
+        return math.inf
+    return math.log(now / max(target, SMALLEST_POSITIVE)) / math.log(before / now)
 
 
 def choose_relative_tolerance(operators: Operators, state: IterationState, forcing: float):

@@ -168,7 +168,7 @@ class PreparedModel:
             return self.data
         axes = self.coarse_axes
         has_gain = self.mdp.criterion.has_gain
-        probes = _compute_coarse_system(self.backend, axes, self.data, policy)
+        probes = _compute_coarse_system(axes, self.make_operators(), policy)
         if self.stays_on_device:
             order = self.to_device(order_by_blocks(axes))
             correction, size = _factorise_on_device(axes, has_gain, probes, order)
@@ -194,6 +194,10 @@ class PreparedModel:
             return PROCESSOR_LIMITS
         return ACCELERATOR_GAIN_LIMITS if self.mdp.criterion.has_gain else ACCELERATOR_LIMITS
 
+    def make_operators(self, evaluates_policy: bool = False) -> Operators:
+        """The operators of the model, for an optimum or for the value of a policy."""
+        return Operators(self.backend, self.data, evaluates_policy=evaluates_policy)
+
     @cached_property
     def data(self) -> ModelData:
         mdp = self.mdp
@@ -217,10 +221,9 @@ class PreparedModel:
         return data._replace(accuracy=accuracy._replace(max_floor=bound_rounding_floor(data)))
 
 
-@compile_per_shape("backend", "axes")
-def _compute_coarse_system(backend, axes: tuple[CoarseAxis, ...], data: ModelData, policy):
+@compile_per_shape("axes")
+def _compute_coarse_system(axes: tuple[CoarseAxis, ...], operators: Operators, policy):
     """The probes from which ``multigrid`` assembles the coarse system of a policy."""
-    operators = Operators(backend, data)
     return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), axes, policy)
 
 
