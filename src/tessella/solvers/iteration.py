@@ -164,12 +164,6 @@ def run_iterations(
     return IterationBatch(state, n_iterations, bounds, changes, *status)
 
 
-@compile_per_shape("backend")
-def _run_plain_sweeps(backend, data: ModelData, value, count):
-    """T^count v."""
-    return Operators(backend, data).iterate_bellman(value, count)
-
-
 def make_initial_state(
     prepared: PreparedModel, value: NDArray | None, policy: NDArray | None
 ) -> IterationState:
@@ -198,4 +192,5 @@ def _make_state(v, pi) -> IterationState:
 def run_sweeps(prepared: PreparedModel, count: int) -> Any:
     """(grid) the point after ``count`` plain sweeps from zero: for timing them."""
     value, _ = prepared.make_zeros()
-    return _run_plain_sweeps(prepared.backend, prepared.data, value, np.int64(count))
+    sweep = compile_per_shape()(Operators.iterate_bellman)
+    return sweep(prepared.make_operators(), value, np.int64(count))

@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from tessella.criteria.criterion import CriterionKernel
@@ -52,11 +50,6 @@ class ModelData(NamedTuple):
     coarse_correction: Any = None  # preconditioner of slowly mixing chains: see ``multigrid``
 
 
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["data", "gain"],
-    meta_fields=["backend", "evaluates_policy"],
-)
 @dataclass(frozen=True)
 class Operators:
     """The operators of one model; values are arrays of the grid's shape.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,12 @@ if TYPE_CHECKING:
     from tessella.solvers.execution_plan import ExecutionPlan
 
 VALUE_MAX_SIZE = 1e290  # larger values are rejected: their sums could overflow
+
+# Compiled functions take operators like an array; those of another backend are compiled again.
+# Not in ``operators``: a plan is chosen without loading JAX.
+jax.tree_util.register_dataclass(
+    Operators, data_fields=["data", "gain"], meta_fields=["backend", "evaluates_policy"]
+)
 
 
 class PreparedModel:
