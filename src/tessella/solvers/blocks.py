@@ -22,7 +22,6 @@ so that bounds over the whole grid come from a loop that holds one block.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, require_whole
-from tessella.mdp.compilation import compile_per_shape, in_caller_precision, in_float64, to_device
+from tessella.mdp.compilation import compile_per_shape, in_float64, to_device
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.operation import with_length
@@ -51,11 +50,11 @@ from tessella.solvers.bounds import (
 )
 from tessella.solvers.execution_plan import ExecutionPlan
 from tessella.solvers.iteration import FLOOR_REACHED_FACTOR
-from tessella.solvers.loop import Callback, Progress
+from tessella.solvers.loop import Callback, RunLog
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import History, Result, find_status, make_run_result
+from tessella.solvers.result import Result, find_status, make_run_result
 
 BLOCK_STATES = 1 << 22  # states of a block of residuals, about
 SWEEPS_PER_CHECK = 16  # sweeps in place between two computations of the bound
@@ -137,34 +136,25 @@ class InPlace(Method):
         assert tol is not None
         partition = partition_by_size(prepared.mdp.dynamics, self.block_states)
         sweeper = InPlaceSweeper(prepared, partition)
-        started = time.perf_counter()
-        bounds = []
-        seconds = []
-        is_stopped = False
+        log = RunLog(callback)
         while True:
-            count = min(SWEEPS_PER_CHECK, self.max_sweeps - len(bounds))
+            count = min(SWEEPS_PER_CHECK, self.max_sweeps - len(log))
             sweeper.sweep(count)
             center, bound, eta = sweeper.enclose_values()
-            elapsed = time.perf_counter() - started
-            bounds += [bound] * count
-            seconds += [elapsed] * count
-            if callback is not None:
-                with in_caller_precision():
-                    is_stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
+            log.add([bound] * count, [0] * count, tol)
             rounding_floor = float(sweeper.scalars.criterion.bound_error(eta))
             is_at_floor = not bound > FLOOR_REACHED_FACTOR * rounding_floor
-            if bound <= tol or is_at_floor or is_stopped or len(bounds) >= self.max_sweeps:
+            if bound <= tol or is_at_floor or log.is_stopped or len(log) >= self.max_sweeps:
                 break
         sweeper.value = _shift_values(sweeper.value, np.float64(center))
-        changed = np.zeros(len(bounds), dtype=np.int64)
         value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_values)
         result = make_run_result(
-            find_status(bound, tol, is_at_floor=is_at_floor, is_stopped=is_stopped),
+            find_status(bound, tol, is_at_floor=is_at_floor, is_stopped=log.is_stopped),
             value,
             bound,
             tol,
-            History(np.array(bounds), changed, np.array(seconds)),
-            may_raise=not (partial or is_stopped),
+            log.history(),
+            may_raise=not (partial or log.is_stopped),
             limit=self.limit,
         )
         return result, sweeper.decide(bound, eta)
