@@ -73,10 +73,10 @@ def back_up(operators: Operators, value, policy):
 
 
 def is_finished(data: ModelData, state: IterationState):
-    rounding_floor = compute_rounding_floor(data, state.floor)
-    is_at_target = state.bound <= compute_target(data, rounding_floor)
-    is_at_floor = state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
-    return is_at_target | is_at_floor | array_namespace(state.bound).isnan(state.bound)
+    """Whether the bound is at the target or at its floor, or is not a number."""
+    floor = FLOOR_REACHED_FACTOR * compute_rounding_floor(data, state.floor)
+    target = compute_target(data, state.floor)
+    return ~((state.bound > target) & (state.bound > floor))
 
 
 class IterationBatch(NamedTuple):

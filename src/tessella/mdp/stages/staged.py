@@ -115,7 +115,7 @@ class Staged(Dynamics):
             math.prod(operation.shape) * operation.max_outcomes for operation in self._operations
         ]
 
-    @property
+    @cached_property
     def max_row_entries(self) -> int:
         """Upper bound on the probabilities in its table, and in each product of later stages."""
         largest = 0
