@@ -549,8 +549,7 @@ def choose_row_layout(thresholds: Thresholds, rows: Any, n_pairs: int) -> RowLay
     return RowLayout(
         dense=is_dense,
         sweeps_are_cheap=n_pairs <= thresholds.all_actions_max_pairs and entries <= cheap_entries,
-        solves_iteratively=not is_dense and entries >= thresholds.long_row_entries * rows.shape[0],
-        iterations_max_steps=thresholds.iterations_max_steps,
+        has_long_rows=not is_dense and entries >= thresholds.long_row_entries * rows.shape[0],
         dense_solve_max_states=thresholds.dense_solve_max_states,
     )
 

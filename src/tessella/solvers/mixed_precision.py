@@ -149,7 +149,7 @@ class MixedPrecision(Method):
             d,
             tol=tol,
             maxiter=max(self.max_products // 2, 1),
-            preconditioner=single.precondition,
+            preconditioner=single.preconditioner(),
         )
 
         def sweep(e):  # of v + e, where T_pi (v + e) - v = d + discount P_pi e

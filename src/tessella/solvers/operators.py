@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,14 +181,9 @@ class Operators:
         return seeks_optimum and self.backend.sweeps_are_cheap(self.data.arrays)
 
     @property
-    def solves_iteratively(self) -> bool:
-        """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
-        return self.backend.solves_iteratively(self.data.arrays)
-
-    def iterate_policy(self, policy: Any, value: Any, count: int) -> Any:
-        """T_pi^count v, where rewards are discounted and NumPy computes."""
-        arguments = count, self.criterion.discount, self.gain
-        return self.backend.iterate_policy(self.data.arrays, value, policy, *arguments)
+    def has_long_rows(self) -> bool:
+        """Whether rows have so many entries that their factors fill up."""
+        return self.backend.has_long_rows(self.data.arrays)
 
     def policy_bellman(self, policy: Any, value: Any) -> Any:
         """T_pi v."""
@@ -213,10 +209,10 @@ class Operators:
         """Whether that system can be solved directly where iterations get nowhere."""
         return self.backend.has_direct_solve and self.criterion.discount < 1
 
-    def solve_policy_system(self, policy: Any, residual: Any, tol: float = 0.0) -> Any:
-        """Its solution for a right side, or, if that is quicker, one with a residual of ``tol``."""
+    def solve_policy_system(self, policy: Any, residual: Any) -> Any:
+        """Its solution for a right side."""
         discount = self.criterion.discount
-        return self.backend.solve_policy_system(self.data.arrays, residual, policy, discount, tol)
+        return self.backend.solve_policy_system(self.data.arrays, residual, policy, discount)
 
     def policy_system_adjoint(self, policy: Any, template: Any) -> Callable[[Any], Any]:
         """x -> A' x, with A the matrix of ``policy_system``, for arrays like ``template``.
@@ -227,17 +223,12 @@ class Operators:
         criterion = self.criterion
         return lambda x: x + criterion.split_unknowns(x)[1] - criterion.discount * adjoint(x)
 
-    def precondition(self, residual: Any) -> Any:
-        """Roughly the solution of that system for a right side; at worst the right side."""
-        correction = self.data.coarse_correction
-        return residual if correction is None else apply_correction(correction, residual)
-
-    def precondition_adjoint(self, residual: Any) -> Any:
-        """The same for the adjoint system."""
+    def preconditioner(self, adjoint: bool = False) -> Callable[[Any], Any] | None:
+        """A rough inverse of that system, or of its adjoint, where there is a coarse correction."""
         correction = self.data.coarse_correction
         if correction is None:
-            return residual
-        return apply_correction(correction, residual, adjoint=True)
+            return None
+        return partial(apply_correction, correction, adjoint=adjoint)
 
     def add_correction(self, value: Any, unknown: Any) -> Any:
         """``value`` improved by the solution of that system."""

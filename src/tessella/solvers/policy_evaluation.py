@@ -408,7 +408,7 @@ def _correct(uses_single: bool, operators: Operators, policy, source, d):
         system = to_single_precision(operators).policy_system_adjoint(policy, rhs)
         tol = SINGLE_CORRECTION_TOLERANCE
         max_steps = SINGLE_CORRECTION_MAX_STEPS
-    preconditioner = operators.precondition_adjoint
+    preconditioner = operators.preconditioner(adjoint=True)
     e = xp.bicgstab(system, rhs, tol=tol, maxiter=max_steps, preconditioner=preconditioner)
     trial = xp.maximum(d + scale * e, 0.0)
     return trial, abs(source - exact(trial)).sum()

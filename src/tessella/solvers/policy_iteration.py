@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import require_whole
-from tessella.numerics import array_namespace
+from tessella.numerics import NUMPY, array_namespace
 from tessella.solvers.method import Method, require_between
 from tessella.solvers.operators import Operators, compute_target
 
@@ -69,7 +69,8 @@ POLICY_STAYS_FRACTION = 0.01  # share of the states whose action may change in a
 # Sweeps that take as long as a direct solve, for each root of the number of states.
 DIRECT_COST_SWEEPS_PER_ROOT_STATE = 4
 DIRECT_COST_MAX_SWEEPS = 400  # sweeps that take as long as any direct solve
-ITERATIVE_SOLVE_COST_SWEEPS = 60  # sweeps that take as long as a solve by iterations
+ITERATIVE_COST_SWEEPS = 60  # sweeps of long rows that take as long as a solve by iterations
+ITERATIVE_MAX_STEPS = 40  # steps of these iterations, of two products each
 # States up to which a table's linear systems are solved in one of these two ways.
 DIRECT_MAX_STATES = 1000
 
@@ -216,7 +217,7 @@ class PolicyIteration(Method):
             residual - common,
             tol=forcing,
             maxiter=max_steps,
-            preconditioner=operators.precondition,
+            preconditioner=operators.preconditioner(),
         )
         value = value + operators.criterion.value_of_constant_reward(common)
         # A small norm may hide large entries; sweeps smooth them.
@@ -225,7 +226,7 @@ class PolicyIteration(Method):
         )
         is_solved = span(residual_after) <= SOLVE_MAX_SPAN_RATIO * span(residual)
         # The factors of many long rows fill up: they would take hours.
-        is_sparse = not operators.solves_iteratively or value.size <= DIRECT_MAX_STATES
+        is_sparse = not operators.has_long_rows or value.size <= DIRECT_MAX_STATES
         if operators.has_direct_solve and is_sparse and not is_solved:
             e = operators.solve_policy_system(policy, residual - common)
             corrected = operators.add_correction(value, e)
@@ -274,17 +275,17 @@ class InexactPolicyIteration(PolicyIteration):
         greedy = run_greedy_sweeps(operators, state)
         value, backup, policy = greedy[:3]
         criterion = operators.criterion
-        n = state.value.size
         residual = backup - value
         # Known without solving: a constant residual r changes the value by r / (1 - discount).
         common = criterion.common_part(residual)
+        n = value.size
         max_cheap_sweeps = min(
             DIRECT_COST_SWEEPS_PER_ROOT_STATE * math.sqrt(n),
-            ITERATIVE_SOLVE_COST_SWEEPS if operators.solves_iteratively else DIRECT_COST_MAX_SWEEPS,
+            ITERATIVE_COST_SWEEPS if operators.has_long_rows else DIRECT_COST_MAX_SWEEPS,
         )
         if greedy.sweeps_needed <= max_cheap_sweeps:
             start = backup + criterion.discount * criterion.value_of_constant_reward(common)
-            return operators.iterate_policy(policy, start, math.ceil(greedy.sweeps_needed))
+            return iterate_policy(operators, policy, start, math.ceil(greedy.sweeps_needed))
         if n > DIRECT_MAX_STATES:
             greedy_state = state._replace(value=value, backup=backup, policy=policy)
             return self.evaluate_greedy_policy(operators, greedy_state, self.forcing)
@@ -292,7 +293,7 @@ class InexactPolicyIteration(PolicyIteration):
             DIRECT_TARGET_FACTOR * greedy.target_ratio,
             EXACT_RELATIVE_TOLERANCE if greedy.policy_stays else self.forcing,
         )
-        e = operators.solve_policy_system(policy, residual - common, tol)
+        e = solve_small_system(operators, policy, residual - common, tol)
         return operators.add_correction(value + criterion.value_of_constant_reward(common), e)
 
 
@@ -343,6 +344,33 @@ def count_steps_left(before: float, now: float, target: float) -> float:
     if not now < before:
         return math.inf
     return math.log(now / max(target, SMALLEST_POSITIVE)) / math.log(before / now)
+
+
+def iterate_policy(operators: Operators, policy, value, count: int):
+    """T_pi^count v for discounted rewards: v <- r_pi + discount P_pi v, in few calls of NumPy."""
+    reward = operators.policy_bellman(policy, np.zeros_like(value))
+    for _ in range(count):
+        value = operators.policy_expectation(policy, value)
+        value += reward
+    return value
+
+
+def solve_small_system(operators: Operators, policy, rhs, tol: float):
+    """The solution of a policy's linear system: directly, or to a residual of ``tol``.
+
+    Elimination fills long rows, while their chains mostly mix fast, so that few iterations do.
+    """
+    size = abs(rhs).max()
+    if operators.has_long_rows and size:
+        scaled = rhs / size  # SciPy takes small numbers for a breakdown
+
+        def system(x):
+            return x - operators.policy_expectation(policy, x)
+
+        x = NUMPY.bicgstab(system, scaled, tol=tol, maxiter=ITERATIVE_MAX_STEPS)
+        if np.linalg.norm(scaled - system(x)) <= 2 * tol * np.linalg.norm(scaled):
+            return size * x
+    return operators.solve_policy_system(policy, rhs)
 
 
 def choose_relative_tolerance(operators: Operators, state: IterationState, forcing: float):

@@ -46,7 +46,6 @@ class Thresholds:
     # shared among threads, which wait for one another; below, a sparse product starts slowly.
     dense_rows_max_entries: int = 1 << 13  # entries of rows that are multiplied as dense
     long_row_entries: int = 10  # entries of a row, on average: linear systems are then iterated
-    iterations_max_steps: int = 40  # steps of these iterations, of two products each
     dense_solve_max_states: int = 90  # states up to which a linear system is solved as a dense one
     # Entries whose product takes little longer than its calls.
     cheap_sweep_max_entries: int = 1 << 18
