@@ -16,12 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.compilation import in_caller_precision, in_float64
-from tessella.solvers import iteration
-from tessella.solvers.elimination import (
-    EliminationResult,
-    check_recurrent_classes,
-    eliminate_states,
-)
+from tessella.solvers import elimination, iteration
+from tessella.solvers.elimination import EliminationResult
 from tessella.solvers.method import Method
 from tessella.solvers.mixed_precision import PHASE_CHECK_ITERATIONS, Phase, make_phases
 from tessella.solvers.operators import (
@@ -155,7 +151,7 @@ class _Run:
     def _build_correction(self) -> None:
         """Build the coarse correction of the present policy, or find an average without it."""
         if self.prepared.is_numpy:
-            self.elimination_result = eliminate_states(
+            self.elimination_result = elimination.eliminate_states(
                 self.prepared,
                 self.state,
                 self.operators.evaluates_policy,
@@ -183,7 +179,7 @@ class _Run:
         if self.log.is_stuck:
             actions = self.prepared.to_numpy(self.state.policy)
             is_policy = self.operators.evaluates_policy
-            check_recurrent_classes(self.prepared.mdp, actions, is_policy)
+            elimination.check_recurrent_classes(self.prepared.mdp, actions, is_policy)
 
     def _change_phase_if_ended(self) -> bool:
         """Let the next phase take over where the present one has ended; return whether it did."""
@@ -281,7 +277,7 @@ class _Run:
         useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         gain_is_known = self.is_over and bound <= useful_bound
         evaluates_policy = self.operators.evaluates_policy
-        result = eliminate_states(
+        result = elimination.eliminate_states(
             self.prepared, self.state, evaluates_policy, gain_is_known=gain_is_known
         )
         if result is not None and result.bound < bound:

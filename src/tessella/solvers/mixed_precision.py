@@ -28,23 +28,16 @@ many, inexact policy iteration in double precision takes over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessella.errors import require_whole
 from tessella.numerics import JAX
+from tessella.solvers import policy_iteration
 from tessella.solvers.method import Method, require_between
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.policy_iteration import (
-    SETTLED_FRACTION,
-    SWEEP_SAFETY_FACTOR,
-    TRIAL_SWEEPS,
-    InexactPolicyIteration,
-    ModifiedPolicyIteration,
-    choose_relative_tolerance,
-    compute_target_ratio,
-)
+from tessella.solvers.policy_iteration import InexactPolicyIteration, ModifiedPolicyIteration
 
 if TYPE_CHECKING:
     from tessella.solvers.iteration import IterationState
@@ -118,14 +111,15 @@ class MixedPrecision(Method):
         if operators.data.coarse_correction is None:
             e = self._sum_series(single, policy, d, self._count_terms(operators, state))
         else:
-            tol = choose_relative_tolerance(operators, state, self.forcing)
+            tol = policy_iteration.choose_relative_tolerance(operators, state, self.forcing)
             e = self._solve_system(single, policy, d, tol.astype(d.dtype))
         return state.value + operators.criterion.value_of_constant_reward(common) + scale * e
 
     def _count_terms(self, operators: Operators, state: IterationState):
         """The terms that the run still needs, at most ``correction_terms``; all for averages."""
-        ratio = SWEEP_SAFETY_FACTOR * compute_target_ratio(operators, state)
-        needed = JAX.log(ratio) / JAX.log(operators.criterion.contraction_factor)
+        ratio = policy_iteration.compute_target_ratio(operators, state)
+        log_share = JAX.log(policy_iteration.SWEEP_SAFETY_FACTOR * ratio)
+        needed = log_share / JAX.log(operators.criterion.contraction_factor)
         needed = JAX.where(operators.criterion.discount < 1, needed, self.correction_terms)
         needed = JAX.nan_to_num(needed)  # where target and bound are 0
         return JAX.clip(needed, 1, self.correction_terms).astype(JAX.int32)
@@ -156,7 +150,7 @@ class MixedPrecision(Method):
             return single.criterion.next_iterate(e, d + single.policy_expectation(policy, e))
 
         # A small norm may hide large entries; sweeps smooth them.
-        return JAX.iterate(TRIAL_SWEEPS + 1, sweep, e)
+        return JAX.iterate(policy_iteration.TRIAL_SWEEPS + 1, sweep, e)
 
 
 def scale_residual(residual):
@@ -176,7 +170,7 @@ def to_single_precision(operators: Operators) -> Operators:
     whole = {name: getattr(operators.data, name) for name in ("coarse_correction", "accuracy")}
     others = operators.data._replace(coarse_correction=None, accuracy=None)
     data: ModelData = jax.tree.map(cast, others)._replace(**whole)
-    return Operators(operators.backend, data, evaluates_policy=operators.evaluates_policy)
+    return replace(operators, data=data, gain=0.0)
 
 
 class Phase(NamedTuple):
@@ -189,7 +183,7 @@ class Phase(NamedTuple):
 
 def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     """The phases of a run by ``method``: one alone, unless the model is large."""
-    max_changes = SETTLED_FRACTION * prepared.mdp.n_states
+    max_changes = policy_iteration.SETTLED_FRACTION * prepared.mdp.n_states
     has_gain = prepared.mdp.criterion.has_gain
     is_coarse = prepared.plan.preconditioner == "coarse"
 
