@@ -42,7 +42,7 @@ class Thresholds:
     # JAX runs a table on an accelerator, and a horizon one period at a time.
     accelerator_min_entries: int = 1_000_000  # probabilities of a table
     vectorised_max_states: int = 1 << 21  # states and times that are swept all at once
-    # Rows by NumPy (benchmarks/tables.py). Beyond some 9,000 entries a dense product is
+    # Rows by NumPy (benchmarks/rivals). Beyond some 9,000 entries a dense product is
     # shared among threads, which wait for one another; below, a sparse product starts slowly.
     dense_rows_max_entries: int = 1 << 13  # entries of rows that are multiplied as dense
     long_row_entries: int = 10  # entries of a row, on average: linear systems are then iterated
