@@ -326,17 +326,11 @@ class _Choices:
             return "stages", self.reason_to_compile
         if dynamics.n_periods is not None:
             return choose_period_representation(dynamics, self.thresholds)
-        if self._is_large and self._weighs_many_periods:
+        criterion = self.mdp.criterion
+        periods = criterion.value_of_constant_reward(1.0) if criterion.is_discounted else 0.0
+        if self._is_large and periods >= self.thresholds.many_periods:  # sweeps alone take long
             return "stages", f"{self.mdp.n_states:,} states and many periods: a coarse grid helps"
         return choose_representation(cast(Staged, dynamics), self.thresholds)
-
-    @property
-    def _weighs_many_periods(self) -> bool:
-        """Whether a discount is so near 1 that sweeps alone take long."""
-        criterion = self.mdp.criterion
-        if not criterion.is_discounted:
-            return False
-        return criterion.value_of_constant_reward(1.0) >= self.thresholds.many_periods
 
     @property
     def reason_to_compile(self) -> str | None:

@@ -314,11 +314,6 @@ class NodeBlocks(NamedTuple):
         """Products to factorise, about."""
         return (5 * self.n_blocks - 4) * self.block_size**3
 
-    def order_nodes(self, sizes: Sequence[int]) -> NDArray[np.int64]:
-        """(nodes,) block by block: which node."""
-        nodes = np.arange(prod(sizes)).reshape(sizes)
-        return (nodes if self.axis is None else np.moveaxis(nodes, self.axis, 0)).ravel()
-
 
 def choose_coarse_axes(
     shape: Sequence[int], displacements: Sequence[tuple[int, int]], limits: CoarseLimits
@@ -468,7 +463,9 @@ def is_usable(solution_size: float) -> bool:
 def order_by_blocks(axes: Sequence[CoarseAxis]) -> NDArray[np.int64]:
     """(nodes,) block by block: which node."""
     sizes = [len(coarse_axis.cut_points) for coarse_axis in axes]
-    return NodeBlocks.choose(axes).order_nodes(sizes)
+    nodes = np.arange(prod(sizes)).reshape(sizes)
+    block_axis = NodeBlocks.choose(axes).axis
+    return (nodes if block_axis is None else np.moveaxis(nodes, block_axis, 0)).ravel()
 
 
 def factorise_correction(
