@@ -116,7 +116,7 @@ class Staged(Dynamics):
         ]
 
     @cached_property
-    def max_row_entries(self) -> int:
+    def max_row_entries(self) -> int:  # type: ignore[override]
         """Upper bound on the probabilities in its table, and in each product of later stages."""
         largest = 0
         outcomes = 1
