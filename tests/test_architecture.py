@@ -329,10 +329,11 @@ def test_importing_the_package_loads_nothing_heavy():
     assert [name for name in HEAVY if name in loaded] == []
 
 
-def test_building_and_simulating_a_model_does_not_load_the_compiled_engine():
+def test_building_simulating_and_planning_do_not_load_the_compiled_engine():
     code = (
         "import sys, tessella as ts; m = ts.benchmark('INV-Mix');"
-        "ts.simulate(m, [0] * m.n_states, 3, 0); print(*sys.modules)"
+        "ts.simulate(m, [0] * m.n_states, 3, 0); ts.plan(m, calibrate=False);"
+        "print(*sys.modules)"
     )
     assert "jax" not in run(code).split()
 

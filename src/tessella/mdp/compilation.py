@@ -203,7 +203,7 @@ def compile_per_shape(
 
     Compiled functions are kept in ``COMPILATION_CACHE``. Arguments are given by position. With
     ``donate_first`` the result takes the memory of the first array, which is invalid afterwards.
-    Where the first argument is a backend that NumPy runs, the function is not compiled.
+    A function of a backend or of operators that NumPy runs is not compiled.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -213,7 +213,7 @@ def compile_per_shape(
 
         @wraps(function)
         def call(*args: Any) -> Result:
-            if n and not getattr(args[0], "is_compiled", True):
+            if not all(getattr(arg, "is_compiled", True) for arg in args[: n + 1]):
                 with np.errstate(all="ignore"):  # numbers that are not finite show in the bound
                     return function(*args)
             require_unforked()

@@ -122,26 +122,16 @@ class Backend(ABC):
         """(A, grid) the whole pass for all actions; None where that takes too much memory."""
         return None
 
-    def iterate_policy(
-        self, arrays: Any, v_S: Any, policy: Any, count: int, discount: float, gain: float
-    ) -> Any:
-        """``count`` times v = policy_backup(discount v) - gain."""
-        for _ in range(count):
-            v_S = self.policy_backup(arrays, discount * v_S, policy, True) - gain
-        return v_S
-
     def shard_layout(self, shape: tuple[int, ...]) -> ShardLayout | None:
         """How arrays over a grid of ``shape`` lie on several devices; None on one."""
         return None
 
-    def solves_iteratively(self, arrays: Any) -> bool:
-        """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
+    def has_long_rows(self, arrays: Any) -> bool:
+        """Whether rows have so many entries that the factors of a linear system fill up."""
         return False
 
-    def solve_policy_system(
-        self, arrays: Any, rhs: Any, policy: Any, discount: float, tol: float = 0.0
-    ) -> Any:
-        """The solution x of (I - discount P_pi) x = rhs, or one with a residual of ``tol``."""
+    def solve_policy_system(self, arrays: Any, rhs: Any, policy: Any, discount: float) -> Any:
+        """The solution x of (I - discount P_pi) x = rhs."""
         raise NotImplementedError
 
 

@@ -253,7 +253,7 @@ def _mark_most_visited(backend, data: ModelData, policy):
     xp = array_namespace(policy)
     rhs = xp.full(policy.shape, 1 / policy.size)
     system = operators.policy_system_adjoint(policy, rhs)
-    occupancy = _solve_roughly(system, rhs, operators.precondition_adjoint)
+    occupancy = _solve_roughly(system, rhs, operators.preconditioner(adjoint=True))
     flat_index = xp.arange(policy.size).reshape(policy.shape)
     return flat_index == xp.argmax(occupancy)
 
@@ -296,7 +296,7 @@ def _make_first_trial(backend, problem: HittingTimeProblem):
 
     xp = array_namespace(problem.policy)
     ones = xp.ones(problem.policy.shape)
-    w = _solve_roughly(system, ones, operators.precondition)
+    w = _solve_roughly(system, ones, operators.preconditioner())
     return xp.where((w > 0).all(), w, ones)
 
 

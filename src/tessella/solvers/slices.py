@@ -43,9 +43,8 @@ from tessella.solvers.bounds import Decision, center_values, decide, find_best_t
 from tessella.solvers.iteration import IterationState, make_initial_state, run_iterations
 from tessella.solvers.loop import USEFUL_REWARD_FRACTION, Callback, RunLog
 from tessella.solvers.method import Method
-from tessella.solvers.mixed_precision import count_steps_left
-from tessella.solvers.operators import ModelData
-from tessella.solvers.policy_iteration import ValueIteration
+from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.policy_iteration import ValueIteration, count_steps_left
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, Status, make_run_result
 
@@ -149,7 +148,7 @@ class SlicedPoint(NamedTuple):
 @compile_per_shape("backend", "axes")
 def measure_slices(backend, axes: tuple[int, ...], data: ModelData, value) -> SlicedPoint:
     """Back up ``value``, and look at its slices along ``axes``."""
-    operators, v, shift = center_values(backend, data, value)
+    operators, v, shift = center_values(Operators(backend, data), value)
     best, second = find_best_two(backend, operators.q(v), v)
     others = tuple(axis for axis in range(v.ndim) if axis not in axes)
     return SlicedPoint(
@@ -242,12 +241,13 @@ def _iterate_until_decided(
     """The point that decides all actions, or ends the run; None where that takes too long."""
     backend = prepared.backend
     data = prepared.data
+    operators = prepared.make_operators()
     thresholds = prepared.plan.thresholds
     state = make_initial_state(prepared, None, None)
     ratio_before = np.inf
     while True:
-        limits = MAX_SWEEPS_PER_CHECK, data, state, _count_next_iterations(method, log)
-        batch = run_iterations(backend, method, False, *limits)
+        limit = _count_next_iterations(method, log)
+        batch = run_iterations(method, MAX_SWEEPS_PER_CHECK, operators, state, limit)
         state = batch.state
         count = int(batch.n_iterations)
         log.add(batch.bounds[:count], batch.changes[:count], batch.target)

@@ -115,8 +115,8 @@ class Staged(Dynamics):
             math.prod(operation.shape) * operation.max_outcomes for operation in self._operations
         ]
 
-    @property
-    def max_row_entries(self) -> int:
+    @cached_property
+    def max_row_entries(self) -> int:  # type: ignore[override]
         """Upper bound on the probabilities in its table, and in each product of later stages."""
         largest = 0
         outcomes = 1

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.dynamics import Backend, draw_indices
-from tessella.numerics import NUMPY
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -200,8 +199,7 @@ class RowLayout:
 
     dense: bool = False  # rows are a dense matrix
     sweeps_are_cheap: bool = False  # sweeps over all actions hold all action values at once
-    solves_iteratively: bool = False  # linear systems are solved by iterations first ...
-    iterations_max_steps: int = 40  # ... of at most this many steps, of two products each
+    has_long_rows: bool = False  # the factors of a linear system would fill up
     dense_solve_max_states: int = 0  # states up to which a linear system is solved as a dense one
 
 
@@ -248,10 +246,11 @@ class RowArrays:
 
     def policy_rows(self, policy: NDArray) -> PolicyRows:
         """The rows of one policy; those of the last policy are kept."""
-        return self._cache.get(policy, lambda policy: self.select_rows(policy.ravel()))
+        return self._cache.get(policy, self.select_rows)
 
-    def select_rows(self, actions: NDArray) -> PolicyRows:
-        """The rows of (S,) actions."""
+    def select_rows(self, policy: NDArray) -> PolicyRows:
+        """The rows of a policy (grid)."""
+        actions = policy.ravel()
         states = np.arange(len(actions))
         row_index = self.row_of[actions, states]
         reward = self.reward[actions, states]
@@ -285,29 +284,8 @@ class PolicyRows:
         expected = self.rows @ w
         return expected if self.row_index is None else expected[self.row_index]
 
-    def solve_system(self, rhs: NDArray, discount: float, tol: float = 0.0) -> NDArray[np.float64]:
-        """(S,) the solution of (I - discount P_pi) x = rhs: directly, or to a residual of ``tol``.
-
-        Elimination fills long rows, while their chains mostly mix fast, so that few iterations do.
-        """
-        size = abs(rhs).max(initial=0.0)
-        if tol and self.layout.solves_iteratively and size:
-            x = self._solve_iteratively(rhs / size, discount, tol)
-            if x is not None:
-                return size * x
-        return self._solve_directly(rhs, discount)
-
-    def _solve_iteratively(self, rhs: NDArray, discount: float, tol: float) -> NDArray | None:
-        """By BiCGSTAB; None where the residual stays above ``2 tol`` times the norm of ``rhs``."""
-
-        def system(x):
-            return x - self.expect(discount * x)
-
-        x = NUMPY.bicgstab(system, rhs, tol=tol, maxiter=self.layout.iterations_max_steps)
-        residual_norm = np.linalg.norm(rhs - system(x))
-        return x if residual_norm <= 2 * tol * np.linalg.norm(rhs) else None
-
-    def _solve_directly(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
+    def solve_system(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
+        """(S,) the solution of (I - discount P_pi) x = rhs."""
         import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
@@ -359,8 +337,8 @@ class RowBackend(Backend):
     def sweeps_are_cheap(self, arrays: RowArrays) -> bool:
         return arrays.layout.sweeps_are_cheap
 
-    def solves_iteratively(self, arrays: RowArrays) -> bool:
-        return arrays.layout.solves_iteratively
+    def has_long_rows(self, arrays: RowArrays) -> bool:
+        return arrays.layout.has_long_rows
 
     def all_action_values(self, arrays: RowArrays, w_S):
         if not arrays.layout.sweeps_are_cheap:
@@ -369,23 +347,14 @@ class RowBackend(Backend):
         q_AS += arrays.reward
         return q_AS.reshape(self.n_actions, *self.shape)
 
-    def iterate_policy(self, arrays: RowArrays, v_S, policy, count, discount, gain):
-        policy_rows = arrays.policy_rows(policy)
-        v = v_S.ravel()
-        net_reward = policy_rows.reward - gain
-        for _ in range(count):
-            v = policy_rows.expect(discount * v)
-            v += net_reward
-        return v.reshape(self.shape)
-
     def policy_backup(self, arrays: RowArrays, w_S, policy, with_reward):
         policy_rows = arrays.policy_rows(policy)
         expected = policy_rows.expect(w_S.ravel())
         return (expected + policy_rows.reward if with_reward else expected).reshape(self.shape)
 
-    def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount, tol=0.0):
+    def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount):
         rows = arrays.policy_rows(policy)
-        return rows.solve_system(rhs.ravel(), discount, tol).reshape(self.shape)
+        return rows.solve_system(rhs.ravel(), discount).reshape(self.shape)
 
     def policy_adjoint(self, arrays: RowArrays, policy, template):
         rows = arrays.policy_rows(policy)
@@ -405,7 +374,7 @@ class PeriodRows:
 
         def select(policy: NDArray) -> list[PolicyRows]:
             periods = zip(self.periods, policy, strict=True)
-            return [table.select_rows(actions.ravel()) for table, actions in periods]
+            return [table.select_rows(actions) for table, actions in periods]
 
         return self._cache.get(policy, select)
 
@@ -444,7 +413,7 @@ class PeriodBackend(Backend):
         ]
         return np.stack(values).reshape(w_S.shape)
 
-    def solve_policy_system(self, arrays: PeriodRows, rhs, policy, discount, tol=0.0):
+    def solve_policy_system(self, arrays: PeriodRows, rhs, policy, discount):
         x = rhs.copy()
         policy_rows = arrays.policy_rows(policy)
         for t in reversed(range(len(x) - 1)):
