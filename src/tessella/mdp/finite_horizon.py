@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,7 +45,17 @@ from tessella.mdp.state_action_space import (
     make_state_action_space,
     multiply_entry_counts,
 )
-from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
+from tessella.mdp.tabular.rows import (
+    CompiledRowBackend,
+    LayoutRule,
+    PeriodBackend,
+    PeriodRows,
+    RowArrays,
+    RowLayout,
+    fill_chunks,
+    round_up_size,
+)
+from tessella.mdp.tabular.tabular import Tabular
 from tessella.rounding import EPS, ModelRounding, RoundingBounds, RowSumBounds
 
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
@@ -333,13 +343,32 @@ class CompiledPeriodBackend(Backend):
         return jax.tree.unflatten(tree, period_leaves)
 
 
-def _stack_periods(periods: Sequence[Dynamics]) -> tuple[StageBackend, list, list]:
+def _stack_periods(periods: Sequence[Dynamics]) -> tuple[Backend, Any, Any]:
     """Backend, arrays, and which of the arrays have a slice for each time."""
-    by_period = [period.stages for period in periods if isinstance(period, Staged)]
+    if isinstance(periods[0], Tabular):
+        return _stack_tables(cast(Sequence[Tabular], periods))
+    by_period = [cast(Staged, period).stages for period in periods]
     by_stage = enumerate(zip(*by_period, strict=True), start=1)
     stacked = [_stack_stage(stages, f"stage {number}") for number, stages in by_stage]
     operations, arrays, timed = zip(*stacked, strict=True)
     return StageBackend(operations, periods[0].n_actions), list(arrays), list(timed)
+
+
+def _stack_tables(
+    tables: Sequence[Tabular],
+) -> tuple[CompiledRowBackend, dict[str, NDArray], dict[str, bool]]:
+    """The tables of all times, their rows filled up to one number and one length."""
+    n_rows = round_up_size(max(len(table.rows.indptr) - 1 for table in tables))
+    length = round_up_size(max(table.longest_row for table in tables))
+    by_time = []
+    for table in tables:
+        row_lengths = np.zeros(n_rows, dtype=np.int64)
+        row_lengths[: len(table.rows.indptr) - 1] = np.diff(table.rows.indptr)
+        pairs = {"row_of": table.row_of.T, "reward": table.reward.T}
+        by_time.append(fill_chunks(table.rows, row_lengths, length) | pairs)
+    arrays = {name: np.stack([given[name] for given in by_time]) for name in by_time[0]}
+    backend = CompiledRowBackend(n_rows, tables[0].n_actions, tables[0].shape)
+    return backend, arrays, dict.fromkeys(arrays, True)
 
 
 def _stack_stage(

@@ -127,19 +127,22 @@ def compile_rows(given: sp.csr_array, n_states: int) -> dict[str, NDArray]:
     if not is_even:
         chunks[-1] += round_up_size(int(chunks.sum())) - chunks.sum()
     row_of_chunk = np.repeat(np.arange(n_rows), chunks)
-    first_chunk = np.concatenate([[0], np.cumsum(chunks)])
-    entry_row = np.repeat(np.arange(n_rows), lengths)
-    position_in_row = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
-    chunk = first_chunk[entry_row] + position_in_row // width
-    offset = position_in_row % width
-    columns = np.zeros((len(row_of_chunk), width), dtype=index_type(n_states))
-    probs = np.zeros((len(row_of_chunk), width))
-    columns[chunk, offset] = rows.indices
-    probs[chunk, offset] = rows.data
-    arrays = {"columns": columns, "probs": probs}
+    first_chunk = np.cumsum(chunks) - chunks
+    first_entry = width * (np.arange(len(row_of_chunk)) - first_chunk[row_of_chunk])
+    arrays = fill_chunks(rows, np.clip(lengths[row_of_chunk] - first_entry, 0, width), width)
     if (chunks > 1).any():
         arrays["row_of_chunk"] = row_of_chunk.astype(index_type(n_rows))
     return arrays
+
+
+def fill_chunks(rows: sp.csr_array, lengths: NDArray, width: int) -> dict[str, NDArray]:
+    """The entries of ``rows``, cut into chunks of these ``lengths`` that are filled up by zeros."""
+    is_entry = np.arange(width) < lengths[:, None]
+    columns = np.zeros(is_entry.shape, dtype=index_type(int(np.asarray(rows.shape)[1])))
+    probs = np.zeros(is_entry.shape)
+    columns[is_entry] = rows.indices
+    probs[is_entry] = rows.data
+    return {"columns": columns, "probs": probs}
 
 
 @dataclass(frozen=True)
