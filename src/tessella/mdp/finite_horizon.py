@@ -26,6 +26,7 @@ from tessella.errors import ModelError, format_value, raise_for_first
 from tessella.grid import require_product, require_unmasked
 from tessella.mdp.checks import as_numbers
 from tessella.mdp.dynamics import (
+    PLAIN_FORMS,
     REWARD,
     Backend,
     BackendModel,
@@ -99,9 +100,6 @@ class FiniteHorizonDynamics(Dynamics):
     @property
     def max_row_entries(self) -> int:
         return max(period.max_row_entries for period in self.distinct_periods)
-
-    def count_row_entries(self) -> int:
-        return max(period.count_row_entries() for period in self.distinct_periods)
 
     def fingerprint_key(self) -> tuple:
         """What enters the fingerprint of a model: every distinct period once."""
@@ -191,16 +189,13 @@ class FiniteHorizonDynamics(Dynamics):
             return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
         return self.compile()
 
-    def compile(self) -> BackendModel:
-        return self.compile_with(CompileOptions())
-
-    def compile_with(self, options: CompileOptions) -> BackendModel:
+    def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
         import jax
 
         from tessella.mdp.compilation import to_device
 
         if len(self.distinct_periods) == 1:
-            model = self.distinct_periods[0].compile_with(options)
+            model = self.distinct_periods[0].compile(options)
             backend = model.backend
             arrays = model.arrays
             timed = jax.tree.map(lambda _: False, arrays)

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from tessella.grid import index_type
 from tessella.mdp.checks import ROW_SUM_TOLERANCE
 from tessella.mdp.dynamics import (
+    PLAIN_FORMS,
     REWARD,
     BackendModel,
+    CompileOptions,
     Dynamics,
-    FactorisedSystem,
     Payment,
     StepResult,
     combine_payments,
@@ -54,6 +55,7 @@ from tessella.rounding import (
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+    from scipy.sparse.linalg import SuperLU
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,9 +217,6 @@ class Tabular(Dynamics):
     def max_row_entries(self) -> int:
         return self.rows.nnz
 
-    def count_row_entries(self) -> int:
-        return self.rows.nnz
-
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
         return self if self.rows.nnz <= max_entries else None
 
@@ -230,7 +229,7 @@ class Tabular(Dynamics):
     def backend_model(self) -> BackendModel:
         return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
 
-    def compile(self) -> BackendModel:
+    def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
         from tessella.mdp.compilation import to_device
 
         arrays = compile_rows(self.rows, self.space.grid.size)
@@ -240,7 +239,7 @@ class Tabular(Dynamics):
         backend = CompiledRowBackend(n_rows, self.n_actions, self.shape)
         return BackendModel(backend, to_device(arrays))
 
-    def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem:
+    def factorise_policy_system(self, policy: NDArray, discount: float) -> SuperLU:
         """A sparse LU of ``I - discount P_pi``, (S, S)."""
         from scipy.sparse import csc_array, eye_array
         from scipy.sparse.linalg import splu
