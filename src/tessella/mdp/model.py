@@ -287,10 +287,11 @@ class MDP:
             >>> ts.solve(mdp).policy.decisions.tolist()
             ['keep', 'replace']
         """
-        from tessella.mdp.tabular.arrays import from_arrays, negate_costs
+        from tessella.mdp.tabular.arrays import from_arrays
 
-        signed_reward = negate_costs(reward) if minimise else reward
-        parts = from_arrays(transition, signed_reward, layout, grid, actions, feasible, action_name)
+        parts = from_arrays(
+            transition, reward, layout, grid, actions, feasible, action_name, sense_of(minimise)
+        )
         criterion = choose_criterion(discount, criterion)
         return assemble_model(parts, criterion, name, parameters, minimise)
 
@@ -331,10 +332,10 @@ class MDP:
             >>> ts.solve(mdp).value.round(4)
             array([ -8.5714, -20.    ])
         """
-        from tessella.mdp.tabular.arrays import from_pairs, negate_costs
+        from tessella.mdp.tabular.arrays import from_pairs
 
-        signed_reward = negate_costs(reward) if minimise else reward
-        parts = from_pairs(states, choices, transition, signed_reward, grid, actions, action_name)
+        sense = sense_of(minimise)
+        parts = from_pairs(states, choices, transition, reward, grid, actions, action_name, sense)
         criterion = choose_criterion(discount, criterion)
         return assemble_model(parts, criterion, name, parameters, minimise)
 

@@ -29,6 +29,7 @@ from tessella.mdp.checks import ROW_SUM_TOLERANCE
 from tessella.mdp.dynamics import ModelParts
 from tessella.mdp.measures import OBJECTIVES
 from tessella.mdp.tabular.arrays import from_pairs
+from tessella.support.sense import sense_of
 
 PRINTED_SUM_TOLERANCE = 1e-6  # rows of printed probabilities within this of 1 are scaled to it
 GZIP_SIGNATURE = b"\x1f\x8b"
@@ -99,9 +100,10 @@ class ExplicitModel:
         states = new_index[model.states]
         names, choices = _name_actions(states, model.actions)
         action_name = "choice" if "action" in grid.axes else "action"
-        signed_reward = model.find_reward(reward) * (-1 if minimise else 1)
         rows = _scale_rows(sp.csr_array(model.rows[:, kept]))
-        parts = from_pairs(states, choices, rows, signed_reward, grid, names, action_name)
+        paid = model.find_reward(reward)
+        sense = sense_of(minimise)
+        parts = from_pairs(states, choices, rows, paid, grid, names, action_name, sense)
         counts = {}
         for name, amount in model.list_amounts().items():
             counts[name] = np.zeros((grid.size, len(names)))

@@ -35,13 +35,8 @@ CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ 
 
 def count_max_repeats(row: NDArray, column: NDArray) -> int:
     """The largest number of entries that share one position of a matrix."""
-    if not len(row):
-        return 0
-    order = np.lexsort((column, row))
-    row = row[order]
-    column = column[order]
-    is_new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
-    return int(np.diff(np.append(np.flatnonzero(is_new), len(row))).max())
+    positions = row.astype(np.int64) * (1 + int(column.max(initial=0))) + column
+    return int(np.unique(positions, return_counts=True)[1].max(initial=0))
 
 
 def draw_entries(
