@@ -26,6 +26,7 @@ from tessella.mdp.tabular.pairs import (
     check_sums,
     pairs_from_outcomes,
 )
+from tessella.mdp.tabular.rows import find_first
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding
 
@@ -163,18 +164,16 @@ def _extract_period(
     """The period at ``time``, with its rows in the order in which pairs use them."""
     n = len(mask)
     states = slice(time * n, (time + 1) * n)
-    used_rows, first, index_in_used = np.unique(
-        all_periods.row_of[states][mask], return_index=True, return_inverse=True
-    )
-    rank = np.argsort(np.argsort(first))
-    row_of = np.zeros(mask.shape, dtype=index_type(len(used_rows)))
-    row_of[mask] = rank[index_in_used]
-    rows = all_periods.rows[used_rows[np.argsort(first)]]
+    row_of_pairs = all_periods.row_of[states][mask]
+    first, index = find_first(row_of_pairs)
+    row_of = np.zeros(mask.shape, dtype=index_type(len(first)))
+    row_of[mask] = index
+    rows = all_periods.rows[row_of_pairs[first]]
     columns = rows.indices - (time + 1) * n
     if columns.size and not 0 <= columns.min() <= columns.max() < n:
         requirement = "every period of a model with a horizon must move time on by one"
         raise FileError(requirement, location=f"time={time}", value="does not")
-    rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used_rows), n))
+    rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(first), n))
     reward = all_periods.reward[states]
     return Tabular(period_space, rows, row_of, reward, None, all_periods.build_rounding)
 

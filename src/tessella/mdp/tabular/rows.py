@@ -55,6 +55,13 @@ def draw_entries(
     return row_starts[row_indices] + k
 
 
+def find_first(keys: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each distinct key first occurs, ascending, and which of these each key equals."""
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[index]
+
+
 def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     """Distinct rows in the order of their first occurrence, and which of them each row equals.
 
@@ -67,12 +74,7 @@ def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64
     ordered = np.sort(keys)
     if (ordered[1:] != ordered[:-1]).all():
         return rows, identity
-    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    first = first[order]
-    index = rank[index]
+    first, index = find_first(keys)
     distinct = rows[first]
     if not _are_rows_equal(rows, distinct, index):  # two different rows have the same product
         return rows, identity

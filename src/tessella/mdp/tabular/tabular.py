@@ -40,6 +40,7 @@ from tessella.mdp.tabular.rows import (
     compile_rows,
     count_max_repeats,
     draw_entries,
+    find_first,
     find_unique_rows,
     round_up_size,
 )
@@ -165,18 +166,11 @@ class Tabular(Dynamics):
 
         Rows are in the order in which pairs first use them.
         """
-        distinct, index = find_unique_rows(rows)
-        first_use = index[row_of[row_of >= 0]]
-        all_rows = np.arange(len(distinct.indptr) - 1)
-        if not np.array_equal(first_use, all_rows):
-            order = first_use[np.sort(np.unique(first_use, return_index=True)[1])]
-            rank = np.zeros(len(distinct.indptr) - 1, dtype=np.int64)
-            rank[order] = np.arange(len(order))
-            distinct = distinct[order]
-            index = rank[index]
-        row_index = np.where(row_of < 0, 0, index[row_of]).astype(
-            index_type(len(distinct.indptr) - 1)
-        )
+        is_feasible = row_of >= 0
+        first, index = find_first(row_of[is_feasible])
+        distinct, which = find_unique_rows(rows[row_of[is_feasible][first]])
+        row_index = np.zeros(row_of.shape, dtype=index_type(len(distinct.indptr) - 1))
+        row_index[is_feasible] = which[index]
         return Tabular(space, distinct, row_index, reward, outcomes, build_rounding)
 
     def compute_row_sums(self) -> RowSumBounds:
