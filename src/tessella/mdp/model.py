@@ -562,8 +562,7 @@ class MDP:
         new_criterion = as_criterion(criterion)
         if not new_criterion.rewrites_model:
             return replace(self, criterion=new_criterion)
-        space = make_state_action_space(self.grid, self.actions, self.action_name)
-        components = ModelParts(space, self.dynamics, self.feasible, self.start)
+        components = ModelParts(self.dynamics.space, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
         # Time is known exactly, without observation noise.
         time_noise = [0.0] if new_criterion.has_horizon else []
