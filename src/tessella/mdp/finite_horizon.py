@@ -133,19 +133,12 @@ class FiniteHorizonDynamics(Dynamics):
     def rounding(self) -> RoundingBounds:  # type: ignore[override]
         by_period = [period.rounding for period in self.distinct_periods]
         terms = max(rounding.backup_terms for rounding in by_period)
-        return RoundingBounds(
-            self._add_final_rounding([rounding.in_memory for rounding in by_period]),
-            self.file_rounding or self._bound_saved_rounding(by_period, terms),
-            terms,
-        )
-
-    def _bound_saved_rounding(
-        self, by_period: Sequence[RoundingBounds], terms: int
-    ) -> ModelRounding:
-        """In a file, rewards include the expected final reward, over a row that is rounded."""
-        worst = self._add_final_rounding([rounding.in_file for rounding in by_period])
-        terms = max(terms, self.longest_row) + 2
-        return replace(worst, reward_error=worst.reward_error + EPS * terms * self._final_scale)
+        in_memory = self._add_final_rounding([rounding.in_memory for rounding in by_period])
+        saved = self._add_final_rounding([rounding.in_file for rounding in by_period])
+        # In a file, rewards include the expected final reward, over a row that is rounded.
+        final_error = EPS * (max(terms, self.longest_row) + 2) * self._final_scale
+        saved = replace(saved, reward_error=saved.reward_error + final_error)
+        return RoundingBounds(in_memory, self.file_rounding or saved, terms)
 
     def _add_final_rounding(self, by_period: Sequence[ModelRounding]) -> ModelRounding:
         worst = ModelRounding.worst_of(by_period)

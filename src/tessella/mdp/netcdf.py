@@ -137,21 +137,18 @@ def write_variables(file: Any, attributes: dict[str, Any], variables: Variables)
     """Write attributes, their hash, and variables, those called ``group/name`` into groups."""
     file.setncatts(attributes | {"content": hash_content(attributes, variables)})
     for name, (values, dimensions) in variables.items():
-        group, _, last = name.rpartition("/")
-        _write_variable(file.createGroup(group) if group else file, last, values, dimensions)
-
-
-def _write_variable(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) -> None:
-    for dimension, length in zip(dimensions, values.shape, strict=True):
-        if dimension not in group.dimensions:
-            group.createDimension(dimension, length)
-    kind = values.dtype.kind
-    options = {} if kind == "U" else {"zlib": True, "complevel": 1, "shuffle": True}
-    stored = {"U": str, "b": np.int8}.get(kind, values.dtype)
-    variable = group.createVariable(name, stored, dimensions, **options)
-    if kind == "b":
-        variable.setncattr("dtype", "bool")  # as xarray marks it
-    variable[:] = values.astype(object) if kind == "U" else values
+        group_name, _, last = name.rpartition("/")
+        group = file.createGroup(group_name) if group_name else file
+        for dimension, length in zip(dimensions, values.shape, strict=True):
+            if dimension not in group.dimensions:
+                group.createDimension(dimension, length)
+        kind = values.dtype.kind
+        options = {} if kind == "U" else {"zlib": True, "complevel": 1, "shuffle": True}
+        stored = {"U": str, "b": np.int8}.get(kind, values.dtype)
+        variable = group.createVariable(last, stored, dimensions, **options)
+        if kind == "b":
+            variable.setncattr("dtype", "bool")  # as xarray marks it
+        variable[:] = values.astype(object) if kind == "U" else values
 
 
 def hash_content(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
@@ -355,7 +352,11 @@ def load(path: str | Path) -> tuple[dict[str, Any], str]:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {FILE_VERSION}", value=kind)
         size = os.path.getsize(path)
-        arrays = read_variables(dict(_iterate_variables(file)), size, MODEL_MAX_BYTES)
+        variables = dict(file.variables)
+        for group in [name for name in GROUPS if name in file.groups]:
+            members = file.groups[group].variables
+            variables |= {f"{group}/{name}": variable for name, variable in members.items()}
+        arrays = read_variables(variables, size, MODEL_MAX_BYTES)
         require_unaltered(attributes, arrays)
         fields, fingerprint = _read_fields(attributes, arrays)
         if netcdf_tables.MEASURES_GROUP in file.groups:
@@ -365,15 +366,6 @@ def load(path: str | Path) -> tuple[dict[str, Any], str]:
             require_unaltered(attributes, arrays)
             fields |= netcdf_tables.read_measures(fields, attributes, arrays)
         return fields, fingerprint
-
-
-def _iterate_variables(file: Any) -> Iterator[tuple[str, Any]]:
-    """Paths and variables of a model file, those in its groups included."""
-    yield from file.variables.items()
-    for group in GROUPS:
-        if group in file.groups:
-            for name, variable in file.groups[group].variables.items():
-                yield f"{group}/{name}", variable
 
 
 def _read_fields(
@@ -512,7 +504,9 @@ def _build_attributes(mdp: MDP) -> dict[str, Any]:
     source = mdp.source
     if source is not None and source.fingerprint != mdp.fingerprint:
         source = None  # these are no longer its tables
-    return _build_optional_attributes(mdp) | {
+    noise = np.asarray(mdp.observation_noise, dtype=float)
+    is_discounted = mdp.criterion.is_discounted
+    attributes = {
         "format": FORMAT,
         "version": FILE_VERSION,
         "name": mdp.name,
@@ -524,13 +518,6 @@ def _build_attributes(mdp: MDP) -> dict[str, Any]:
         "kind": _describe_kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
         **asdict(mdp.dynamics.rounding.in_file),
-    }
-
-
-def _build_optional_attributes(mdp: MDP) -> dict[str, Any]:
-    noise = np.asarray(mdp.observation_noise, dtype=float)
-    is_discounted = mdp.criterion.is_discounted
-    optional = {
         "observation_noise": json.dumps(noise.tolist()) if noise.any() else None,
         "criterion": None if is_discounted else json.dumps(mdp.criterion.fingerprint_key()),
         "clock": None if mdp.clock is None else json.dumps(asdict(mdp.clock)),
@@ -538,7 +525,7 @@ def _build_optional_attributes(mdp: MDP) -> dict[str, Any]:
         "states_listed": 1 if mdp.grid.is_listed else None,
         "downward_axis": mdp.grid.downward_axis or None,
     }
-    return {name: value for name, value in optional.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _describe_kind(dynamics: Dynamics) -> str:

@@ -144,7 +144,12 @@ class TableReader:
 
     def _check_once(self, table: Tabular, mask: Mask) -> Tabular:
         """The table with this content, checked once."""
-        key = _hash_table(table, mask)
+        hasher = hashlib.sha256(np.ascontiguousarray(mask).data)
+        for indices in (table.rows.indptr, table.rows.indices, table.row_of):
+            hasher.update(np.ascontiguousarray(indices, dtype=np.int64).data)
+        for numbers in (table.rows.data, table.reward):
+            hasher.update(np.ascontiguousarray(numbers).data)
+        key = hasher.digest()
         if key not in self.checked_tables:
             _check_table(table, mask)
             self.checked_tables[key] = table
@@ -191,15 +196,6 @@ def _extract_period(
     rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(first), n))
     reward = all_periods.reward[states]
     return Tabular(period_space, rows, row_of, reward, None, all_periods.build_rounding)
-
-
-def _hash_table(table: Tabular, mask: Mask) -> bytes:
-    hasher = hashlib.sha256(np.ascontiguousarray(mask).data)
-    for part in (table.rows.indptr, table.rows.indices, table.row_of):
-        hasher.update(np.ascontiguousarray(part, dtype=np.int64).data)
-    for part in (table.rows.data, table.reward):
-        hasher.update(np.ascontiguousarray(part).data)
-    return hasher.digest()
 
 
 def _check_table(table: Tabular, mask: Mask) -> None:

@@ -38,7 +38,7 @@ from tessella.mdp.tabular.pairs import (
     check_rows,
     select_feasible_rows,
 )
-from tessella.mdp.tabular.rows import count_max_repeats
+from tessella.mdp.tabular.rows import count_max_repeats, find_first
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding, bound_expectation_error
 from tessella.support.sense import Sense
@@ -131,10 +131,9 @@ def from_pairs(
 def _require_distinct(pairs: Pairs) -> None:
     """Reject a pair that is listed twice."""
     counts = np.bincount(pairs.pair_indices)[pairs.pair_indices]
-    repeated = np.flatnonzero(counts > 1)
-    first = np.unique(pairs.pair_indices[repeated], return_index=True)[1]
+    first, _ = find_first(pairs.pair_indices)
     bad = np.zeros(len(counts), dtype=bool)
-    bad[repeated[first]] = True
+    bad[first] = counts[first] > 1
     requirement = "state-action pairs must differ from one another"
     pairs.raise_for_pairs(requirement, bad, lambda i: f"occurs {counts[i]} times")
 
