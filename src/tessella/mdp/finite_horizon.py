@@ -334,38 +334,25 @@ class CompiledPeriodBackend(PeriodBackend):
     one_period_at_a_time: bool
 
     def period_arrays(self, arrays, time):
-        return self._with_leaves(arrays, [a[time] for a in self._timed_leaves(arrays)])
-
-    def map_periods(self, arrays, step, *by_time):
-        import jax
-        from jax import lax
-
-        def apply_step(slices):
-            timed, *others = slices
-            return step(self._with_leaves(arrays, timed), *others)
-
-        slices = (self._timed_leaves(arrays), *by_time)
-        if self.one_period_at_a_time:
-            return lax.map(apply_step, slices)
-        return jax.vmap(apply_step)(slices)
-
-    def _timed_leaves(self, arrays) -> list:
-        import jax
-
-        leaves = jax.tree.leaves(arrays["periods"])
-        return [leaf for leaf, timed in zip(leaves, self.varies_with_time, strict=True) if timed]
-
-    def _with_leaves(self, arrays, timed: list):
-        """The arrays of a period, with those that depend on time replaced by ``timed``."""
         import jax
 
         leaves, tree = jax.tree.flatten(arrays["periods"])
-        timed_leaves = iter(timed)
-        period_leaves = [
-            next(timed_leaves) if t else leaf
-            for leaf, t in zip(leaves, self.varies_with_time, strict=True)
-        ]
-        return jax.tree.unflatten(tree, period_leaves)
+        flags = zip(leaves, self.varies_with_time, strict=True)
+        return jax.tree.unflatten(tree, [leaf[time] if varies else leaf for leaf, varies in flags])
+
+    def map_periods(self, arrays, step, *by_time):
+        import jax
+
+        def apply_step(slices):
+            time, *others = slices
+            return step(self.period_arrays(arrays, time), *others)
+
+        if self.one_period_at_a_time:
+            return jax.lax.map(apply_step, (jax.numpy.arange(self.n_periods), *by_time))
+        axes = [0 if varies else None for varies in self.varies_with_time]
+        period_axes = jax.tree.unflatten(jax.tree.structure(arrays["periods"]), axes)
+        in_axes = (period_axes, *(0 for _ in by_time))
+        return jax.vmap(step, in_axes)(arrays["periods"], *by_time)
 
 
 def _stack_periods(periods: Sequence[Dynamics]) -> tuple[Backend, Any, Any]:
