@@ -160,14 +160,10 @@ class CompilationCache:
         if self.n_compiled % self.reset_interval == 0:
             self._functions.clear()
             jax.clear_caches()
-        while self._is_full():
+        while len(self._functions) >= self.max_functions or (
+            len(self._functions) >= CACHE_MIN_FUNCTIONS and count_memory_maps() > self.max_maps
+        ):
             self._functions.popitem(last=False)
-
-    def _is_full(self) -> bool:
-        kept = len(self._functions)
-        return kept >= self.max_functions or (
-            kept >= CACHE_MIN_FUNCTIONS and count_memory_maps() > self.max_maps
-        )
 
 
 def count_memory_maps() -> int:

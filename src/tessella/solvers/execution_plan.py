@@ -132,7 +132,7 @@ class ExecutionPlan:
         is_large = self.mdp.n_states > self.thresholds.vectorised_max_states
         by_period = dynamics.n_periods is not None and is_large
         options = CompileOptions(self.tiles, one_period_at_a_time=by_period)
-        return dynamics.get_or_build(options, lambda: dynamics.compile_with(options))
+        return dynamics.get_or_build(options, lambda: dynamics.compile(options))
 
     def _build_sharded_model(self) -> BackendModel:
         from tessella.mdp.stages.sharded import build_sharded_backend
@@ -352,9 +352,9 @@ class _Choices:
             return "jax", self.reason_to_compile
         limit = self.thresholds.accelerator_min_entries
         if self.mdp.dynamics.max_row_entries > limit and is_on_accelerator():
-            entries = self.mdp.dynamics.count_row_entries()
-            if entries > limit:
-                return "jax", f"{entries:,} entries on an accelerator"
+            rows = self.mdp.dynamics.as_rows()
+            if rows is not None and rows.max_row_entries > limit:
+                return "jax", f"{rows.max_row_entries:,} entries on an accelerator"
         return "numpy", "rows need no compiling"
 
     def _choose_method(self) -> ReasonedChoice:
@@ -441,7 +441,7 @@ class _Choices:
     def _choose_tiles(self) -> ReasonedChoice:
         if self["representation"] == "rows":
             return None, "rows have none"
-        shape = self.mdp.dynamics.period_shape
+        shape = self.mdp.dynamics.distinct_periods[0].shape
         if self["devices"]:
             dynamics = self.mdp.dynamics
             partition = partition_among_devices(dynamics, len(self["devices"]))
@@ -522,7 +522,7 @@ def choose_period_representation(dynamics: Dynamics, thresholds: Thresholds) -> 
     """Rows where every period is a table, or few enough numbers to be made into one."""
     staged = [cast(Staged, period) for period in dynamics.distinct_periods if period.has_stages]
     # A table may be held as dense.
-    dense_entries = math.prod(dynamics.period_shape) ** 2 * dynamics.n_actions
+    dense_entries = math.prod(dynamics.distinct_periods[0].shape) ** 2 * dynamics.n_actions
     dense_entries = min(dense_entries, thresholds.dense_rows_max_entries)
     entries = sum(max(period.max_row_entries, dense_entries) for period in staged)
     n_periods = len(dynamics.distinct_periods)

@@ -10,16 +10,13 @@ entries. A sweep of one policy needs the rows of that policy only: they are sele
 while the policy stays the same. Where there are fewer distinct rows than states, all of them are
 multiplied instead. A run begins at w = 0, where U w is 0. A call of NumPy takes as long as some
 hundred products, so the actions of a small table are compared in one call.
-
-``PeriodBackend`` does the same for a finite horizon whose periods are tables: each period
-multiplies its own rows by the values of the next one; equal periods share one table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +27,6 @@ from tessella.mdp.dynamics import Backend, draw_indices
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Derived = TypeVar("Derived")
 # Rows with at least this share of non-zeros are multiplied as a dense matrix.
 DENSE_MIN_SHARE = 0.25
 CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ much
@@ -38,13 +34,8 @@ CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ 
 
 def count_max_repeats(row: NDArray, column: NDArray) -> int:
     """The largest number of entries that share one position of a matrix."""
-    if not len(row):
-        return 0
-    order = np.lexsort((column, row))
-    row = row[order]
-    column = column[order]
-    is_new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
-    return int(np.diff(np.append(np.flatnonzero(is_new), len(row))).max())
+    positions = row.astype(np.int64) * (1 + int(column.max(initial=0))) + column
+    return int(np.unique(positions, return_counts=True)[1].max(initial=0))
 
 
 def draw_entries(
@@ -63,6 +54,13 @@ def draw_entries(
     return row_starts[row_indices] + k
 
 
+def find_first(keys: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each distinct key first occurs, ascending, and which of these each key equals."""
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[index]
+
+
 def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     """Distinct rows in the order of their first occurrence, and which of them each row equals.
 
@@ -75,12 +73,7 @@ def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64
     ordered = np.sort(keys)
     if (ordered[1:] != ordered[:-1]).all():
         return rows, identity
-    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    first = first[order]
-    index = rank[index]
+    first, index = find_first(keys)
     distinct = rows[first]
     if not _are_rows_equal(rows, distinct, index):  # two different rows have the same product
         return rows, identity
@@ -126,19 +119,22 @@ def compile_rows(given: sp.csr_array, n_states: int) -> dict[str, NDArray]:
     if not is_even:
         chunks[-1] += round_up_size(int(chunks.sum())) - chunks.sum()
     row_of_chunk = np.repeat(np.arange(n_rows), chunks)
-    first_chunk = np.concatenate([[0], np.cumsum(chunks)])
-    entry_row = np.repeat(np.arange(n_rows), lengths)
-    position_in_row = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
-    chunk = first_chunk[entry_row] + position_in_row // width
-    offset = position_in_row % width
-    columns = np.zeros((len(row_of_chunk), width), dtype=index_type(n_states))
-    probs = np.zeros((len(row_of_chunk), width))
-    columns[chunk, offset] = rows.indices
-    probs[chunk, offset] = rows.data
-    arrays = {"columns": columns, "probs": probs}
+    first_chunk = np.cumsum(chunks) - chunks
+    first_entry = width * (np.arange(len(row_of_chunk)) - first_chunk[row_of_chunk])
+    arrays = fill_chunks(rows, np.clip(lengths[row_of_chunk] - first_entry, 0, width), width)
     if (chunks > 1).any():
         arrays["row_of_chunk"] = row_of_chunk.astype(index_type(n_rows))
     return arrays
+
+
+def fill_chunks(rows: sp.csr_array, lengths: NDArray, width: int) -> dict[str, NDArray]:
+    """The entries of ``rows``, cut into chunks of these ``lengths`` that are filled up by zeros."""
+    is_entry = np.arange(width) < lengths[:, None]
+    columns = np.zeros(is_entry.shape, dtype=index_type(int(np.asarray(rows.shape)[1])))
+    probs = np.zeros(is_entry.shape)
+    columns[is_entry] = rows.indices
+    probs[is_entry] = rows.data
+    return {"columns": columns, "probs": probs}
 
 
 @dataclass(frozen=True)
@@ -206,22 +202,6 @@ class RowLayout:
 LayoutRule = Callable[[Any, int], RowLayout]  # sparse rows, pairs of states and actions -> layout
 
 
-class LastPolicyCache(Generic[Derived]):
-    """An object derived from a policy, kept until it is requested for another policy."""
-
-    def __init__(self) -> None:
-        self._entry: tuple[NDArray, Derived] | None = None
-
-    def get(self, policy: NDArray, make: Callable[[NDArray], Derived]) -> Derived:
-        entry = self._entry
-        if entry is not None and entry[0] is policy:
-            return entry[1]
-        is_same = entry is not None and np.array_equal(entry[0], policy)
-        derived = entry[1] if entry is not None and is_same else make(policy)
-        self._entry = policy, derived
-        return derived
-
-
 @dataclass(eq=False)
 class RowArrays:
     """The rows and rewards of a model, as NumPy multiplies them."""
@@ -231,7 +211,7 @@ class RowArrays:
     reward: NDArray[np.float64]  # (A, S)
     row_slices: tuple[slice, ...] | None  # each action's rows, if their indices are regular
     layout: RowLayout
-    _cache: LastPolicyCache[PolicyRows] = field(default_factory=LastPolicyCache, repr=False)
+    _last: tuple[bytes, PolicyRows] | None = field(default=None, init=False, repr=False)
 
     @staticmethod
     def build(rows: Any, row_of: NDArray, reward: NDArray, layout: RowLayout) -> RowArrays:
@@ -246,11 +226,13 @@ class RowArrays:
 
     def policy_rows(self, policy: NDArray) -> PolicyRows:
         """The rows of one policy; those of the last policy are kept."""
-        return self._cache.get(policy, self.select_rows)
+        content = policy.tobytes()
+        if self._last is None or self._last[0] != content:
+            self._last = content, self._select_rows(policy.ravel())
+        return self._last[1]
 
-    def select_rows(self, policy: NDArray) -> PolicyRows:
-        """The rows of a policy (grid)."""
-        actions = policy.ravel()
+    def _select_rows(self, actions: NDArray) -> PolicyRows:
+        """The rows of (S,) actions."""
         states = np.arange(len(actions))
         row_index = self.row_of[actions, states]
         reward = self.reward[actions, states]
@@ -359,76 +341,3 @@ class RowBackend(Backend):
     def policy_adjoint(self, arrays: RowArrays, policy, template):
         rows = arrays.policy_rows(policy)
         return lambda x: rows.adjoint(x.ravel()).reshape(self.shape)
-
-
-@dataclass(eq=False)
-class PeriodRows:
-    """The tables of all periods, one object where they are the same, and the final reward."""
-
-    periods: list[RowArrays]
-    final: NDArray[np.float64]
-    _cache: LastPolicyCache[list[PolicyRows]] = field(default_factory=LastPolicyCache, repr=False)
-
-    def policy_rows(self, policy: NDArray) -> list[PolicyRows]:
-        """The rows of one policy, period by period; those of the last policy are kept."""
-
-        def select(policy: NDArray) -> list[PolicyRows]:
-            periods = zip(self.periods, policy, strict=True)
-            return [table.select_rows(actions) for table, actions in periods]
-
-        return self._cache.get(policy, select)
-
-
-@dataclass(frozen=True)
-class PeriodBackend(Backend):
-    """The backward pass of a horizon whose periods are tables."""
-
-    n_actions: int
-    period_backend: Backend
-    is_compiled: ClassVar[bool] = False
-    has_direct_solve: ClassVar[bool] = True
-
-    def final(self, arrays: PeriodRows):
-        """The final reward."""
-        return arrays.final
-
-    def period_arrays(self, arrays: PeriodRows, time):
-        """The arrays of one period."""
-        return arrays.periods[time]
-
-    def shared_backup(self, arrays: PeriodRows, w_S, with_reward):
-        periods = zip(arrays.periods, self._next_values(arrays, w_S, with_reward), strict=True)
-        return [self.period_backend.shared_backup(table, w, with_reward) for table, w in periods]
-
-    def action_backup(self, arrays: PeriodRows, w, action, with_reward):
-        back_up = self.period_backend.action_backup
-        periods = zip(arrays.periods, w, strict=True)
-        return np.stack([back_up(table, v, action, with_reward) for table, v in periods])
-
-    def policy_backup(self, arrays: PeriodRows, w_S, policy, with_reward):
-        next_values = self._next_values(arrays, w_S, with_reward)
-        values = [
-            rows.expect(w.ravel()) + (rows.reward if with_reward else 0.0)
-            for rows, w in zip(arrays.policy_rows(policy), next_values, strict=True)
-        ]
-        return np.stack(values).reshape(w_S.shape)
-
-    def solve_policy_system(self, arrays: PeriodRows, rhs, policy, discount):
-        x = rhs.copy()
-        policy_rows = arrays.policy_rows(policy)
-        for t in reversed(range(len(x) - 1)):
-            x[t] += discount * policy_rows[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
-        return x
-
-    def policy_adjoint(self, arrays: PeriodRows, policy, template):
-        def move(x):
-            moved = np.zeros_like(x)
-            for t, rows in enumerate(arrays.policy_rows(policy)[:-1]):
-                moved[t + 1] = rows.adjoint(x[t].ravel()).reshape(x[t].shape)
-            return moved
-
-        return move
-
-    def _next_values(self, arrays: PeriodRows, w_S, with_reward) -> list[NDArray]:
-        """The values after each period: those of the next period, or final rewards."""
-        return [*w_S[1:], arrays.final if with_reward else np.zeros_like(w_S[0])]
