@@ -149,7 +149,7 @@ def tradeoff_command(model, assignments, measure, points, levels, better, out) -
     Without --level, the levels go from that of the optimum to the best of all policies.
     """
     from tessella.plot import tradeoff_plot
-    from tessella.solvers.tradeoff import tradeoff
+    from tessella.solvers.constraints.tradeoff import tradeoff
 
     if out is not None:
         _require_picture_format(out)

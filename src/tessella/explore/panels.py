@@ -37,9 +37,9 @@ from tessella.modelfiles.named_problem import write_model
 from tessella.rounding import EPS, format_percent_bound, round_down, round_up
 from tessella.rules.diff import diff
 from tessella.rules.rule import Rule
+from tessella.solvers.constraints.tradeoff import drop_rounding
 from tessella.solvers.policy_evaluation import evaluate
 from tessella.solvers.solution import Solution
-from tessella.solvers.tradeoff import drop_rounding
 from tessella.tessellation import examine, measure, tessellate
 
 MAP_MAX_STATES = 500_000  # states on the two axes that are shown

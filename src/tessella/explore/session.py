@@ -29,10 +29,10 @@ from tessella.plot.frame import action_colours
 from tessella.rules.compress import compress
 from tessella.rules.loss_target import ProvenLoss, prove_loss_bounds
 from tessella.rules.rule import Rule
+from tessella.solvers.constraints.tradeoff import DIRECTIONS, Tradeoff, tradeoff
 from tessella.solvers.policy_evaluation import occupancy
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
-from tessella.solvers.tradeoff import DIRECTIONS, Tradeoff, tradeoff
 from tessella.tessellation import tessellate
 
 SOLUTIONS_MAX_NUMBERS = 30_000_000  # numbers in all solutions that are kept

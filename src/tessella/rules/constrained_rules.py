@@ -27,8 +27,12 @@ from tessella.mdp.start import start_distribution
 from tessella.rounding import EPS, round_down, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.loss_target import LossTarget, ProvenLoss, check_loss, make_loss_target
-from tessella.solvers.column_generation import PENALTY_FACTOR, maximise_sum, weigh_counts
-from tessella.solvers.constrained import ConstrainedSolution
+from tessella.solvers.constraints.column_generation import (
+    PENALTY_FACTOR,
+    maximise_sum,
+    weigh_counts,
+)
+from tessella.solvers.constraints.constrained_solution import ConstrainedSolution
 from tessella.solvers.policy_evaluation import (
     Evaluation,
     evaluate,

@@ -51,13 +51,19 @@ from tessella.mdp.measures import (
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.rounding import round_down, round_up
-from tessella.solvers.constrained import (
+from tessella.solvers.constraints.constrained_solution import (
     ConstrainedSolution,
     ConstraintResult,
     EvaluatedPolicy,
     RandomisedState,
 )
-from tessella.solvers.master_program import SMALLEST_FLOAT, Master, exchange_policy, solve_master
+from tessella.solvers.constraints.master_program import (
+    SMALLEST_FLOAT,
+    Master,
+    exchange_policy,
+    solve_master,
+)
+from tessella.solvers.constraints.switch_search import SwitchSearch
 from tessella.solvers.method import validate_tol
 from tessella.solvers.policy_evaluation import (
     Occupancy,
@@ -70,7 +76,6 @@ from tessella.solvers.policy_evaluation import (
     report_sum,
 )
 from tessella.solvers.solution import Solution
-from tessella.solvers.switch_search import SwitchSearch
 
 GAP_TOLERANCE = 1e-8  # gap between the bounds at which a run ends, as a share of the optimum
 MAX_SOLVES = 500  # pricing problems that are solved before a run is given up
