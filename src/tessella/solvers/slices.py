@@ -82,7 +82,7 @@ class Slices:
         includes_end = False
         if exogenous is None:
             sums = prepared.row_sum_bounds
-            includes_end = not float(prepared.data.criterion.use_shift)  # type: ignore[attr-defined]
+            includes_end = not prepared.data.criterion.use_shift
             error = max(sums.excess, 0.0) if includes_end else sums.deviation
             exogenous = Exogenous((), (), (), sp.csr_array(np.eye(1)), error)
         lengths = enumerate(mdp.grid.shape)
