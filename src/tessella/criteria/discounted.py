@@ -63,7 +63,7 @@ class Discounted(Criterion):
     def explain_unbounded(self, row_sums: RowSumBounds) -> str:
         return f"discount {self.discount} is too near 1 for rows that sum to 1 + {row_sums.excess}"
 
-    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> CriterionKernel:
+    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> DiscountedKernel:
         gap = self.contraction_gap(row_sums)
         numbers = {
             "discount": self.discount,
@@ -76,7 +76,16 @@ class Discounted(Criterion):
             "use_center": 1.0,
             "use_shift": row_sums.deviation <= SHIFT_MAX_DEVIATION_SHARE * backup_rounding,
         }
-        return CriterionKernel(**{name: np.float64(number) for name, number in numbers.items()})
+        return DiscountedKernel(**{name: np.float64(number) for name, number in numbers.items()})
 
     def fingerprint_key(self) -> float:
         return self.discount
+
+
+class DiscountedKernel(CriterionKernel):
+    """The kernel of discounted reward."""
+
+    __slots__ = ()
+
+    def value_of_constant_reward(self, reward):
+        return reward / (1 - self.discount)
