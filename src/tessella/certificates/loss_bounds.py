@@ -37,6 +37,8 @@ from tessella.certificates.interval import (
     IntervalArray,
     enclose_mean,
     enclose_weight,
+    next_down,
+    next_up,
 )
 from tessella.solvers.policy_evaluation import Occupancy
 
@@ -208,10 +210,15 @@ def _check_second_best(decisions: Decisions, occupancy: Occupancy) -> SecondBest
         np.where(decisions.wrong, margin.lower, 0.0),
         np.where(decisions.possibly_wrong, margin.upper, 0.0),
     )
-    total = enclose_mean(occupancy.share, margins_of_errors)
-    error = occupancy.error_bound * float(margins_of_errors.upper.max())
-    total = Interval(total, max(total.lower - error, 0.0), total.upper + error)
-    return SecondBest(True, 0, total.scale(occupancy.mdp.criterion.value_of_constant_reward(1)))
+    return SecondBest(True, 0, weigh_by_occupancy(occupancy, margins_of_errors))
+
+
+def weigh_by_occupancy(occupancy: Occupancy, amounts: IntervalArray) -> Interval:
+    """sum_s d(s) x(s) / (1 - discount), of amounts x that are not negative."""
+    total = enclose_mean(occupancy.share, amounts)
+    error = occupancy.error_bound * float(amounts.upper.max())
+    total = Interval(total, next_down(max(total.lower - error, 0.0)), next_up(total.upper + error))
+    return total.scale(occupancy.mdp.criterion.value_of_constant_reward(1))
 
 
 def _fit_rate(

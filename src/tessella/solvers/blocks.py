@@ -17,7 +17,8 @@ after it. For the values V of an optimum and U of a policy pi, state by state, i
 
     T V - V,    T_pi U - U,    the margin at V,    the local loss of pi at V,
 
-so that bounds over the whole grid come from a loop that holds one block.
+so that bounds over the whole grid come from a loop that holds one block. Where all of them are
+wanted, the whole grid is one block (``compare_whole``), in whatever form the model is.
 """
 
 from __future__ import annotations
@@ -35,16 +36,18 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, require_whole
 from tessella.mdp.compilation import compile_per_shape, in_caller_precision, in_float64, to_device
+from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.operation import with_length
 from tessella.mdp.stages.partition import Block, Partition, build_block_backend, partition_by_size
 from tessella.mdp.stages.stage import ExpectedReward, einsum_subscripts
 from tessella.mdp.stages.staged import StageBackend, Staged
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS
 from tessella.solvers.bounds import (
     Decision,
-    compute_margin_and_loss,
+    bound_residual_error,
     compute_tie_tolerance,
     compute_tie_width,
     rank_actions,
@@ -341,6 +344,15 @@ class BlockResiduals(NamedTuple):
     policy_residual: Any  # T_pi U - U
     margin: Any  # best minus second-best action value at V
     local_loss: Any  # best minus the policy's
+    best_action: Any
+
+
+class RoundingErrors(NamedTuple):
+    """How far what is computed on a block may be off."""
+
+    action_value: Any  # at V
+    residual: Any
+    policy_residual: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,13 +364,7 @@ class ComparedBlock:
     policy_value: NDArray[np.float64]  # ... and U
     actions: NDArray[np.int32]
     residuals: BlockResiduals
-
-
-class ValueRange(NamedTuple):
-    """The smallest and the largest value, and the shift that is subtracted before a sweep."""
-
-    ends: NDArray[np.float64]  # (2,)
-    shift: float
+    errors: RoundingErrors
 
 
 class BlockComparison(PartitionedModel):
@@ -377,36 +383,30 @@ class BlockComparison(PartitionedModel):
         )
         self.results = optimum, evaluation
         self.policy = policy
-        self.value_ranges = tuple(map(self._find_range, self.results))
+        self.shifts = tuple(map(self._find_shift, self.results))
 
-    def _find_range(self, result: Result) -> ValueRange:
+    def _find_shift(self, result: Result) -> np.float64:
+        """What is subtracted from all values before a backup."""
         blocks = (result.part("value", block.index) for block in self.partition.blocks)
         lows, highs = zip(*((values.min(), values.max()) for values in blocks), strict=True)
         ends = np.array([min(lows), max(highs)], dtype=float)
-        return ValueRange(ends, float(self.scalars.criterion.split_shift(ends)[1]))
-
-    def bound_rounding(self, value_range: ValueRange) -> float:
-        """eta: how far a computed backup may be off."""
-        ends, shift = value_range
-        operators = Operators(self.backend, self.scalars).for_shift(shift)
-        return float(operators.bound_rounding(ends - shift, shift))
+        return np.float64(self.scalars.criterion.split_shift(ends)[1])
 
     @in_float64
-    def _compute_residuals(self, block: Block) -> BlockResiduals:
+    def _compare(self, block: Block) -> ComparedBlock:
         values = [
-            self._read_values_with_halo(result, block) - value_range.shift
-            for result, value_range in zip(self.results, self.value_ranges, strict=True)
+            self._read_values_with_halo(result, block) - shift
+            for result, shift in zip(self.results, self.shifts, strict=True)
         ]
-        residuals = compute_block_residuals(
-            self.backend,
-            self.partition,
-            self.build_data(block),
-            *values,
-            block.with_halo(self.policy.table),
-            *(np.float64(value_range.shift) for value_range in self.value_ranges),
+        table = block.with_halo(self.policy.table)
+        residuals, errors = compute_block_residuals(
+            self.backend, self.partition, self.build_data(block), *values, table, *self.shifts
         )
         interior = self.partition.slices(0, block.length)
-        return BlockResiduals(*(np.asarray(array)[interior] for array in residuals))
+        arrays = BlockResiduals(*(np.asarray(array)[interior] for array in residuals))
+        value, policy_value = (result.part("value", block.index) for result in self.results)
+        actions = self.policy.table[block.index]
+        return ComparedBlock(block.index, value, policy_value, actions, arrays, errors)
 
     def _read_values_with_halo(self, result: Result, block: Block) -> NDArray[np.float64]:
         """The values of a block with its halo; past the ends of the axis the nearest ones."""
@@ -416,22 +416,68 @@ class BlockComparison(PartitionedModel):
         return block.with_halo(values, offset=low)
 
     def __iter__(self) -> Iterator[ComparedBlock]:
-        for block in self.partition.blocks:
-            value, policy_value = (result.part("value", block.index) for result in self.results)
-            actions = self.policy.table[block.index]
-            residuals = self._compute_residuals(block)
-            yield ComparedBlock(block.index, value, policy_value, actions, residuals)
+        return map(self._compare, self.partition.blocks)
+
+
+@in_float64
+def compare_whole(
+    prepared: PreparedModel, value: NDArray, policy_value: NDArray, policy: Policy
+) -> ComparedBlock:
+    """The comparison on the whole grid, which is one block."""
+    split_shift = prepared.data.criterion.split_shift
+    v, shift = split_shift(value)
+    u, policy_shift = split_shift(policy_value)
+    residuals, errors = compute_block_residuals(
+        prepared.backend, None, prepared.data, v, u, policy.table, shift, policy_shift
+    )
+    arrays = BlockResiduals(*map(np.asarray, residuals))
+    return ComparedBlock((), value, policy_value, policy.table, arrays, errors)
 
 
 @compile_per_shape("backend", "partition")
 def compute_block_residuals(
-    backend, partition: Partition, data: ModelData, value, policy_value, policy, shift, policy_shift
-) -> BlockResiduals:
+    backend,
+    partition: Partition | None,
+    data: ModelData,
+    value,
+    policy_value,
+    policy,
+    shift,
+    policy_shift,
+) -> tuple[BlockResiduals, RoundingErrors]:
     """Residuals of a block, from the values of it and its halo, which come without their shifts."""
+    xp = array_namespace(value)
     operators = Operators(backend, data).for_shift(shift)
-    best, margin, loss = compute_margin_and_loss(backend, operators.q(value), policy, value)
-    policy_backup = (
-        Operators(backend, data).for_shift(policy_shift).policy_bellman(policy, policy_value)
+    q_of = operators.q(value)
+
+    def rank(action, carry):
+        best, second, best_action, chosen = carry
+        q_S = q_of(action)
+        is_better = q_S > best
+        return (
+            xp.where(is_better, q_S, best),
+            xp.maximum(second, xp.minimum(best, q_S)),
+            xp.where(is_better, xp.asarray(action, xp.int32), best_action),
+            # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
+            xp.where(policy == action, q_S, chosen),
+        )
+
+    lowest = xp.full(value.shape, -xp.inf)
+    start = lowest, lowest, xp.zeros(value.shape, xp.int32), lowest
+    best, second, best_action, chosen = fold_actions(backend, rank, start)
+    policy_operators = Operators(backend, data).for_shift(policy_shift)
+    policy_backup = policy_operators.policy_bellman(policy, policy_value)
+    arrays = (
+        best - value,
+        policy_backup - policy_value,
+        best - second,
+        best - chosen,
+        best_action,
     )
-    results = best - value, policy_backup - policy_value, margin, loss
-    return BlockResiduals(*map(partition.without_halo, results))
+    errors = RoundingErrors(
+        operators.bound_rounding(value, shift),
+        bound_residual_error(operators, value, shift, best),
+        bound_residual_error(policy_operators, policy_value, policy_shift, policy_backup),
+    )
+    without_halo = (lambda array: array) if partition is None else partition.without_halo
+    return BlockResiduals(*map(without_halo, arrays)), errors
