@@ -26,6 +26,7 @@ between two optimal actions that is nearest to the state, in grid steps. If d is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,12 +156,13 @@ def compute_loss_bounds(
         and localisation.holds
         and rate.smallest <= localisation.eps <= rate.largest
     ):
-        rate = _apply_rate(
+        share = rate.constant * localisation.eps**rate.exponent
+        neighbourhood = Interval.from_error(share, 64 * EPS * share)
+        sharper = neighbourhood.scale(value_of_constant_reward(localisation.eps))
+        rate = replace(
             rate,
-            localisation.eps,
-            factor,
-            value_of_constant_reward(localisation.eps),
-            second_best.holds is True,
+            bound=neighbourhood.scale(factor),
+            second_best_bound=sharper if second_best.holds else None,
         )
     return LossBounds(
         reward_bound, error_share, error_share.scale(factor), localisation, rate, second_best
@@ -267,15 +269,6 @@ def _fit_slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
     return min(slope, RATE_MAX_EXPONENT) if slope > 0 else 1.0
 
 
-def _apply_rate(
-    rate: MarginRate, eps: float, factor: float, value_of_eps: float, second_best_holds: bool
-) -> MarginRate:
-    share = rate.constant * eps**rate.exponent
-    neighbourhood = Interval.from_error(share, 64 * EPS * share)
-    second_best_bound = neighbourhood.scale(value_of_eps) if second_best_holds else None
-    return replace(rate, bound=neighbourhood.scale(factor), second_best_bound=second_best_bound)
-
-
 @dataclass(frozen=True, eq=False)
 class Decomposition:
     """The loss in parts. Each of the last four has the whole loss as its sum. ``A`` actions.
@@ -313,9 +306,7 @@ def decompose(
     if not occupancy.mdp.grid.is_listed:
         faces = find_nearest_faces(best, n_actions)
 
-    def split_by(groups: NDArray, shape: tuple[int, ...]) -> IntervalArray:
-        return _sum_by_group(groups.ravel(), shape, loss, occupancy)
-
+    split_by = partial(_sum_by_group, loss, occupancy)
     return Decomposition(
         occupancy.share,
         occupancy.error_bound,
@@ -349,8 +340,9 @@ def find_nearest_faces(action_table: NDArray[np.int64], n_actions: int) -> NDArr
 
 
 def _sum_by_group(
-    groups: NDArray, shape: tuple[int, ...], loss: IntervalArray, occupancy: Occupancy
+    loss: IntervalArray, occupancy: Occupancy, groups: NDArray, shape: tuple[int, ...]
 ) -> IntervalArray:
+    groups = groups.ravel()
     n = int(np.prod(shape))
     d = occupancy.share.ravel()
     value_of_constant_reward = occupancy.mdp.criterion.value_of_constant_reward

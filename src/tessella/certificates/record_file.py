@@ -30,12 +30,8 @@ def _require_finite(figure: float) -> float:
     return float(figure)
 
 
-def _interval_to_json(interval: Interval) -> list[float]:
-    return [*map(_require_finite, (float(interval), interval.lower, interval.upper))]
-
-
 FILE_CONVERTERS = {
-    Interval: _interval_to_json,
+    Interval: lambda interval: [*map(_require_finite, interval.parts)],
     float: _require_finite,
     Criterion: lambda criterion: criterion.fingerprint_key(),
 }
