@@ -77,24 +77,23 @@ class ProvenErrors:
 
 
 def _prove_errors(prepared: PreparedModel, blocks: Iterable[ComparedBlock]) -> ProvenErrors:
-    sizes = np.zeros((2, 3))  # of V and of U at most: |residual|, what that is off by, |value|
+    sizes = np.zeros((3, 2))  # |residual|, what that is off by, and |value|: of V and of U, at most
     eta = 0.0
     max_local_loss = 0.0
     max_margin = 0.0
     min_margin = np.inf
     for block in blocks:
-        residual, policy_residual, margin, local_loss, _ = block.residuals
-        errors = block.errors
-        optimum_sizes = max_abs(residual), errors.residual, max_abs(block.value)
-        policy_sizes = max_abs(policy_residual), errors.policy_residual, max_abs(block.policy_value)
-        sizes = np.maximum(sizes, [optimum_sizes, policy_sizes])
-        eta = max(eta, float(errors.action_value))
-        max_local_loss = max(max_local_loss, float(local_loss.max()))
-        min_margin = min(min_margin, float(margin.min()))
-        max_margin = np.max(margin, initial=max_margin, where=np.isfinite(margin))
+        residuals = max_abs(block.residual), max_abs(block.policy_residual)
+        errors = block.residual_error, block.policy_residual_error
+        values = max_abs(block.value), max_abs(block.policy_value)
+        sizes = np.maximum(sizes, [residuals, errors, values])
+        eta = max(eta, block.action_value_error)
+        max_local_loss = max(max_local_loss, float(block.local_loss.max()))
+        min_margin = min(min_margin, float(block.margin.min()))
+        max_margin = np.max(block.margin, initial=max_margin, where=np.isfinite(block.margin))
     model_data = prepared.build_data(None, None)  # the numbers of the model, without arrays
     value_error, policy_value_error = _bound_value_errors(prepared, model_data, sizes)
-    eta += prepared.saved_backup_error(sizes[0, 2])
+    eta += prepared.saved_backup_error(sizes[2, 0])
     carried_error = float(model_data.criterion.contraction_factor) * value_error
     # The row sums of a file may differ by rounding, and differences round once more.
     tie_tolerance = compute_tie_tolerance(carried_error, eta)
@@ -103,7 +102,7 @@ def _prove_errors(prepared: PreparedModel, blocks: Iterable[ComparedBlock]) -> P
     max_loss = (max_local_loss + tie_tolerance) / prepared.saved_contraction_gap
     if max_local_loss == 0 and min_margin > tie_tolerance:  # it surely loses nothing
         max_loss = 0.0
-    max_size = float(sizes[:, 2].sum())
+    max_size = float(sizes[2].sum())
     return ProvenErrors(value_error, policy_value_error, tie_tolerance, max_loss, max_size)
 
 
@@ -111,7 +110,7 @@ def _bound_value_errors(
     prepared: PreparedModel, model_data: ModelData, sizes: NDArray[np.float64]
 ) -> tuple[float, float]:
     """Bounds on the errors of V and of U in every state, from ``sizes`` in ``_prove_errors``."""
-    residual, error, value = sizes.T
+    residual, error, value = sizes
     error = error + [prepared.saved_backup_error(size) for size in value]
     bound = model_data.criterion.bound_error((1 + EPS) * residual + error)
     bound = bound * prepared.contraction_gap / prepared.saved_contraction_gap

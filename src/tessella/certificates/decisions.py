@@ -83,11 +83,11 @@ def enclose_decisions(
 
     ``optimal_table`` has the solution's actions in the states of the block.
     """
-    margin = block.residuals.margin
-    local_loss = block.residuals.local_loss
+    margin = block.margin
+    local_loss = block.local_loss
     is_decided = margin > tie_tolerance
     is_optimal = is_decided & (local_loss == 0)
-    optimal = np.where(is_decided, block.residuals.best_action, optimal_table)
+    optimal = np.where(is_decided, block.best_action, optimal_table)
     return Decisions(
         tie_tolerance,
         IntervalArray(

@@ -164,18 +164,14 @@ def _describe_loss(c: Certificate) -> str:
         upper = round_up(c.mean_loss.upper, 4)
         return f"No {c.sense.loss} can be seen; it is at most {upper}{unit}."
     verb = "Its mean extra cost is" if c.sense.is_cost else "It gives away"
-    relative_text = _format_relative(c, c.relative_loss)
-    return f"{verb} {format_money(c.mean_loss)}{unit}{relative_text}{_describe_equivalent(c)}."
-
-
-def _describe_equivalent(c: Certificate) -> str:
-    """The mean loss as a reward of every period, of values that sum rewards over known times."""
+    text = f"{verb} {format_money(c.mean_loss)}{unit}{_format_relative(c, c.relative_loss)}"
     if c.figures is None:
-        return ""
+        return f"{text}."
+    # Values that sum rewards over known times, as a reward of every period.
     clock = None if c.mdp is None else c.mdp.clock
     times, unit = (1.0, "every period") if clock is None else average_unit(clock)
     per_period = times * c.criterion.equivalent_constant_reward(c.mean_loss)
-    return f", as much as {format_money(per_period)} {unit}"
+    return f"{text}, as much as {format_money(per_period)} {unit}."
 
 
 def _describe_worst(c: Certificate) -> str:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -337,34 +337,22 @@ def _shift_values(value, center):
     return value + center
 
 
-class BlockResiduals(NamedTuple):
-    """Residuals and losses of V and of the policy's U, over the block without its halo."""
-
-    residual: Any  # T V - V
-    policy_residual: Any  # T_pi U - U
-    margin: Any  # best minus second-best action value at V
-    local_loss: Any  # best minus the policy's
-    best_action: Any
-
-
-class RoundingErrors(NamedTuple):
-    """How far what is computed on a block may be off."""
-
-    action_value: Any  # at V
-    residual: Any
-    policy_residual: Any
-
-
 @dataclass(frozen=True, eq=False)
 class ComparedBlock:
-    """A block of a grid, with the values and the residuals of its states."""
+    """A block of a grid: values V of an optimum and U of a policy, with residuals and losses."""
 
     index: tuple[slice, ...]  # its own states
-    value: NDArray[np.float64]  # V ...
-    policy_value: NDArray[np.float64]  # ... and U
-    actions: NDArray[np.int32]
-    residuals: BlockResiduals
-    errors: RoundingErrors
+    value: NDArray[np.float64]  # V
+    policy_value: NDArray[np.float64]  # U
+    actions: NDArray[np.int32]  # of the policy
+    residual: NDArray[np.float64]  # T V - V
+    policy_residual: NDArray[np.float64]  # T_pi U - U
+    margin: NDArray[np.float64]  # best minus second-best action value at V
+    local_loss: NDArray[np.float64]  # best minus the policy's
+    best_action: NDArray[np.int32]
+    action_value_error: float  # how far rounding may move an action value at V ...
+    residual_error: float  # ... and the residuals
+    policy_residual_error: float
 
 
 class BlockComparison(PartitionedModel):
@@ -399,14 +387,15 @@ class BlockComparison(PartitionedModel):
             for result, shift in zip(self.results, self.shifts, strict=True)
         ]
         table = block.with_halo(self.policy.table)
-        residuals, errors = compute_block_residuals(
+        arrays, errors = compute_block_residuals(
             self.backend, self.partition, self.build_data(block), *values, table, *self.shifts
         )
         interior = self.partition.slices(0, block.length)
-        arrays = BlockResiduals(*(np.asarray(array)[interior] for array in residuals))
+        computed: list[Any] = [np.asarray(array)[interior] for array in arrays]
+        computed += map(float, errors)
         value, policy_value = (result.part("value", block.index) for result in self.results)
         actions = self.policy.table[block.index]
-        return ComparedBlock(block.index, value, policy_value, actions, arrays, errors)
+        return ComparedBlock(block.index, value, policy_value, actions, *computed)
 
     def _read_values_with_halo(self, result: Result, block: Block) -> NDArray[np.float64]:
         """The values of a block with its halo; past the ends of the axis the nearest ones."""
@@ -427,11 +416,11 @@ def compare_whole(
     split_shift = prepared.data.criterion.split_shift
     v, shift = split_shift(value)
     u, policy_shift = split_shift(policy_value)
-    residuals, errors = compute_block_residuals(
+    arrays, errors = compute_block_residuals(
         prepared.backend, None, prepared.data, v, u, policy.table, shift, policy_shift
     )
-    arrays = BlockResiduals(*map(np.asarray, residuals))
-    return ComparedBlock((), value, policy_value, policy.table, arrays, errors)
+    computed: list[Any] = [*map(np.asarray, arrays), *map(float, errors)]
+    return ComparedBlock((), value, policy_value, policy.table, *computed)
 
 
 @compile_per_shape("backend", "partition")
@@ -444,8 +433,8 @@ def compute_block_residuals(
     policy,
     shift,
     policy_shift,
-) -> tuple[BlockResiduals, RoundingErrors]:
-    """Residuals of a block, from the values of it and its halo, which come without their shifts."""
+):
+    """(arrays, errors) of a ``ComparedBlock``, from values on its halo too, less their shifts."""
     xp = array_namespace(value)
     operators = Operators(backend, data).for_shift(shift)
     q_of = operators.q(value)
@@ -467,17 +456,13 @@ def compute_block_residuals(
     best, second, best_action, chosen = fold_actions(backend, rank, start)
     policy_operators = Operators(backend, data).for_shift(policy_shift)
     policy_backup = policy_operators.policy_bellman(policy, policy_value)
-    arrays = (
-        best - value,
-        policy_backup - policy_value,
-        best - second,
-        best - chosen,
-        best_action,
-    )
-    errors = RoundingErrors(
+    residuals = best - value, policy_backup - policy_value
+    arrays = *residuals, best - second, best - chosen, best_action
+    errors = (
         operators.bound_rounding(value, shift),
         bound_residual_error(operators, value, shift, best),
         bound_residual_error(policy_operators, policy_value, policy_shift, policy_backup),
     )
-    without_halo = (lambda array: array) if partition is None else partition.without_halo
-    return BlockResiduals(*map(without_halo, arrays)), errors
+    if partition is not None:
+        arrays = tuple(map(partition.without_halo, arrays))
+    return arrays, errors
