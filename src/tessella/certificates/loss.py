@@ -385,11 +385,13 @@ def _choose_length(mdp: MDP, periods: int | None, warm_up: int | None) -> PathLe
     if warm_up is not None:
         raise ArgumentError(f"a warm-up is for averages, not for {criterion}")
     if criterion.requires_absorption:
-        return PathLength(periods or TOTAL_MAX_PERIODS)
-    if criterion.periods is not None:
-        return PathLength(periods or criterion.periods)
-    log_discount = math.log(max(mdp.discount, TRUNCATION_RELATIVE_TOLERANCE))
-    return PathLength(periods or math.ceil(math.log(TRUNCATION_RELATIVE_TOLERANCE) / log_discount))
+        default = TOTAL_MAX_PERIODS
+    elif criterion.periods is not None:
+        default = criterion.periods
+    else:
+        discount = max(mdp.discount, TRUNCATION_RELATIVE_TOLERANCE)
+        default = math.ceil(math.log(TRUNCATION_RELATIVE_TOLERANCE) / math.log(discount))
+    return PathLength(periods or default)
 
 
 def _simulate_returns(

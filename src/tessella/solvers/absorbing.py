@@ -126,15 +126,9 @@ def _improve_proper_policy(
     targets[rows.state[may_stop]] = True
     actions = find_shortest_path_policy(rows, np.flatnonzero(targets))
     actions[rows.state[may_stop]] = rows.action[may_stop]
-
-    def evaluate(actions: NDArray) -> PolicyResiduals | None:
-        value = _evaluate_by_differences(prepared, rows.select_policy(actions), is_absorbing)
-        if value is None:
-            check_recurrent_classes(mdp, actions, False)
-            return None
-        return PolicyResiduals(rows, actions, value, *_compute_residuals(prepared, rows, value))
-
-    best = rows.iterate_policies(actions, evaluate)
+    best = rows.iterate_policies(
+        actions, lambda actions: _evaluate_by_differences(prepared, rows, is_absorbing, actions)
+    )
     if best is None:
         return None
     _, actions, value, residuals, error = best
@@ -166,18 +160,23 @@ def _improve_proper_policy(
 
 
 def _evaluate_by_differences(
-    prepared: PreparedModel, chosen: FeasibleRows, is_absorbing: NDArray
-) -> DoubleDouble | None:
-    """The total of a policy as a double-double; None where it never ends."""
+    prepared: PreparedModel, rows: FeasibleRows, is_absorbing: NDArray, actions: NDArray
+) -> PolicyResiduals | None:
+    """Residuals at the total of a policy, a double-double; None where it never ends."""
+    chosen = rows.select_policy(actions)
     factors = factorise_hitting_system(chosen.matrix, is_absorbing)
-    if factors is None:
+    value = None
+    if factors is not None:
+        value = refine_values(
+            chosen.reward,
+            lambda residuals: np.where(is_absorbing, 0.0, factors.solve(residuals)),
+            lambda value: _compute_residuals(prepared, chosen, value)[0],
+            max_abs,
+        )
+    if value is None:
+        check_recurrent_classes(prepared.mdp, actions, False)
         return None
-    return refine_values(
-        chosen.reward,
-        lambda residuals: np.where(is_absorbing, 0.0, factors.solve(residuals)),
-        lambda value: _compute_residuals(prepared, chosen, value)[0],
-        max_abs,
-    )
+    return PolicyResiduals(rows, actions, value, *_compute_residuals(prepared, rows, value))
 
 
 def _compute_residuals(

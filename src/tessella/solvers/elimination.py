@@ -131,7 +131,15 @@ def compute_policy_residuals(
     if len(find_closed_classes(chosen.matrix)) > 1:
         return None
     with np.errstate(all="ignore"):  # non-finite results are rejected below
-        h = _compute_relative_values(chosen)
+        factors = EliminationFactors.factorise(chosen.matrix)
+        if factors is None:
+            return None
+        h = refine_values(
+            chosen.reward,
+            lambda residuals: factors.solve(residuals - (residuals.max() + residuals.min()) / 2)[0],
+            lambda h: chosen.compute_residuals(h)[0],
+            np.ptp,
+        )
         if h is None:
             return None
         residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.in_file, row_sum_error)
@@ -218,18 +226,6 @@ def _compute_class_gains(
             return None
         gains.append((factors.solve(chosen.reward[states])[1], int(states[0])))
     return gains
-
-
-def _compute_relative_values(chosen: FeasibleRows) -> DoubleDouble | None:
-    """Relative values of a policy with one recurrent class."""
-    factors = EliminationFactors.factorise(chosen.matrix)
-    if factors is None:
-        return None
-
-    def solve(residuals: NDArray) -> NDArray:
-        return factors.solve(residuals - (residuals.max() + residuals.min()) / 2)[0]
-
-    return refine_values(chosen.reward, solve, lambda h: chosen.compute_residuals(h)[0], np.ptp)
 
 
 def refine_values(
