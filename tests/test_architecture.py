@@ -218,6 +218,14 @@ def test_no_modules_import_one_another_not_even_when_called():
     assert cycle(all_imports()) == []
 
 
+def test_of_the_solvers_only_solve_knows_constraints():
+    """Constrained optimisation stands above: its pricing problem is an ordinary solve."""
+    folder = "solvers.constraints"
+    known_by = {one.importer for one in all_imports() if one.imported.startswith(folder)}
+    solvers = {name for name in known_by if layer(name) == "solvers"}
+    assert {name for name in solvers if not name.startswith(folder)} == {"solvers.solve"}
+
+
 def test_only_the_last_layers_import_the_table_of_contents():
     """The explorer and the commands, which may use all that it leads to."""
     importers = {layer(one.importer) for one in all_imports() if not one.imported}

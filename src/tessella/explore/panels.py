@@ -31,7 +31,7 @@ from tessella.mdp.stages.events import average_unit
 from tessella.mdp.start import start_distribution
 from tessella.mdp.state_action_space import TIME
 from tessella.rounding import EPS, format_percent_bound, round_down, round_up
-from tessella.solvers.tradeoff import drop_rounding
+from tessella.solvers.constraints.tradeoff import drop_rounding
 
 MAP_MAX_STATES = 500_000  # states on the two axes that are shown
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here

@@ -26,7 +26,7 @@ from tessella.mdp.start import start_distribution
 from tessella.plot.frame import action_colours
 from tessella.rules.compress import compress  # with what it imports, before it is asked for
 from tessella.rules.loss_target import ProvenLoss, prove_loss_bounds
-from tessella.solvers.tradeoff import DIRECTIONS
+from tessella.solvers.constraints.tradeoff import DIRECTIONS
 
 SOLUTIONS_MAX_NUMBERS = 30_000_000  # numbers in all solutions that are kept
 CACHED_MAX_POLICIES = 32  # policies

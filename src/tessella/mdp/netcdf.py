@@ -56,7 +56,7 @@ import netCDF4
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria import read_criterion
+from tessella.criteria import Discounted, read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
@@ -373,7 +373,10 @@ def _read_fields(
 ) -> tuple[dict[str, Any], str]:
     for name in TEXT_ATTRIBUTES:
         _read_text(attributes, name)
-    criterion = read_criterion(attributes.get("criterion"), attributes["discount"])
+    if "criterion" in attributes:
+        criterion = read_criterion(json.loads(attributes["criterion"]))
+    else:
+        criterion = Discounted(attributes["discount"])
     if float(attributes["discount"]) != criterion.discount:
         requirement = f"the discount of {criterion} is {criterion.discount:g}"
         raise FileError(requirement, value=f"got {attributes['discount']}")

@@ -17,14 +17,15 @@ after it. For the values V of an optimum and U of a policy pi, state by state, i
 
     T V - V,    T_pi U - U,    the margin at V,    the local loss of pi at V,
 
-so that bounds over the whole grid come from a loop that holds one block.
+so that bounds over the whole grid come from a loop that holds one block. Where all of them are
+wanted, the whole grid is one block (``compare_whole``), in whatever form the model is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,16 +35,18 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, require_whole
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_device
+from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.operation import with_length
 from tessella.mdp.stages.partition import Block, Partition, build_block_backend, partition_by_size
 from tessella.mdp.stages.stage import ExpectedReward, einsum_subscripts
 from tessella.mdp.stages.staged import Staged
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS
 from tessella.solvers.bounds import (
     Decision,
-    compute_margin_and_loss,
+    bound_residual_error,
     compute_tie_tolerance,
     compute_tie_width,
     rank_actions,
@@ -320,31 +323,22 @@ def _shift_values(value, center):
     return value + center
 
 
-class BlockResiduals(NamedTuple):
-    """Residuals and losses of V and of the policy's U, over the block without its halo."""
-
-    residual: Any  # T V - V
-    policy_residual: Any  # T_pi U - U
-    margin: Any  # best minus second-best action value at V
-    local_loss: Any  # best minus the policy's
-
-
 @dataclass(frozen=True, eq=False)
 class ComparedBlock:
-    """A block of a grid, with the values and the residuals of its states."""
+    """A block of a grid: values V of an optimum and U of a policy, with residuals and losses."""
 
     index: tuple[slice, ...]  # its own states
-    value: NDArray[np.float64]  # V ...
-    policy_value: NDArray[np.float64]  # ... and U
-    actions: NDArray[np.int32]
-    residuals: BlockResiduals
-
-
-class ValueRange(NamedTuple):
-    """The smallest and the largest value, and the shift that is subtracted before a sweep."""
-
-    ends: NDArray[np.float64]  # (2,)
-    shift: float
+    value: NDArray[np.float64]  # V
+    policy_value: NDArray[np.float64]  # U
+    actions: NDArray[np.int32]  # of the policy
+    residual: NDArray[np.float64]  # T V - V
+    policy_residual: NDArray[np.float64]  # T_pi U - U
+    margin: NDArray[np.float64]  # best minus second-best action value at V
+    local_loss: NDArray[np.float64]  # best minus the policy's
+    best_action: NDArray[np.int32]
+    action_value_error: float  # how far rounding may move an action value at V ...
+    residual_error: float  # ... and the residuals
+    policy_residual_error: float
 
 
 class BlockComparison(PartitionedModel):
@@ -363,34 +357,31 @@ class BlockComparison(PartitionedModel):
         )
         self.results = optimum, evaluation
         self.policy = policy
-        self.value_ranges = tuple(map(self._find_range, self.results))
+        self.shifts = tuple(map(self._find_shift, self.results))
 
-    def _find_range(self, result: Result) -> ValueRange:
+    def _find_shift(self, result: Result) -> np.float64:
+        """What is subtracted from all values before a backup."""
         blocks = (result.part("value", block.index) for block in self.partition.blocks)
         lows, highs = zip(*((values.min(), values.max()) for values in blocks), strict=True)
         ends = np.array([min(lows), max(highs)], dtype=float)
-        return ValueRange(ends, float(self.scalars.criterion.split_shift(ends)[1]))
-
-    def bound_rounding(self, value_range: ValueRange) -> float:
-        """eta: how far a computed backup may be off."""
-        ends, shift = value_range
-        return float(self.operators.for_shift(shift).bound_rounding(ends - shift, shift))
+        return np.float64(self.scalars.criterion.split_shift(ends)[1])
 
     @in_float64
-    def _compute_residuals(self, block: Block) -> BlockResiduals:
+    def _compare(self, block: Block) -> ComparedBlock:
         values = [
-            self._read_values_with_halo(result, block) - value_range.shift
-            for result, value_range in zip(self.results, self.value_ranges, strict=True)
+            self._read_values_with_halo(result, block) - shift
+            for result, shift in zip(self.results, self.shifts, strict=True)
         ]
-        residuals = compute_block_residuals(
-            self.partition,
-            self.build_operators(block),
-            *values,
-            block.with_halo(self.policy.table),
-            *(np.float64(value_range.shift) for value_range in self.value_ranges),
+        table = block.with_halo(self.policy.table)
+        arrays, errors = compute_block_residuals(
+            self.partition, self.build_operators(block), *values, table, *self.shifts
         )
         interior = self.partition.slices(0, block.length)
-        return BlockResiduals(*(np.asarray(array)[interior] for array in residuals))
+        computed: list[Any] = [np.asarray(array)[interior] for array in arrays]
+        computed += map(float, errors)
+        value, policy_value = (result.part("value", block.index) for result in self.results)
+        actions = self.policy.table[block.index]
+        return ComparedBlock(block.index, value, policy_value, actions, *computed)
 
     def _read_values_with_halo(self, result: Result, block: Block) -> NDArray[np.float64]:
         """The values of a block with its halo; past the ends of the axis the nearest ones."""
@@ -400,20 +391,63 @@ class BlockComparison(PartitionedModel):
         return block.with_halo(values, offset=low)
 
     def __iter__(self) -> Iterator[ComparedBlock]:
-        for block in self.partition.blocks:
-            value, policy_value = (result.part("value", block.index) for result in self.results)
-            actions = self.policy.table[block.index]
-            residuals = self._compute_residuals(block)
-            yield ComparedBlock(block.index, value, policy_value, actions, residuals)
+        return map(self._compare, self.partition.blocks)
+
+
+@in_float64
+def compare_whole(
+    prepared: PreparedModel, value: NDArray, policy_value: NDArray, policy: Policy
+) -> ComparedBlock:
+    """The comparison on the whole grid, which is one block."""
+    split_shift = prepared.data.criterion.split_shift
+    v, shift = split_shift(value)
+    u, policy_shift = split_shift(policy_value)
+    arrays, errors = compute_block_residuals(
+        None, prepared.make_operators(), v, u, policy.table, shift, policy_shift
+    )
+    computed: list[Any] = [*map(np.asarray, arrays), *map(float, errors)]
+    return ComparedBlock((), value, policy_value, policy.table, *computed)
 
 
 @compile_per_shape("partition")
 def compute_block_residuals(
-    partition: Partition, operators: Operators, value, policy_value, policy, shift, policy_shift
-) -> BlockResiduals:
-    """Residuals of a block, from the values of it and its halo, which come without their shifts."""
-    q_of = operators.for_shift(shift).q(value)
-    best, margin, loss = compute_margin_and_loss(operators.backend, q_of, policy, value)
-    policy_backup = operators.for_shift(policy_shift).policy_bellman(policy, policy_value)
-    results = best - value, policy_backup - policy_value, margin, loss
-    return BlockResiduals(*map(partition.without_halo, results))
+    partition: Partition | None,
+    operators: Operators,
+    value,
+    policy_value,
+    policy,
+    shift,
+    policy_shift,
+):
+    """(arrays, errors) of a ``ComparedBlock``, from values on its halo too, less their shifts."""
+    xp = array_namespace(value)
+    policy_operators = operators.for_shift(policy_shift)
+    operators = operators.for_shift(shift)
+    q_of = operators.q(value)
+
+    def rank(action, carry):
+        best, second, best_action, chosen = carry
+        q_S = q_of(action)
+        is_better = q_S > best
+        return (
+            xp.where(is_better, q_S, best),
+            xp.maximum(second, xp.minimum(best, q_S)),
+            xp.where(is_better, xp.asarray(action, xp.int32), best_action),
+            # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
+            xp.where(policy == action, q_S, chosen),
+        )
+
+    lowest = xp.full(value.shape, -xp.inf)
+    start = lowest, lowest, xp.zeros(value.shape, xp.int32), lowest
+    best, second, best_action, chosen = fold_actions(operators.backend, rank, start)
+    policy_backup = policy_operators.policy_bellman(policy, policy_value)
+    residuals = best - value, policy_backup - policy_value
+    arrays = *residuals, best - second, best - chosen, best_action
+    errors = (
+        operators.bound_rounding(value, shift),
+        bound_residual_error(operators, value, shift, best),
+        bound_residual_error(policy_operators, policy_value, policy_shift, policy_backup),
+    )
+    if partition is not None:
+        arrays = tuple(map(partition.without_halo, arrays))
+    return arrays, errors

@@ -89,19 +89,6 @@ def rank_actions(backend, q_of, template, tie_width):
     return best, best - second, policy
 
 
-def compute_margin_and_loss(backend, q_of, policy, template):
-    """(grid) (best action value, best minus second best, best minus that of ``policy``)."""
-    xp = array_namespace(template)
-    best, second = find_best_two(backend, q_of, template)
-
-    def pick(action, picked):
-        return xp.where(policy == action, q_of(action), picked)
-
-    # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
-    chosen = fold_actions(backend, pick, xp.zeros(template.shape))
-    return best, best - second, best - chosen
-
-
 class Decision(NamedTuple):
     """The greedy policy at a point and its margins."""
 
@@ -145,29 +132,6 @@ def _decide(operators: Operators, value, carried_error) -> Decision:
 
 
 @in_float64
-def compare_policy(
-    prepared: PreparedModel, value: NDArray, bound: float, policy: NDArray
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """((grid) margins, (grid) local losses of a policy, tie tolerance with a file's rounding).
-
-    ``value`` is within ``bound`` of V*.
-    """
-    arguments = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
-    saved_error = np.float64(prepared.saved_backup_error(value))
-    compared = _compare_policy(prepared.make_operators(), *arguments, saved_error)
-    return np.asarray(compared[0]), np.asarray(compared[1]), float(compared[2])
-
-
-@compile_per_shape()
-def _compare_policy(operators: Operators, value, bound, policy, saved_error):
-    operators, v, shift = center_values(operators, value)
-    _, margin, loss = compute_margin_and_loss(operators.backend, operators.q(v), policy, v)
-    eta = operators.bound_rounding(v, shift)
-    carried_error = operators.criterion.contraction_factor * bound
-    return margin, loss, compute_tie_tolerance(carried_error + eta, saved_error)
-
-
-@in_float64
 def compute_q_values(prepared: PreparedModel, value: NDArray) -> NDArray[np.float64]:
     """(grid, A) action values at ``value``."""
     q_A = _compute_q_values(prepared.make_operators(), np.asarray(value))
@@ -184,41 +148,35 @@ def _compute_q_values(operators: Operators, value):
     return xp.map_items(lambda action: q_of(action) + shift, xp.arange(operators.backend.n_actions))
 
 
-@in_float64
 def bound_error(prepared: PreparedModel, value: NDArray, policy: NDArray | None = None) -> float:
     """Bound on |value - V*|, or on |value - V_pi|, from nothing but the value's residual."""
-    return float(_call_at_point(_bound_error, prepared, value, policy))
-
-
-@compile_per_shape()
-def _bound_error(operators: Operators, value, policy, saved_error):
-    residual, error = _compute_residual(operators, value, policy, saved_error)
-    return operators.criterion.bound_error((1 + EPS) * max_abs(residual) + error)
+    residual, error = compute_bellman_residual(prepared, value, policy)
+    return float(prepared.data.criterion.bound_error((1 + EPS) * max_abs(residual) + error))
 
 
 @in_float64
 def compute_bellman_residual(
     prepared: PreparedModel, value: NDArray, policy: NDArray | None = None
 ) -> tuple[NDArray[np.float64], float]:
-    """((grid) T v - v or T_pi v - v, its error)."""
-    residual, error = _call_at_point(_compute_residual, prepared, value, policy)
-    return np.asarray(residual), float(error)
+    """((grid) T v - v or T_pi v - v, its error); of the arrays of a model file, too."""
+    table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
+    point = np.asarray(value, dtype=float)
+    operators = prepared.make_operators(policy is not None)
+    residual, error = _compute_residual(operators, point, table)
+    return np.asarray(residual), float(error) + prepared.saved_backup_error(value)
 
 
 @compile_per_shape()
-def _compute_residual(operators: Operators, value, policy, saved_error):
+def _compute_residual(operators: Operators, value, policy):
     operators, v, shift = center_values(operators, value)
     backup, _ = back_up(operators, v, policy)
+    return backup - v, bound_residual_error(operators, v, shift, backup)
+
+
+def bound_residual_error(operators: Operators, v, shift, backup):
+    """How far the computed residual backup - v may be off."""
     # v itself is off by half a unit of its last digit, and so is the difference.
-    return backup - v, operators.bound_rounding(v, shift, backup) + saved_error + EPS * max_abs(v)
-
-
-def _call_at_point(compiled, prepared: PreparedModel, value: NDArray, policy: NDArray | None):
-    """A compiled function at a value, also of a backup from the arrays of a model file."""
-    table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    saved_error = np.float64(prepared.saved_backup_error(value))
-    point = np.asarray(value, dtype=float), table, saved_error
-    return compiled(prepared.make_operators(policy is not None), *point)
+    return operators.bound_rounding(v, shift, backup) + EPS * max_abs(v)
 
 
 @in_float64

@@ -218,7 +218,7 @@ class PreparedModel:
         accuracy = AccuracySettings(*map(np.float64, (*errors, *targets)))
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
         if self.absorption_time is not None:
-            kernel = kernel.with_absorption_time(np.float64(self.absorption_time))
+            kernel = kernel._replace(error_factor=np.float64(self.absorption_time))
         data = ModelData(arrays, feasible, kernel, accuracy)
         return data._replace(accuracy=accuracy._replace(max_floor=bound_rounding_floor(data)))
 

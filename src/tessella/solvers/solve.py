@@ -14,8 +14,8 @@ from tessella.mdp.measures import Constraint, read_constraints
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.bounds import Decision
-from tessella.solvers.column_generation import ColumnGeneration
-from tessella.solvers.constrained import ConstrainedSolution
+from tessella.solvers.constraints.column_generation import ColumnGeneration
+from tessella.solvers.constraints.constrained_solution import ConstrainedSolution
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
