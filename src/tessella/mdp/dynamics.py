@@ -269,8 +269,8 @@ class Dynamics(ABC):
         """
         return None
 
-    def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
-        """The backend that NumPy runs, of dynamics that are rows."""
+    def build_numpy_model(self, choose_layout: LayoutRule | None = None) -> BackendModel:
+        """The backend that NumPy runs, of dynamics that are rows, laid out by a rule."""
         raise TypeError(f"{type(self).__name__} are not rows")
 
     @abstractmethod
@@ -329,7 +329,7 @@ class Dynamics(ABC):
     @cached_property
     def backend_model(self) -> BackendModel:
         """As the dynamics were given: NumPy multiplies rows, JAX compiles all else."""
-        return self.compile()
+        return self.build_numpy_model() if self.is_table else self.compile()
 
     def get_or_build(self, key: Hashable, build: Callable[[], Built]) -> Built:
         """The result of ``build``, computed once for each key and kept with the dynamics."""

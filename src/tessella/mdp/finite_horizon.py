@@ -51,7 +51,6 @@ from tessella.mdp.tabular.rows import (
     CompiledRowBackend,
     LayoutRule,
     RowArrays,
-    RowLayout,
     fill_chunks,
     round_up_size,
 )
@@ -169,18 +168,12 @@ class FiniteHorizonDynamics(Dynamics):
             return None
         return replace(self, periods=tuple(cast(list[Dynamics], periods)))
 
-    def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
+    def build_numpy_model(self, choose_layout: LayoutRule | None = None) -> BackendModel:
         models = self._map_periods(lambda period: period.build_numpy_model(choose_layout))
         # Each time has a copy, which keeps the rows of its own last policy.
         tables = [replace(cast(RowArrays, model.arrays)) for model in models]
         backend = TablePeriodBackend(models[0].backend)
         return BackendModel(backend, {"periods": tables, "final": self.final})
-
-    @cached_property
-    def backend_model(self) -> BackendModel:
-        if self.is_table:
-            return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
-        return self.compile()
 
     def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
         import jax
@@ -203,17 +196,15 @@ class FiniteHorizonDynamics(Dynamics):
     def to_sparse(self) -> list:
         import scipy.sparse as sp
 
-        n = self.final.size
-        periods = len(self.periods)
-        matrices_by_period = self._map_periods(lambda period: period.to_sparse())
-
-        def build_matrix(action: int):
-            blocks = [matrices[action] for matrices in matrices_by_period[:-1]]
+        by_period = self._map_periods(lambda period: period.to_sparse())
+        n = self.final.size * len(by_period)
+        matrices = []
+        for action in range(self.n_actions):
+            blocks = [period[action] for period in by_period[:-1]]
             inner = sp.block_diag(blocks, format="coo") if blocks else sp.coo_array((0, 0))
-            entries = inner.data, (inner.row, inner.col + n)
-            return sp.csr_array(entries, shape=(n * periods, n * periods))
-
-        return [build_matrix(action) for action in range(self.n_actions)]
+            entries = inner.data, (inner.row, inner.col + self.final.size)
+            matrices.append(sp.csr_array(entries, shape=(n, n)))
+        return matrices
 
     def action_reward(self, action: int) -> NDArray[np.float64]:
         rewards = [period.action_reward(action) for period in self.periods]

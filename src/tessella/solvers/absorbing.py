@@ -43,7 +43,7 @@ from tessella.solvers.hitting_times import (
 )
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
-from tessella.solvers.operators import ModelData, Operators, max_abs
+from tessella.solvers.operators import Operators, max_abs
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import History, Result, Status, make_run_result
 
@@ -255,7 +255,7 @@ def find_absorbing_states(prepared: PreparedModel) -> NDArray[np.bool_]:
     """(grid) whether a state ends the process; refuses a model whose end cannot be reached."""
     mdp = prepared.mdp
     ones = to_backend(prepared.backend, np.ones(mdp.grid.shape))
-    absorbing, can_reach = _find_ends(prepared.backend, prepared.data, ones)
+    absorbing, can_reach = _find_ends(prepared.make_operators(), ones)
     unreachable = np.flatnonzero(~np.asarray(can_reach))
     if unreachable.size:
         raise ModelError(
@@ -269,11 +269,10 @@ def find_absorbing_states(prepared: PreparedModel) -> NDArray[np.bool_]:
     return np.asarray(absorbing)
 
 
-@compile_per_shape("backend")
-def _find_ends(backend, data: ModelData, ones):
+@compile_per_shape()
+def _find_ends(operators: Operators, ones):
     """(grid) (whether a state ends the process, whether an end can be reached from it)."""
     xp = array_namespace(ones)
-    operators = Operators(backend, data)
     row_sum = operators.expect(ones)
     reward = operators.expect(0.0 * ones, with_reward=True)
     index = xp.arange(ones.size).reshape(ones.shape)

@@ -38,7 +38,7 @@ from tessella.solvers.elimination import (
     factorise_hitting_system,
     rows_are_affordable,
 )
-from tessella.solvers.operators import ModelData, Operators, max_abs
+from tessella.solvers.operators import Operators, max_abs
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import ValueAccuracy
 
@@ -58,7 +58,6 @@ Answer = TypeVar("Answer")
 class HittingTimeProblem(NamedTuple):
     """Times to ``targets``, for actions within ``tie_width`` of the best at h or for a policy."""
 
-    data: ModelData
     h: Any  # (grid)
     policy: Any  # (grid)
     targets: Any  # (grid) whether a state is one of those to be reached
@@ -72,25 +71,30 @@ def bound_relative_error(
     """The error of relative values ``value``, whose gain is known within ``bound``."""
     arrays = np.asarray(value, dtype=float), np.asarray(policy, np.int32)
     h, actions = to_backend(prepared.backend, arrays)
-    data = prepared.build_policy_data(actions)
-    eta = float(_compute_rounding(prepared.backend, prepared.data, h))
+    operators = prepared.make_operators()
+    eta = float(_compute_rounding(operators, h))
+    operators = operators.with_data(prepared.build_policy_data(actions))
     residual = 2 * bound + 2 * eta
-    reference = _mark_most_visited(prepared.backend, data, actions)
-    problem = HittingTimeProblem(data, h, actions, reference)
-    hitting_time = float(_bound_near_optimal_times(prepared, problem, residual, eta).max())
+    problem = HittingTimeProblem(h, actions, _mark_most_visited(operators, actions))
+    times = _bound_near_optimal_times(prepared, operators, problem, residual, eta)
+    hitting_time = float(times.max())
     tie_tolerance = compute_tie_tolerance(residual * hitting_time, eta)
     # Twice: from 0 in the reference to 0 in the first state.
     return ValueAccuracy(2 * residual * hitting_time, tie_tolerance)
 
 
 def _bound_near_optimal_times(
-    prepared: PreparedModel, problem: HittingTimeProblem, residual: float, eta: float
+    prepared: PreparedModel,
+    operators: Operators,
+    problem: HittingTimeProblem,
+    residual: float,
+    eta: float,
 ) -> NDArray[np.float64]:
     """(grid) w for all actions that may be best, given the error r w; infinite where not found."""
 
     def attempt(tie_width: float) -> tuple[NDArray[np.float64], float]:
         widened = problem._replace(tie_width=np.float64(tie_width))
-        w = np.asarray(_bound_times(prepared, widened, False))
+        w = np.asarray(_bound_times(prepared, operators, widened))
         return w, compute_tie_tolerance(residual * float(w.max()), eta)
 
     w = widen_ties(4 * eta, attempt)
@@ -113,13 +117,12 @@ def widen_ties(tie_width: float, attempt: Callable[[float], tuple[Answer, float]
 @in_float64
 def bound_policy_hitting_time(prepared: PreparedModel, policy: NDArray) -> float:
     """Bound on the expected periods under a policy to its most visited state."""
-    backend = prepared.backend
     arrays = np.zeros(prepared.mdp.grid.shape), np.asarray(policy, np.int32)
-    zeros, actions = to_backend(backend, arrays)
-    data = prepared.build_policy_data(actions)
-    targets = _mark_most_visited(backend, data, actions)
-    problem = HittingTimeProblem(data, zeros, actions, targets)
-    return float(_bound_times(prepared, problem, True).max())
+    zeros, actions = to_backend(prepared.backend, arrays)
+    operators = prepared.make_operators(evaluates_policy=True)
+    operators = operators.with_data(prepared.build_policy_data(actions))
+    problem = HittingTimeProblem(zeros, actions, _mark_most_visited(operators, actions))
+    return float(_bound_times(prepared, operators, problem).max())
 
 
 @in_float64
@@ -137,38 +140,38 @@ def bound_absorption_times_by_state(
     are those of ``policy`` alone. Infinite where one of them may never end.
     """
     arrays = to_backend(prepared.backend, (value, np.asarray(policy, np.int32), absorbing))
-    problem = HittingTimeProblem(prepared.data, *arrays)
+    problem = HittingTimeProblem(*arrays)
+    operators = prepared.make_operators(evaluates_policy)
     if evaluates_policy:
-        w = np.asarray(_bound_times(prepared, problem, True))
+        w = np.asarray(_bound_times(prepared, operators, problem))
     else:
-        eta = float(_compute_rounding(prepared.backend, prepared.data, arrays[0]))
-        w = _bound_near_optimal_times(prepared, problem, step + eta, eta)
+        eta = float(_compute_rounding(operators, problem.h))
+        w = _bound_near_optimal_times(prepared, operators, problem, step + eta, eta)
     return _zero_at_targets(w, absorbing)
 
 
-def _bound_times(prepared: PreparedModel, problem: HittingTimeProblem, evaluates_policy: bool):
-    """(grid) w of the policy's actions if ``evaluates_policy``, else of all near-optimal ones."""
-    backend = prepared.backend
-    w = _refine_trial(prepared, problem, evaluates_policy, _make_first_trial(backend, problem))
+def _bound_times(prepared: PreparedModel, operators: Operators, problem: HittingTimeProblem):
+    """(grid) w of the policy's actions if one is evaluated, else of all near-optimal ones."""
+    w = _refine_trial(prepared, operators, problem, _make_first_trial(operators, problem))
     can_solve = prepared.mdp.criterion.requires_absorption and rows_are_affordable(prepared.mdp)
     if not can_solve or np.isfinite(w).all():
         return w
     # A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
     rows = FeasibleRows.from_model(prepared.mdp)
-    is_allowed = np.asarray(_mark_allowed(backend, evaluates_policy, problem))
+    is_allowed = np.asarray(_mark_allowed(operators, problem))
     is_allowed = is_allowed.reshape(prepared.mdp.n_actions, -1)[rows.action, rows.state]
     actions, targets = (np.asarray(array).ravel() for array in (problem.policy, problem.targets))
     trial = find_longest_times(rows, is_allowed, actions, targets)
     if trial is None:
         return w
-    trial = to_backend(backend, trial.reshape(prepared.mdp.grid.shape))
-    return _refine_trial(prepared, problem, evaluates_policy, trial)
+    trial = to_backend(prepared.backend, trial.reshape(prepared.mdp.grid.shape))
+    return _refine_trial(prepared, operators, problem, trial)
 
 
-def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, evaluates_policy: bool, w):
+def _refine_trial(prepared: PreparedModel, operators: Operators, problem: HittingTimeProblem, w):
     """(grid) a bound from sweeps of the trial ``w``; inf where none is reached."""
     for _ in range(HITTING_MAX_CALLS):
-        w, rho = _sweep_trial(prepared.backend, evaluates_policy, problem, w)
+        w, rho = _sweep_trial(operators, problem, w)
         largest = float(w.max())
         rho = float(rho) + EPS * (prepared.dynamics.rounding.backup_terms + 8) * largest
         row_error = prepared.dynamics.rounding.in_memory.row_error
@@ -211,10 +214,9 @@ def compute_row_sum_error(row_sums: RowSumBounds) -> float:
     return max(row_sums.excess, 0.0) if may_end else row_sums.deviation
 
 
-@compile_per_shape("backend")
-def _mark_most_visited(backend, data: ModelData, policy):
+@compile_per_shape()
+def _mark_most_visited(operators: Operators, policy):
     """(grid) the state with the largest share of time in the long run, marked."""
-    operators = Operators(backend, data)
     xp = array_namespace(policy)
     rhs = xp.full(policy.shape, 1 / policy.size)
     system = operators.policy_system_adjoint(policy, rhs)
@@ -243,17 +245,15 @@ def _solve_roughly(system: Any, rhs: Any, preconditioner: Any) -> Any:
     return xp.iterate(MAX_ATTEMPTS, attempt, (FIRST_ATTEMPT_PRODUCTS, rhs))[1]
 
 
-@compile_per_shape("backend")
-def _compute_rounding(backend, data: ModelData, value):
-    operators = Operators(backend, data)
+@compile_per_shape()
+def _compute_rounding(operators: Operators, value):
     v, shift = operators.criterion.split_shift(value)
     return operators.bound_rounding(v, shift) + EPS * max_abs(v)
 
 
-@compile_per_shape("backend")
-def _make_first_trial(backend, problem: HittingTimeProblem):
+@compile_per_shape()
+def _make_first_trial(operators: Operators, problem: HittingTimeProblem):
     """Roughly the expected time under one policy; 1 where the solve fails."""
-    operators = Operators(backend, problem.data)
 
     def system(w):
         ahead = _zero_at_targets(w, problem.targets)
@@ -265,12 +265,11 @@ def _make_first_trial(backend, problem: HittingTimeProblem):
     return xp.where((w > 0).all(), w, ones)
 
 
-@compile_per_shape("backend", "evaluates_policy")
-def _sweep_trial(backend, evaluates_policy: bool, problem: HittingTimeProblem, w):
+@compile_per_shape()
+def _sweep_trial(operators: Operators, problem: HittingTimeProblem, w):
     """(w after some sweeps of 1 + max_a P_a w~, the largest increase in the last)."""
     xp = array_namespace(w)
-    operators = Operators(backend, problem.data)
-    is_allowed = _find_allowed(backend, evaluates_policy, problem)
+    is_allowed = _find_allowed(operators, problem)
 
     def sweep(w):
         expected = operators.expect(_zero_at_targets(w, problem.targets))
@@ -279,31 +278,28 @@ def _sweep_trial(backend, evaluates_policy: bool, problem: HittingTimeProblem, w
             time = 1 + expected(action)
             return xp.maximum(longest, xp.where(is_allowed(action), time, -xp.inf))
 
-        return fold_actions(backend, step, xp.full(w.shape, -xp.inf))
+        return fold_actions(operators.backend, step, xp.full(w.shape, -xp.inf))
 
     w = xp.iterate(HITTING_SWEEPS_PER_CALL, sweep, w)
     return w, (sweep(w) - w).max()
 
 
-@compile_per_shape("backend", "evaluates_policy")
-def _mark_allowed(backend, evaluates_policy: bool, problem: HittingTimeProblem):
+@compile_per_shape()
+def _mark_allowed(operators: Operators, problem: HittingTimeProblem):
     """(A, grid) whether an action is one of those whose times are bounded."""
     xp = array_namespace(problem.h)
-    is_allowed = _find_allowed(backend, evaluates_policy, problem)
-    return xp.map_items(is_allowed, xp.arange(backend.n_actions))
+    return xp.map_items(_find_allowed(operators, problem), xp.arange(operators.backend.n_actions))
 
 
-def _find_allowed(
-    backend: Any, evaluates_policy: bool, problem: HittingTimeProblem
-) -> Callable[[Any], Any]:
+def _find_allowed(operators: Operators, problem: HittingTimeProblem) -> Callable[[Any], Any]:
     """action -> (grid) whether it is the policy's own, or within ``tie_width`` of the best."""
-    if evaluates_policy:
+    if operators.evaluates_policy:
         return lambda action: problem.policy == action
-    operators = Operators(backend, problem.data)
     h = problem.h
     xp = array_namespace(h)
     q_of = operators.q(operators.criterion.split_shift(h)[0])
-    best = fold_actions(backend, lambda a, b: xp.maximum(b, q_of(a)), xp.full(h.shape, -xp.inf))
+    lowest = xp.full(h.shape, -xp.inf)
+    best = fold_actions(operators.backend, lambda a, b: xp.maximum(b, q_of(a)), lowest)
     return lambda action: q_of(action) >= best - problem.tie_width
 
 

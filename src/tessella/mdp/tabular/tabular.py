@@ -214,14 +214,10 @@ class Tabular(Dynamics):
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
         return self if self.rows.nnz <= max_entries else None
 
-    def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
-        layout = choose_layout(self.rows, self.row_of.size)
+    def build_numpy_model(self, choose_layout: LayoutRule | None = None) -> BackendModel:
+        layout = choose_layout(self.rows, self.row_of.size) if choose_layout else RowLayout()
         table = RowArrays.build(self.rows, self.row_of, self.reward, layout)
         return BackendModel(RowBackend(self.n_actions, self.shape), table)
-
-    @cached_property
-    def backend_model(self) -> BackendModel:
-        return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
 
     def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
         from tessella.mdp.compilation import to_device
