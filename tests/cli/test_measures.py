@@ -219,7 +219,7 @@ def test_a_search_without_a_result_says_so_in_short_lines(run):
     assert done.exit_code == 1
     said, best, searched, remedy = done.output[done.output.index("Error:") :].splitlines()
     assert "no rule with fill_rate at least 0.9 and orders at most 9.5, and " in said
-    assert best.startswith("  the best policy known that draws nothing has a loss of ")
+    assert best.startswith("  the best deterministic policy known has a loss of ")
     assert searched.startswith("  searched: one action, order up to, ")
     assert remedy.endswith("a larger loss may allow one")
 

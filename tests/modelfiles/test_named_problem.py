@@ -53,10 +53,10 @@ def test_a_model_that_has_a_name_of_its_own_keeps_it(tmp_path):
 
 
 def test_a_model_that_no_problem_built_is_not_written():
-    with pytest.raises(ts.ArgumentError, match="'lost_sales' is none that a problem builds"):
+    with pytest.raises(ts.ArgumentError, match="'lost_sales' is not one"):
         ts.write_model(ts.problem("lost_sales").build().with_criterion(0.9))
     mdp = ts.MDP.staged({"x": range(2)}, (0, 1), 0.5, [ts.Pay(lambda x: x)])
-    with pytest.raises(ts.ArgumentError, match="'' is none that a problem builds"):
+    with pytest.raises(ts.ArgumentError, match="'' is not one"):
         ts.write_model(mdp)
     with pytest.raises(ts.ArgumentError, match=r"write_model needs a problem, .*; got an int"):
         ts.write_model(3)  # type: ignore[arg-type]

@@ -313,7 +313,7 @@ def test_errors(small):
     bound = {"fill_rate": ts.AtLeast(0.9)}
     with pytest.raises(ts.ArgumentError, match=r"no rule with fill_rate at least 0.9, and a loss"):
         ts.compress(small, 1e-6, subject_to=bound, classes=[OrderUpTo()])
-    with pytest.raises(ts.ArgumentError, match=r"known that draws nothing has a loss of 0\.0"):
+    with pytest.raises(ts.ArgumentError, match=r"deterministic policy known has a loss of 0\.0"):
         ts.compress(small, 1e-6, subject_to=bound, classes=[OrderUpTo()])
     with pytest.raises(ts.ArgumentError, match="fill_rate is at most"):
         ts.compress(solution, 0.02, subject_to={"fill_rate": ts.AtLeast(1.5)})

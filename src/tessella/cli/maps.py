@@ -128,7 +128,7 @@ def measure_command(model, policy, rim, sums, component) -> Answer:
 def tradeoff_command(model, measure, points, levels, better, out) -> Answer:
     """Find what levels of a measure cost, with proven bounds.
 
-    Without --level, the levels go from that of the optimum to the best of all policies.
+    Without --level, the levels run from the optimum's to the best attainable.
     """
     from tessella.plot import tradeoff_plot
 

@@ -240,7 +240,7 @@ def compress_command(
     """Find the smallest rule whose certified loss is within a target.
 
     With constraints (--subject-to, or those of a model file) the rule satisfies them, and its loss
-    is that against the best of all policies that do. A .json file holds the rule for other commands
+    is measured against the best policy that does. A .json file holds the rule for other commands
     (certify, export, diff, map, simulate).
     """
     from tessella.rules.compress import check_classes
@@ -329,7 +329,7 @@ def _describe_rule(rule: ts.Rule, mdp: ts.MDP, files: list[str]) -> dict[str, An
     help="What programs do with a state beyond the axes; clamp by default.",
 )
 def export_command(rule, files, model, assignments, off_grid) -> Answer:
-    """Write a rule in the languages that the files' endings name.
+    """Write a rule in the formats given by the file endings.
 
     RULE is a saved rule or policy (.json), a table (.csv, with --model), or a MODEL, whose optimal
     policy is written. Endings: .c .py .rs .sql .json .onnx .txt (formula) .xlsx .csv

@@ -41,7 +41,7 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
 def solve_command(model, tol, until, subject_to, save, policy) -> Answer:
     """Solve a model exactly, with a bound on the error.
 
-    The solution is remembered for the next command, unless it is one until the policy is proven.
+    The solution is cached for later commands, except with --until policy.
     """
     for option, path, ending in (("--save", save, ".nc"), ("--policy", policy, ".csv")):
         if path is not None and path.suffix != ending:
@@ -75,10 +75,10 @@ def _find_solution(model: arguments.NamedModel, tol: float | None, until: str) -
 
 
 def _solve_constrained(mdp: ts.MDP, policy: Path | None, **options: Any) -> Answer:
-    """The optimum with constraints, and the best policy found that draws nothing."""
+    """The optimum with constraints, and the best deterministic policy found."""
     solution: Any = solve_with_status(mdp, **options)
     if policy is not None and solution.policy is None:
-        raise ArgumentError("the policy of a file draws nothing", value="none was found that does")
+        raise ArgumentError("a saved policy is deterministic", value="none was found")
     text, measures = arguments.describe_measures(solution.measures)
     messages = _write_files(solution, None, policy)
     low, high = mdp.sense.display_interval(solution.low, solution.high)

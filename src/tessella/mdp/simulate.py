@@ -96,7 +96,7 @@ def simulate(
         paths: how many.
         policy: anything that ``tessella.as_policy`` converts.
         rng: a generator or an integer seed.
-        start: any start (see ``tessella.mdp.start``); a list of state indices is one for each path.
+        start: any start (see ``tessella.mdp.start``); a list of indices has one per path.
 
     Returns:
         States, actions, rewards and returns of each path.

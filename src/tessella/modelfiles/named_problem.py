@@ -105,10 +105,8 @@ def _find_origin(mdp: MDP) -> tuple[Problem, dict[str, Any]]:
                 return candidate, chosen
         except TessellaError:
             continue
-    requirement = "a model is written to a model file as the problem that built it, unchanged"
-    raise ArgumentError(
-        requirement, location=f"the model {mdp.name!r}", value="is none that a problem builds"
-    )
+    requirement = "only an unmodified problem of the package can be written to a model file"
+    raise ArgumentError(requirement, location=f"the model {mdp.name!r}", value="is not one")
 
 
 def _format_file(source_problem: Problem, settings: dict[str, Any], name: str) -> str:

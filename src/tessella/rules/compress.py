@@ -119,13 +119,12 @@ def compress(
     """The smallest rule found whose certified loss is within ``loss``.
 
     Args:
-        solution: of a model; with constraints the model itself will do, and so will what ``solve``
-            returned for them.
+        solution: of a model; with constraints, the model or its constrained solution also works.
         loss: what may be lost, as a share of the optimal value from the start; also as a text,
             ``"1%"`` or ``"12.5 units"`` of the model.
         start: any start: see ``tessella.mdp.start``; None for the model's own. A stationary start
             is that of the optimal policy.
-        worst: require it from the worst state to start from, not for the mean over the start.
+        worst: bound the loss from the worst state, not the mean over the start.
         relative: False for a loss in the model's own units.
         relative_to: "optimal" for a share of ``|J(pi*)|``; "random" for one of J(pi*) - J(random).
         classes: the classes of rules to search, also by name; None for all that come with the
@@ -136,8 +135,8 @@ def compress(
         progress: True to show how far the search is, as the command line does; or a function that
             receives a line from time to time.
         subject_to: constraints on measures, ``{"fill_rate": AtLeast(0.98)}``: the rule satisfies
-            them, and its loss is that against the best of all policies that do, those that draw
-            their actions included, from the model's own start.
+            them, and its loss is measured against the best policy that does, randomised ones
+            included, from the model's own start.
 
     Returns:
         The rule, with its certificate, and the other rules that were found.

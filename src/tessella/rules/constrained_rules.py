@@ -80,7 +80,7 @@ class ConstrainedProblem:
         if best is None:
             return ""
         loss = round_up((self.result.high - best.reward.low) / self.scale / self.reference, 3)
-        return f"the best policy known that draws nothing has a loss of {loss}"
+        return f"the best deterministic policy known has a loss of {loss}"
 
     def iterate_prices(self) -> Iterator[tuple[int, ConstrainedEvaluator, LossTarget]]:
         """Models at the optimal prices and at higher ones; with how many are left."""

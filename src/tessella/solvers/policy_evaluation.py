@@ -137,9 +137,9 @@ def evaluate(
     Args:
         mdp: the model.
         policy: a policy in any form: see ``tessella.as_policy``.
-        start: where its mean is taken, any start: see ``tessella.mdp.start``; None for the model's
+        start: where to take its mean, any start: see ``tessella.mdp.start``; None for the model's
             own. It does not affect the values of states.
-        tol: bound on max|V - V_pi|; None for at least about twelve digits.
+        tol: bound on max|V - V_pi|; None for about twelve digits or more.
         callback, partial: as in ``solve``.
         guess: (grid) where to begin, such as the optimum's value.
         plan: an execution plan, such as ``solution.plan``; by default chosen for the model.

@@ -72,9 +72,9 @@ def solve(
     Args:
         mdp: the model.
         method: by default inexact policy iteration, which finds out as it goes whether sweeps or
-            a linear solver evaluate a policy more quickly; for most models of stages with over
-            10,000 states sweeps and linear systems in single precision, with residuals and bounds
-            in double (``MixedPrecision``); for a finite horizon backward induction.
+            a linear solver evaluate a policy more quickly; for most staged models with over 10,000
+            states single-precision sweeps and linear systems, with residuals and bounds in double
+            precision (``MixedPrecision``); for a finite horizon backward induction.
         tol: bound on max|V - V*| for the default method; a method object carries its own.
         callback: called with a ``Progress`` after each sweep; a true result stops the run.
         partial: return the current result when a limit is reached, instead of raising NotConverged.

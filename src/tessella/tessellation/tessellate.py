@@ -208,7 +208,7 @@ def tessellate(source: Any, policy: Any = None, *, component: str | None = None)
         source: a solution; with a ``policy``, a model or a solution of it.
         policy: a policy in any form: see ``tessella.as_policy``.
         component: for actions of several components, the one to tessellate; its values become
-            the actions. There are no margins then: they are between whole actions.
+            the actions. Then there are no margins, which compare whole actions.
 
     Returns:
         The policy as regions of the grid, for ``measure``, ``examine``, ``compare`` and plots.

@@ -91,7 +91,7 @@ class ConstrainedSolution:
         randomised: states in which the same optimum is reached by drawing an action at each visit:
             at most one for each constraint. Elsewhere the policies of the mixture agree. Empty
             where nothing is drawn, or where such states were not found.
-        best: the best policy found that draws nothing, with its reward; None where none was found.
+        best: the best deterministic policy found, with its reward; None where none was found.
         constraints: each constraint, with its value and shadow price.
         lagrangian: the solution of the model whose reward includes the constraints at their prices:
             it proves ``high``.
@@ -144,7 +144,7 @@ class ConstrainedSolution:
             share = (
                 f"{loss:.3g}" if abs(self.high) <= loss else format_percent(loss / abs(self.high))
             )
-            lines.append(f"best policy found that draws nothing: {shown + 0.0:.6g}, {share} worse")
+            lines.append(f"best deterministic policy found: {shown + 0.0:.6g}, {share} worse")
         return "\n".join(lines)
 
     def _describe_mixture(self) -> list[str]:
@@ -153,11 +153,11 @@ class ConstrainedSolution:
             last, *others = (self.mdp.describe(drawn.state, action) for action in drawn.actions)
             shares = map(format_percent, drawn.probabilities[1:])
             choices = " or ".join(map("{} with {}".format, others, shares))
-            lines.append(f"the optimum draws one action: {choices}, else {last}")
+            lines.append(f"the optimum randomises once: {choices}, else {last}")
         if lines:
             return lines
         if len(self.mixture) == 1:
-            return ["the optimum draws nothing"]
+            return ["the optimum is deterministic"]
         weights = " and ".join(format_percent(weight) for weight, _ in self.mixture)
         return [f"the optimum draws one of {len(self.mixture)} policies at the start: {weights}"]
 

@@ -49,7 +49,7 @@ class TradeoffPoint:
     Attributes:
         low, high: the optimum of all policies lies between them.
         price: what the objective loses for one more unit of the level.
-        policy: the best found at any level that draws nothing and has this level.
+        policy: the best deterministic one found at any level that has this level.
         objective, value, measures: what it costs or earns, its measure, and all its measures.
     """
 
@@ -148,8 +148,8 @@ def tradeoff(
         mdp: the model.
         measure: its name.
         objective: the terms in which the optimum is stated, "cost" or "reward".
-        points: number of levels, evenly spaced from that of the optimum to the best there is; or
-            the levels themselves.
+        points: number of levels, evenly spaced from the optimum's to the best attainable; or the
+            levels themselves.
         better: "more" of a measure that should rise, "less" of one that should fall.
         tol: how far apart the bounds of an optimum may be.
 
