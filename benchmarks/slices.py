@@ -30,8 +30,8 @@ from scipy import sparse
 import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.solvers.execution_plan import make_plan
+from tessella.solvers.policy_proof import ExogenousSlices, measure_slices
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.slices import Slices, measure_slices
 
 PUBLISHED_PROBLEMS = (
     *("platelets", "hydro_reservoir", "maintenance", "battery_arbitrage", "perishable"),
@@ -43,18 +43,20 @@ MAX_SWEEPS = 20_000  # sweeps
 DAYS = 7
 
 
-def make_whole_slice(slices: Slices, ndim: int, deviation: float) -> Slices:
+def make_whole_slice(slices: ExogenousSlices, ndim: int, deviation: float) -> ExogenousSlices:
     """All states as one slice."""
     matrix = sparse.csr_array([[float(slices.matrix.sum(axis=1).max())]])
     shape = (1,) * ndim
-    return Slices((), shape, matrix, deviation, slices.gap, slices.includes_end, is_dense=True)
+    return ExogenousSlices(
+        (), shape, matrix, deviation, slices.gap, slices.includes_end, is_dense=True
+    )
 
 
 @in_float64
 def count_sweeps(mdp: ts.MDP, decided: np.ndarray) -> tuple[Any, Any]:
     """Sweeps until all ``decided`` actions are proven, by (the whole span, slices)."""
     prepared = PreparedModel(make_plan(mdp, representation="rows", backend="numpy"))
-    slices = Slices.build(prepared)
+    slices = ExogenousSlices.build(prepared)
     whole = make_whole_slice(slices, mdp.grid.ndim, prepared.row_sum_bounds.deviation)
     matrices = mdp.to_sparse().transition
     feasible = mdp.feasible_mask

@@ -70,7 +70,7 @@ def test_a_saved_model_has_the_same_measures(name, tmp_path):
     back = ts.MDP.load(tmp_path / "model.nc")
     assert back.measures == mdp.measures
     assert back.fingerprint == mdp.fingerprint
-    assert back.content == mdp.content
+    assert back.content_hash == mdp.content_hash
     rng = np.random.default_rng(1)
     policy = [rng.choice(np.flatnonzero(row)) for row in mdp.feasible_mask]
     measured, read = (ts.evaluate(one, policy).measures for one in (mdp, back))
@@ -111,7 +111,7 @@ def test_what_is_counted_changes_no_fingerprint_and_no_content(tmp_path):
     mdp = small_inventory()
     plain = uncounted(mdp)
     assert plain.measures == {}
-    assert (mdp.fingerprint, mdp.content) == (plain.fingerprint, plain.content)
+    assert (mdp.fingerprint, mdp.content_hash) == (plain.fingerprint, plain.content_hash)
     ts.certify(ts.solve(plain), np.zeros(mdp.n_states, dtype=int)).save(tmp_path / "old.json")
     plain.save(tmp_path / "plain.nc")
     mdp.save(tmp_path / "model.nc")

@@ -181,7 +181,7 @@ def test_files_keep_combinations(tmp_path):
     again = ts.MDP.load(tmp_path / "model.nc")
     assert again.actions == mdp.actions
     assert again.actions[0].names == ("fast", "slow")
-    assert again.content == ts.MDP.load(tmp_path / "model.nc").content
+    assert again.content_hash == ts.MDP.load(tmp_path / "model.nc").content_hash
     again.save(tmp_path / "again.nc")
     assert ts.MDP.load(tmp_path / "again.nc").fingerprint == again.fingerprint
     solution.save(tmp_path / "solution.nc")

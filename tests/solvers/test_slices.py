@@ -12,8 +12,8 @@ from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
+from tessella.solvers.policy_proof import ExogenousSlices, measure_slices
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.slices import Slices, measure_slices
 
 
 @pytest.mark.parametrize("seed", range(45))
@@ -24,7 +24,7 @@ def test_nothing_that_slices_prove_is_false_in_rational_arithmetic(seed):
 @in_float64
 def bound_slices(mdp: ts.MDP, value: np.ndarray) -> np.ndarray:
     prepared = PreparedModel(plan_by(mdp, "rows"))
-    slices = Slices.build(prepared)
+    slices = ExogenousSlices.build(prepared)
     return slices.bound_point(measure_slices(slices.axes, prepared.make_operators(), value))
 
 
@@ -257,13 +257,13 @@ def test_a_wrong_solution_of_the_linear_system_still_bounds(monkeypatch):
     mdp = ts.benchmark("INV-Mix")
     value = np.zeros(mdp.grid.shape)
     right = bound_slices(mdp, value)
-    factorise = Slices._solve.func
+    factorise = ExogenousSlices._solve.func
 
     def solve_wrongly(slices):
         solve = factorise(slices)
         return lambda rhs: 0.9 * solve(rhs)
 
-    monkeypatch.setattr(Slices, "_solve", property(solve_wrongly))
+    monkeypatch.setattr(ExogenousSlices, "_solve", property(solve_wrongly))
     assert (bound_slices(mdp, value) >= right).all()
     assert Fraction(float(bound_slices(mdp, value).max())) < 3 * Fraction(float(right.max()))
 

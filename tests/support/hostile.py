@@ -271,7 +271,7 @@ class SavedFiles:
         is_sound = (
             np.isfinite(mdp.reward).all() and (rows.data >= 0).all() and (sums < 1 + 1e-6).all()
         )
-        if not is_sound or (status == 0 and mdp.content != self.solution.mdp.content):
+        if not is_sound or (status == 0 and mdp.content_hash != self.solution.mdp.content_hash):
             return "an unsound model"
         try:
             solution = ts.solve(mdp)

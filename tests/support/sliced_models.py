@@ -20,8 +20,8 @@ from support.exact import World, read_stages
 from support.models import Exact
 from support.routes import ROUTES, plan_by
 from tessella.mdp.compilation import in_float64
+from tessella.solvers.policy_proof import ExogenousSlices, measure_slices
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.slices import Slices, measure_slices
 
 KINDS = "exogenous", "nearly", "without"
 DISCOUNTS = 0.5, 0.9, 0.99, 0.999, 0.9999, 0.999999
@@ -189,7 +189,7 @@ def check_comparisons(model: SlicedModel, optimum, rng: np.random.Generator) -> 
     """Comparisons at some points, against the bound of their slices."""
     mdp, exact = model.mdp, model.exact
     prepared = PreparedModel(plan_by(mdp, "rows"))
-    slices = Slices.build(prepared)
+    slices = ExogenousSlices.build(prepared)
     point = rng.normal(size=mdp.grid.shape) * float(rng.choice([0.0, 1.0, 1000.0]))
     messages = []
     for _ in range(3):

@@ -284,16 +284,16 @@ class Certificate:
         return f"a certificate of {self.criterion}" + ("" if self.blocks is None else " in blocks")
 
     @cached_property
-    def content(self) -> str | None:
+    def content_hash(self) -> str | None:
         """Hash of the arrays of the model's file, by which the checker knows it.
 
         None for a model that is too large to be written out.
         """
-        return None if self.mdp is None else self.mdp.content
+        return None if self.mdp is None else self.mdp.content_hash
 
     def __getstate__(self) -> dict[str, Any]:
         # A staged model's functions do not travel between processes; its hash does.
-        return {**self.__dict__, "mdp": None, "content": self.content}
+        return {**self.__dict__, "mdp": None, "content_hash": self.content_hash}
 
     @property
     def sense(self) -> Sense:
@@ -350,7 +350,7 @@ class Certificate:
         policy: dict[str, Any] = {"name": self.policy.name, "size": self.policy.size}
         if self.blocks is None:
             policy["table"] = self.policy.table
-        document = {"format": FORMAT, "version": VERSION, "content": self.content}
+        document = {"format": FORMAT, "version": VERSION, "content": self.content_hash}
         document |= {
             "grid": self.grid.columns,
             "actions": actions_to_json(self.actions),
@@ -388,7 +388,7 @@ class Certificate:
                 _complete_nested(content, absent)
             certificate = reader.read(Certificate, absent | content)
             hashed = content["content"] and read_field(content, "content", "text")
-            certificate.__dict__["content"] = hashed  # what was saved, as it was
+            certificate.__dict__["content_hash"] = hashed  # what was saved, as it was
             return certificate
 
 

@@ -44,7 +44,7 @@ def certify_constrained(result: ConstrainedSolution, policy: Policy) -> Certific
     """
     mdp = result.mdp
     certificate = certify(solve(mdp), policy)
-    if certificate.blocks is not None or certificate.content is None:
+    if certificate.blocks is not None or certificate.content_hash is None:
         return certificate
     saved, counts = rebuild_from_contents(mdp)
     scale = Fraction(find_sum_scale(mdp))

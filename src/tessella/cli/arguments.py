@@ -273,7 +273,7 @@ def describe_model(mdp: ts.MDP) -> dict[str, Any]:
         "action_name": mdp.action_name,
         "actions": [str(action) for action in mdp.actions],
         "criterion": describe_criterion(mdp),
-        "stated_in": mdp.sense.rewards,
+        "stated_in": mdp.sense.rewards_noun,
     }
 
 

@@ -29,10 +29,10 @@ SEARCH_MIN_SECONDS = 1e-3  # of the frontier, however much time the rule took
 
 def read_policy(path: Path) -> ts.Policy:
     """A rule or a policy from the file where ``save`` put it."""
-    from tessella.mdp.policy import PROGRAM_FORMAT
+    from tessella.mdp.policy import RULE_FORMAT
 
     content = read_json(path, "a saved rule or policy")
-    is_rule = isinstance(content, dict) and content.get("format") == PROGRAM_FORMAT
+    is_rule = isinstance(content, dict) and content.get("format") == RULE_FORMAT
     return ts.Rule.load(path) if is_rule else ts.Policy.load(path)
 
 

@@ -127,7 +127,7 @@ def _describe_model(mdp: ts.MDP) -> dict[str, Any]:
         "action_name": mdp.action_name,
         "actions": [str(action) for action in mdp.actions],
         "criterion": str(mdp.criterion).replace("reward", mdp.sense.reward),
-        "stated_in": mdp.sense.rewards,
+        "stated_in": mdp.sense.rewards_noun,
         "noise": mdp.observation_noise,
         "measures": [
             {"name": name, "better": "more" if _should_rise(mdp.measures[name]) else "less"}
@@ -189,7 +189,7 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
     )
     is_average = after_model.solution.gain is not None
     comparison = {
-        "stated_in": mdp.sense.rewards,
+        "stated_in": mdp.sense.rewards_noun,
         "unit": average_unit(mdp.clock)[1] if is_average else "from the start",
         "before": _describe_side(before_model.solution, old),
         "after": _describe_side(after_model.solution, new),
@@ -371,7 +371,7 @@ def describe_tradeoff(session: Session, request: RequestFields) -> dict[str, Any
         "measure": curve.measure,
         "better": curve.better,
         "is_share": mdp.is_share(curve.measure),
-        "stated_in": mdp.sense.rewards,
+        "stated_in": mdp.sense.rewards_noun,
         "unit": average_unit(mdp.clock)[1] if mdp.criterion.has_gain else "from the start",
         "points": [
             {

@@ -248,7 +248,9 @@ def _join_names(names: Sequence[str]) -> str:
 def count_model_bytes(dynamics: Dynamics) -> int:
     """Bytes of the arrays of a model."""
     if isinstance(dynamics, FiniteHorizonDynamics):
-        return dynamics.final.nbytes + sum(map(count_model_bytes, dynamics.distinct_periods))
+        return dynamics.discounted_final.nbytes + sum(
+            map(count_model_bytes, dynamics.distinct_periods)
+        )
     if isinstance(dynamics, Staged):
         arrays = [array for stage in dynamics.stages for array in stage.arrays().values()]
     elif isinstance(dynamics, Tabular):

@@ -69,13 +69,13 @@ class FiniteHorizonDynamics(Dynamics):
     Attributes:
         space: with time as the first axis.
         periods: (T) dynamics of each period, one object where they are the same.
-        final: (states of a period) the reward at the end, discounted to the last period.
+        discounted_final: (states of a period) the reward at the end, discounted to the last period.
         file_rounding: ``rounding.in_file``, as stated in the file from which this was read.
     """
 
     space: StateActionSpace
     periods: tuple[Dynamics, ...]
-    final: NDArray[np.float64]
+    discounted_final: NDArray[np.float64]
     file_rounding: ModelRounding | None = None
 
     offers_rows = True
@@ -103,7 +103,12 @@ class FiniteHorizonDynamics(Dynamics):
     def fingerprint_key(self) -> tuple:
         """What enters the fingerprint of a model: every distinct period once."""
         index = {id(period): i for i, period in enumerate(self.distinct_periods)}
-        return self.space, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
+        return (
+            self.space,
+            [index[id(p)] for p in self.periods],
+            self.distinct_periods,
+            self.discounted_final,
+        )
 
     def _map_periods(self, function: Callable[[Dynamics], Result]) -> list[Result]:
         """The results for all periods, one object where periods are the same."""
@@ -116,8 +121,8 @@ class FiniteHorizonDynamics(Dynamics):
 
     def with_reward(self, weights: Mapping[str, float]) -> FiniteHorizonDynamics:
         periods = self._map_periods(lambda period: period.with_reward(weights))
-        final = weights.get(REWARD, 0.0) * self.final
-        return replace(self, periods=tuple(periods), final=final, file_rounding=None)
+        final = weights.get(REWARD, 0.0) * self.discounted_final
+        return replace(self, periods=tuple(periods), discounted_final=final, file_rounding=None)
 
     def compute_row_sums(self) -> RowSumBounds:
         row_sums = [period.row_sums for period in self.distinct_periods]
@@ -147,7 +152,7 @@ class FiniteHorizonDynamics(Dynamics):
 
     @property
     def _final_scale(self) -> float:
-        return float(np.abs(self.final).max())
+        return float(np.abs(self.discounted_final).max())
 
     @property
     def adjoint_rounding_terms(self) -> int:
@@ -172,8 +177,8 @@ class FiniteHorizonDynamics(Dynamics):
         models = self._map_periods(lambda period: period.build_numpy_model(choose_layout))
         # Each time has a copy, which keeps the rows of its own last policy.
         tables = [replace(cast(RowArrays, model.arrays)) for model in models]
-        backend = TablePeriodBackend(models[0].backend)
-        return BackendModel(backend, {"periods": tables, "final": self.final})
+        backend = TableHorizonBackend(models[0].backend)
+        return BackendModel(backend, {"periods": tables, "final": self.discounted_final})
 
     def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
         import jax
@@ -188,32 +193,36 @@ class FiniteHorizonDynamics(Dynamics):
         else:
             backend, arrays, timed = _stack_periods(self.periods)
         flags = tuple(jax.tree.leaves(timed))
-        period_backend = CompiledPeriodBackend(
+        period_backend = CompiledHorizonBackend(
             backend, len(self.periods), flags, options.one_period_at_a_time
         )
-        return BackendModel(period_backend, to_device({"periods": arrays, "final": self.final}))
+        return BackendModel(
+            period_backend, to_device({"periods": arrays, "final": self.discounted_final})
+        )
 
     def to_sparse(self) -> list:
         import scipy.sparse as sp
 
         by_period = self._map_periods(lambda period: period.to_sparse())
-        n = self.final.size * len(by_period)
+        n = self.discounted_final.size * len(by_period)
         matrices = []
         for action in range(self.n_actions):
             blocks = [period[action] for period in by_period[:-1]]
             inner = sp.block_diag(blocks, format="coo") if blocks else sp.coo_array((0, 0))
-            entries = inner.data, (inner.row, inner.col + self.final.size)
+            entries = inner.data, (inner.row, inner.col + self.discounted_final.size)
             matrices.append(sp.csr_array(entries, shape=(n, n)))
         return matrices
 
     def action_reward(self, action: int) -> NDArray[np.float64]:
         rewards = [period.action_reward(action) for period in self.periods]
-        if self.final.any():
-            rewards[-1] = rewards[-1] + self.periods[-1].to_sparse()[action] @ self.final.ravel()
+        if self.discounted_final.any():
+            rewards[-1] = (
+                rewards[-1] + self.periods[-1].to_sparse()[action] @ self.discounted_final.ravel()
+            )
         return np.concatenate(rewards)
 
     def step(self, states, actions, rng) -> StepResult:
-        time, x = np.divmod(states, self.final.size)
+        time, x = np.divmod(states, self.discounted_final.size)
         next_states = np.empty(len(states), np.int64)
         rewards = np.empty(len(states))
         ended = np.zeros(len(states), bool)
@@ -225,13 +234,15 @@ class FiniteHorizonDynamics(Dynamics):
             rewards[indices] = steps.rewards
             ended[indices] = steps.ended
         reaches_final = last & ~ended  # only walkers that reach the end get the final reward
-        rewards[reaches_final] += self.final.ravel()[next_states[reaches_final]]
+        rewards[reaches_final] += self.discounted_final.ravel()[next_states[reaches_final]]
         next_times = np.where(last, time, time + 1)
-        return StepResult(next_times * self.final.size + next_states, rewards, last | ended)
+        return StepResult(
+            next_times * self.discounted_final.size + next_states, rewards, last | ended
+        )
 
 
 @dataclass(frozen=True)
-class PeriodBackend(Backend):
+class HorizonBackend(Backend):
     """The backward pass of a horizon, by that of its periods."""
 
     period_backend: Backend
@@ -240,8 +251,8 @@ class PeriodBackend(Backend):
     def n_actions(self) -> int:  # type: ignore[override]
         return self.period_backend.n_actions
 
-    def final(self, arrays):
-        """The final reward."""
+    def read_final(self, arrays):
+        """The final reward, discounted."""
         return arrays["final"]
 
     @abstractmethod
@@ -274,14 +285,14 @@ class PeriodBackend(Backend):
     def _next_values(self, arrays, w_S, with_reward):
         """The values after each period: those of the next period, or final rewards."""
         xp = array_namespace(w_S)
-        end = self.final(arrays) if with_reward else xp.zeros_like(w_S[0])
+        end = self.read_final(arrays) if with_reward else xp.zeros_like(w_S[0])
         return xp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
 
     def _stack(self, arrays, by_time):
-        return array_namespace(self.final(arrays)).asarray(by_time)
+        return array_namespace(self.read_final(arrays)).asarray(by_time)
 
 
-class TablePeriodBackend(PeriodBackend):
+class TableHorizonBackend(HorizonBackend):
     """Periods that are tables, which NumPy multiplies one after the other."""
 
     is_compiled = False
@@ -314,7 +325,7 @@ class TablePeriodBackend(PeriodBackend):
 
 
 @dataclass(frozen=True)
-class CompiledPeriodBackend(PeriodBackend):
+class CompiledHorizonBackend(HorizonBackend):
     """Periods that JAX compiles, all of them at once or one after the other.
 
     ``varies_with_time`` says of each of the period's arrays whether it has one slice for each time.

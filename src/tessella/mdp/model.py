@@ -664,14 +664,14 @@ class MDP:
         return fingerprint
 
     @cached_property
-    def content(self) -> str | None:
+    def content_hash(self) -> str | None:
         """A hash of the arrays that a file of this model holds: what a certificate names.
 
         None for a model whose rows would be too many to write out.
         """
-        from tessella.mdp.netcdf import content_hash
+        from tessella.mdp.netcdf import hash_model
 
-        return content_hash(self)
+        return hash_model(self)
 
     def save(self, path: str | Path) -> None:
         """Write the model's arrays as NetCDF, readable without this package."""

@@ -259,7 +259,7 @@ def read_group_fingerprint(path: str | Path) -> str | None:
         return None if group is None else str(getattr(group, "fingerprint", ""))
 
 
-def content_hash(mdp: MDP) -> str | None:
+def hash_model(mdp: MDP) -> str | None:
     """The hash in a file of ``mdp``; None where the model is too large to be written."""
     if count_saved_probabilities(mdp) > SAVED_MAX_ENTRIES:
         return None
@@ -321,7 +321,7 @@ def _add_last_period(
 ) -> Outcomes | None:
     """Add the last period of a horizon, and final rewards; return the outcomes of the period."""
     mask = mdp.feasible_mask
-    final = dynamics.final.ravel()
+    final = dynamics.discounted_final.ravel()
     last = as_tabular(drop_time_axis(table.space), dynamics.periods[-1], mask[-final.size :])
     worst = ModelRounding.worst_of([p.rounding.in_file for p in dynamics.distinct_periods])
     attributes |= {f"period_{name}": error for name, error in asdict(worst).items()}
@@ -400,7 +400,7 @@ def _read_fields(
         "parameters": parameters,
         "start": parts.start,
         "observation_noise": json.loads(attributes.get("observation_noise", "0.0")),
-        "minimise": attributes.get("stated_in") == COSTS.rewards,
+        "minimise": attributes.get("stated_in") == COSTS.rewards_noun,
         "source": source,
     }
     if "clock" in attributes:
@@ -524,7 +524,7 @@ def _build_attributes(mdp: MDP) -> dict[str, Any]:
         "observation_noise": json.dumps(noise.tolist()) if noise.any() else None,
         "criterion": None if is_discounted else json.dumps(mdp.criterion.fingerprint_key()),
         "clock": None if mdp.clock is None else json.dumps(asdict(mdp.clock)),
-        "stated_in": mdp.sense.rewards if mdp.minimise else None,
+        "stated_in": mdp.sense.rewards_noun if mdp.minimise else None,
         "states_listed": 1 if mdp.grid.is_listed else None,
         "downward_axis": mdp.grid.downward_axis or None,
     }

@@ -39,7 +39,7 @@ from tessella.numerics import host_fields, with_host_arrays
 FORMAT = "tessella policy"
 VERSION = 1  # of the file format
 FILE_SUBJECT = "a saved policy"
-PROGRAM_FORMAT = "tessella rule"  # of the same version: a policy that is saved as a rule tree
+RULE_FORMAT = "tessella rule"  # of the same version: a policy that is saved as a rule tree
 CHUNK_STATES = 1 << 18  # states at which a rule is evaluated at once
 
 PolicyType = TypeVar("PolicyType", bound="Policy")
@@ -220,8 +220,8 @@ class Policy:
         """
         content = read_json(path, FILE_SUBJECT)
         with wrap_read_errors(path, FILE_SUBJECT):
-            metadata, size = read_policy_fields(content, (FORMAT, PROGRAM_FORMAT))
-            if content["format"] == PROGRAM_FORMAT:
+            metadata, size = read_policy_fields(content, (FORMAT, RULE_FORMAT))
+            if content["format"] == RULE_FORMAT:
                 return Policy(
                     rule=read_rule_tree(content, metadata["grid"], metadata["actions"]), **metadata
                 )

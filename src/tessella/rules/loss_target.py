@@ -245,7 +245,7 @@ class ProvenLoss:
             "mean_loss": self.mean_loss,
             "relative_loss": self.relative_loss,
             "certified": True,
-            "stated_in": mdp.sense.rewards,
+            "stated_in": mdp.sense.rewards_noun,
         }
         if self.worst_loss is None:
             facts["constraints"] = self.constraints

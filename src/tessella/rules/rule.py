@@ -22,7 +22,7 @@ from tessella.errors import FileError, counted, format_value
 from tessella.files import NATURAL_NUMBER, read_field, read_json, wrap_read_errors, write_json
 from tessella.mdp.actions import actions_to_json, describe_action, format_action
 from tessella.mdp.policy import (
-    PROGRAM_FORMAT,
+    RULE_FORMAT,
     VERSION,
     Policy,
     grid_to_json,
@@ -426,7 +426,7 @@ class Rule(Policy):
 
     def save(self, path: str | Path) -> None:
         """Write the rule itself as JSON, for ``Rule.load``: its tree, and what was proven."""
-        about = {"format": PROGRAM_FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
+        about = {"format": RULE_FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
         about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.loss_target}
         about |= {"words": self.sentence, "facts": self.facts, "action_name": self.action_name}
         about |= {"actions": actions_to_json(self.actions), "seconds": self.seconds}
@@ -446,7 +446,7 @@ class Rule(Policy):
         """A rule that ``save`` wrote; ``certify`` computes its certificate again."""
         content = read_json(path, RULE_FILE_NOUN)
         with wrap_read_errors(path, RULE_FILE_NOUN):
-            about, _ = read_policy_fields(content, (PROGRAM_FORMAT,))
+            about, _ = read_policy_fields(content, (RULE_FORMAT,))
             facts = read_field(content, "facts", "an object")
             _check_facts(facts)
             loss_target = read_field(content, "promise", "text")

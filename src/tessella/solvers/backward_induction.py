@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
-from tessella.mdp.finite_horizon import PeriodBackend
+from tessella.mdp.finite_horizon import HorizonBackend
 from tessella.mdp.model import MDP
 from tessella.numerics import array_namespace
 from tessella.rounding import OUTWARD_FACTOR
@@ -115,9 +115,9 @@ class PeriodResult(NamedTuple):
 
 def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:
     """What each period's backup gives, from the last on."""
-    backend = cast(PeriodBackend, prepared.backend)
+    backend = cast(HorizonBackend, prepared.backend)
     data = prepared.data
-    w = backend.final(data.arrays)
+    w = backend.read_final(data.arrays)
     error = np.float64(0)
     for t in reversed(range(prepared.mdp.grid.shape[0])):
         feasible = None if data.feasible is None else data.feasible[:, t]
@@ -140,7 +140,7 @@ def _make_unreached_period(prepared: PreparedModel, t: int) -> PeriodResult:
 
 @compile_per_shape("backend")
 def _solve_period(
-    backend: PeriodBackend, data: ModelData, feasible, t, w, error
+    backend: HorizonBackend, data: ModelData, feasible, t, w, error
 ) -> tuple[Any, PeriodResult]:
     """One period: ``w`` is discount * value of the next, known within ``error``.
 
@@ -154,13 +154,13 @@ def _solve_period(
         q_A = xp.map_items(q_of, xp.arange(backend.n_actions))
         q_of = q_A.__getitem__
     value = w / data.criterion.discount
-    eta = operators.bound_rounding(value, 0.0)
-    carried = data.criterion.contraction_factor * error
-    tie_tolerance = compute_tie_tolerance(carried, eta) * OUTWARD_FACTOR
+    action_value_error = operators.bound_rounding(value, 0.0)
+    carried_error = data.criterion.contraction_factor * error
+    tie_tolerance = compute_tie_tolerance(carried_error, action_value_error) * OUTWARD_FACTOR
     best, margin, policy = rank_actions(
-        backend, q_of, w, compute_tie_width(data, tie_tolerance, eta)
+        backend, q_of, w, compute_tie_width(data, tie_tolerance, action_value_error)
     )
-    error = (operators.bound_rounding(value, 0.0, best) + carried) * OUTWARD_FACTOR
+    error = (operators.bound_rounding(value, 0.0, best) + carried_error) * OUTWARD_FACTOR
     return data.criterion.discount * best, PeriodResult(best, policy, margin, error, tie_tolerance)
 
 
@@ -172,7 +172,7 @@ def evaluate_by_periods(prepared: PreparedModel, policy: NDArray) -> NDArray[np.
 
 
 @compile_per_shape("backend")
-def _evaluate_policy(backend: PeriodBackend, data: ModelData, policy):
+def _evaluate_policy(backend: HorizonBackend, data: ModelData, policy):
     arrays = data.arrays
     discount = data.criterion.discount
 
@@ -183,5 +183,5 @@ def _evaluate_policy(backend: PeriodBackend, data: ModelData, policy):
         return discount * value, value
 
     return array_namespace(policy).scan(
-        back_up_period, backend.final(arrays), len(policy), reverse=True
+        back_up_period, backend.read_final(arrays), len(policy), reverse=True
     )

@@ -144,13 +144,13 @@ class InPlace(Method):
         while True:
             count = min(SWEEPS_PER_CHECK, self.max_sweeps - len(log))
             sweeper.sweep(count)
-            center, bound, eta = sweeper.enclose_values()
+            correction, bound, action_value_error = sweeper.enclose_values()
             log.add([bound] * count, [0] * count, tol)
-            rounding_floor = float(sweeper.scalars.criterion.bound_error(eta))
+            rounding_floor = float(sweeper.scalars.criterion.bound_error(action_value_error))
             is_at_floor = not bound > FLOOR_REACHED_FACTOR * rounding_floor
             if bound <= tol or is_at_floor or log.is_stopped or len(log) >= self.max_sweeps:
                 break
-        sweeper.value = _shift_values(sweeper.value, np.float64(center))
+        sweeper.value = _shift_values(sweeper.value, np.float64(correction))
         value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_values)
         result = make_run_result(
             find_status(bound, tol, is_at_floor=is_at_floor, is_stopped=log.is_stopped),
@@ -161,7 +161,7 @@ class InPlace(Method):
             may_raise=not (partial or log.is_stopped),
             limit=self.limit,
         )
-        return result, sweeper.decide(bound, eta)
+        return result, sweeper.decide(bound, action_value_error)
 
 
 class InPlaceSweeper(PartitionedModel):
@@ -189,7 +189,7 @@ class InPlaceSweeper(PartitionedModel):
         return self.value
 
     def enclose_values(self) -> tuple[float, float, float]:
-        """(shift of the values, bound on their error after it, rounding of a backup)."""
+        """(what to add to the values, bound on their error then, rounding of a backup)."""
         block_bounds = [
             _bound_block_residual(self.partition, block.length, *self._get_window(block))
             for block in self.blocks
@@ -198,15 +198,17 @@ class InPlaceSweeper(PartitionedModel):
         low = float(lows.min())
         high = float(highs.max())
         discount = self.mdp.discount
-        center = (low + high) / 2 / (1 - discount)
-        max_value = float(sizes.max()) + abs(center)
-        eta = float(self.operators.bound_rounding(np.array([max_value]), 0.0))
-        eta += 4 * EPS * max_value
+        correction = (low + high) / 2 / (1 - discount)
+        max_value = float(sizes.max()) + abs(correction)
+        action_value_error = float(self.operators.bound_rounding(np.array([max_value]), 0.0))
+        action_value_error += 4 * EPS * max_value
         # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
-        row_sum_error = abs(center) * discount * self.prepared.row_sum_bounds.deviation
+        row_sum_error = abs(correction) * discount * self.prepared.row_sum_bounds.deviation
         half_span = (1 + 4 * EPS) * (high - low) / 2
-        bound = float(self.scalars.criterion.bound_error(half_span + eta + row_sum_error))
-        return center, bound, eta
+        bound = float(
+            self.scalars.criterion.bound_error(half_span + action_value_error + row_sum_error)
+        )
+        return correction, bound, action_value_error
 
     @in_float64
     def read_values(self, block: Block) -> NDArray[np.float64]:
@@ -214,11 +216,11 @@ class InPlaceSweeper(PartitionedModel):
         first = self.partition.halo_below + block.first
         return np.asarray(self.value[self.partition.slices(first, block.length)])
 
-    def decide(self, bound: float, eta: float) -> Decision:
+    def decide(self, bound: float, action_value_error: float) -> Decision:
         """The policy and its margins, by blocks, at values that are off by at most ``bound``."""
         carried_error = float(self.scalars.criterion.contraction_factor) * bound
-        tie_tolerance = compute_tie_tolerance(carried_error, eta)
-        tie_width = float(compute_tie_width(self.scalars, tie_tolerance, eta))
+        tie_tolerance = compute_tie_tolerance(carried_error, action_value_error)
+        tie_width = float(compute_tie_width(self.scalars, tie_tolerance, action_value_error))
         margin = BlockwiseArray(self, np.float64, lambda b: self._decide_block(b, tie_width)[1])
         policy = BlockwiseArray(self, np.int32, lambda b: self._decide_block(b, tie_width)[0])
         return Decision(margin, policy, tie_tolerance)

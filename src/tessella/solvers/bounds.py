@@ -53,11 +53,11 @@ def compute_tie_tolerance(carried_error, backup_error):
     return 2 * (carried_error + backup_error)
 
 
-def compute_tie_width(data: ModelData, tie_tolerance, eta):
+def compute_tie_width(data: ModelData, tie_tolerance, action_value_error):
     """How far below the best an action may be and still count as tied: at most the tolerance."""
-    xp = array_namespace(eta)
+    xp = array_namespace(action_value_error)
     scale = data.criterion.value_of_constant_reward(data.accuracy.reward_scale)
-    return xp.maximum(xp.minimum(tie_tolerance, TIE_RELATIVE_WIDTH * scale), 2 * eta)
+    return xp.maximum(xp.minimum(tie_tolerance, TIE_RELATIVE_WIDTH * scale), 2 * action_value_error)
 
 
 def find_best_two(backend, q_of, template):
@@ -121,10 +121,10 @@ def decide(
 @compile_per_shape()
 def _decide(operators: Operators, value, carried_error) -> Decision:
     data = operators.data
-    operators, v, shift = center_values(operators, value)
-    eta = operators.bound_rounding(v, shift)
-    tie_tolerance = compute_tie_tolerance(carried_error, eta)
-    tie_width = compute_tie_width(data, tie_tolerance, eta)
+    operators, v, shift = subtract_shift(operators, value)
+    action_value_error = operators.bound_rounding(v, shift)
+    tie_tolerance = compute_tie_tolerance(carried_error, action_value_error)
+    tie_width = compute_tie_width(data, tie_tolerance, action_value_error)
     q_A = operators.compute_all_q(data.criterion.discount * v)
     q_of = operators.q(v) if q_A is None else q_A.__getitem__
     _, margin, policy = rank_actions(operators.backend, q_of, v, tie_width)
@@ -141,7 +141,7 @@ def compute_q_values(prepared: PreparedModel, value: NDArray) -> NDArray[np.floa
 @compile_per_shape()
 def _compute_q_values(operators: Operators, value):
     """(A, *grid)"""
-    operators, v, shift = center_values(operators, value)
+    operators, v, shift = subtract_shift(operators, value)
     q_of = operators.q(v)
     # One action at a time: stacking ready arrays would hold all of them twice.
     xp = array_namespace(v)
@@ -168,7 +168,7 @@ def compute_bellman_residual(
 
 @compile_per_shape()
 def _compute_residual(operators: Operators, value, policy):
-    operators, v, shift = center_values(operators, value)
+    operators, v, shift = subtract_shift(operators, value)
     backup, _ = back_up(operators, v, policy)
     return backup - v, bound_residual_error(operators, v, shift, backup)
 
@@ -195,7 +195,7 @@ def enclose_gain(
     return float(evaluated.center), error * (1 + 8 * EPS)
 
 
-def center_values(operators: Operators, value):
+def subtract_shift(operators: Operators, value):
     """(operators for the shift, value - shift, shift)."""
     v, shift = operators.criterion.split_shift(value)
     return operators.for_shift(shift), v, shift

@@ -56,12 +56,12 @@ Answer = TypeVar("Answer")
 
 
 class HittingTimeProblem(NamedTuple):
-    """Times to ``targets``, for actions within ``tie_width`` of the best at h or for a policy."""
+    """Times to ``targets``, for a policy, or for actions near the best."""
 
     h: Any  # (grid)
     policy: Any  # (grid)
     targets: Any  # (grid) whether a state is one of those to be reached
-    tie_width: Any = np.float64(0)
+    near_optimal_width: Any = np.float64(0)
 
 
 @in_float64
@@ -72,13 +72,13 @@ def bound_relative_error(
     arrays = np.asarray(value, dtype=float), np.asarray(policy, np.int32)
     h, actions = to_backend(prepared.backend, arrays)
     operators = prepared.make_operators()
-    eta = float(_compute_rounding(operators, h))
+    action_value_error = float(_compute_rounding(operators, h))
     operators = operators.with_data(prepared.build_policy_data(actions))
-    residual = 2 * bound + 2 * eta
+    residual = 2 * bound + 2 * action_value_error
     problem = HittingTimeProblem(h, actions, _mark_most_visited(operators, actions))
-    times = _bound_near_optimal_times(prepared, operators, problem, residual, eta)
+    times = _bound_near_optimal_times(prepared, operators, problem, residual, action_value_error)
     hitting_time = float(times.max())
-    tie_tolerance = compute_tie_tolerance(residual * hitting_time, eta)
+    tie_tolerance = compute_tie_tolerance(residual * hitting_time, action_value_error)
     # Twice: from 0 in the reference to 0 in the first state.
     return ValueAccuracy(2 * residual * hitting_time, tie_tolerance)
 
@@ -88,29 +88,31 @@ def _bound_near_optimal_times(
     operators: Operators,
     problem: HittingTimeProblem,
     residual: float,
-    eta: float,
+    action_value_error: float,
 ) -> NDArray[np.float64]:
     """(grid) w for all actions that may be best, given the error r w; infinite where not found."""
 
-    def attempt(tie_width: float) -> tuple[NDArray[np.float64], float]:
-        widened = problem._replace(tie_width=np.float64(tie_width))
+    def attempt(near_optimal_width: float) -> tuple[NDArray[np.float64], float]:
+        widened = problem._replace(near_optimal_width=np.float64(near_optimal_width))
         w = np.asarray(_bound_times(prepared, operators, widened))
-        return w, compute_tie_tolerance(residual * float(w.max()), eta)
+        return w, compute_tie_tolerance(residual * float(w.max()), action_value_error)
 
-    w = widen_ties(4 * eta, attempt)
+    w = widen_ties(4 * action_value_error, attempt)
     return np.full(prepared.mdp.grid.shape, np.inf) if w is None else w
 
 
-def widen_ties(tie_width: float, attempt: Callable[[float], tuple[Answer, float]]) -> Answer | None:
+def widen_ties(
+    near_optimal_width: float, attempt: Callable[[float], tuple[Answer, float]]
+) -> Answer | None:
     """The answer for ties of a width that is wide enough; None where the width keeps growing.
 
     ``attempt(width)`` returns (answer, the width that this answer needs).
     """
     for _ in range(MAX_WIDENINGS):
-        answer, required_width = attempt(tie_width)
-        if required_width <= tie_width or not np.isfinite(required_width):
+        answer, required_width = attempt(near_optimal_width)
+        if required_width <= near_optimal_width or not np.isfinite(required_width):
             return answer
-        tie_width = TIE_WIDENING_FACTOR * required_width
+        near_optimal_width = TIE_WIDENING_FACTOR * required_width
     return None
 
 
@@ -131,13 +133,13 @@ def bound_absorption_times_by_state(
     absorbing: NDArray,
     value: NDArray,
     policy: NDArray,
-    step: float,
+    residual: float,
     evaluates_policy: bool,
 ) -> NDArray[np.float64]:
     """(grid) w, 0 at the end, with w >= 1 + P_a w for all actions a that may be optimal.
 
-    These are the best at values that are off by up to ``step * w``. If ``evaluates_policy``, they
-    are those of ``policy`` alone. Infinite where one of them may never end.
+    These are the best at values that are off by up to ``residual * w``. If ``evaluates_policy``,
+    they are those of ``policy`` alone. Infinite where one of them may never end.
     """
     arrays = to_backend(prepared.backend, (value, np.asarray(policy, np.int32), absorbing))
     problem = HittingTimeProblem(*arrays)
@@ -145,8 +147,10 @@ def bound_absorption_times_by_state(
     if evaluates_policy:
         w = np.asarray(_bound_times(prepared, operators, problem))
     else:
-        eta = float(_compute_rounding(operators, problem.h))
-        w = _bound_near_optimal_times(prepared, operators, problem, step + eta, eta)
+        action_value_error = float(_compute_rounding(operators, problem.h))
+        w = _bound_near_optimal_times(
+            prepared, operators, problem, residual + action_value_error, action_value_error
+        )
     return _zero_at_targets(w, absorbing)
 
 
@@ -292,7 +296,7 @@ def _mark_allowed(operators: Operators, problem: HittingTimeProblem):
 
 
 def _find_allowed(operators: Operators, problem: HittingTimeProblem) -> Callable[[Any], Any]:
-    """action -> (grid) whether it is the policy's own, or within ``tie_width`` of the best."""
+    """action -> (grid) whether it is the policy's own, or near the best."""
     if operators.evaluates_policy:
         return lambda action: problem.policy == action
     h = problem.h
@@ -300,7 +304,7 @@ def _find_allowed(operators: Operators, problem: HittingTimeProblem) -> Callable
     q_of = operators.q(operators.criterion.split_shift(h)[0])
     lowest = xp.full(h.shape, -xp.inf)
     best = fold_actions(operators.backend, lambda a, b: xp.maximum(b, q_of(a)), lowest)
-    return lambda action: q_of(action) >= best - problem.tie_width
+    return lambda action: q_of(action) >= best - problem.near_optimal_width
 
 
 def _zero_at_targets(w: Any, targets: Any) -> Any:

@@ -54,10 +54,10 @@ def back_up_and_enclose(operators: Operators, value, shift, policy) -> Iteration
     shift = shift + extra_shift
     operators = operators.for_shift(shift)
     backup, greedy = back_up(operators, value, policy)
-    eta = operators.bound_rounding(value, shift, backup)
+    backup_error = operators.bound_rounding(value, shift, backup)
     residual = backup - value
     max_size = max_abs(backup) + abs(shift)
-    enclosure = operators.criterion.enclose(residual.min(), residual.max(), eta, max_size)
+    enclosure = operators.criterion.enclose(residual.min(), residual.max(), backup_error, max_size)
     return IterationState(value, backup, greedy, shift, *enclosure, (greedy != policy).sum())
 
 

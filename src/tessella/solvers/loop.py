@@ -326,7 +326,7 @@ class _Run:
         """The result, as ``make_run_result`` reports it."""
         target = self.target
         bound = float(self.state.bound)
-        if self.prepared.layout is None:
+        if self.prepared.shard_layout is None:
             value, gain = self._report_values(self.prepared.to_result(self.state.backup))
         else:
             value, gain = self._report_values(self.state.backup)

@@ -170,7 +170,7 @@ def to_single_precision(operators: Operators) -> Operators:
     whole = {name: getattr(operators.data, name) for name in ("coarse_correction", "accuracy")}
     others = operators.data._replace(coarse_correction=None, accuracy=None)
     data: ModelData = jax.tree.map(cast, others)._replace(**whole)
-    return replace(operators, data=data, gain=0.0)
+    return replace(operators, data=data, reward_offset=0.0)
 
 
 class Phase(NamedTuple):

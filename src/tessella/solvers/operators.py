@@ -1,11 +1,11 @@
 """The operators of a model, by NumPy or compiled: T, T_pi and P_pi in the usual notation.
 
-    q(s, a) = r(s, a) - gain + discount sum_s' P(s' | s, a) v(s'),
+    q(s, a) = r(s, a) - offset + discount sum_s' P(s' | s, a) v(s'),
     (T v)(s) = max_a q(s, a),        (T_pi v)(s) = q(s, pi(s)).
 
 Values are stored as V = v + shift with ``shift`` near their middle: sweeping a part that all states
-share would cost digits. The ``gain`` is what the shift takes off each period's reward. A method of
-solving sees a model as these operators and nothing else.
+share would cost digits. The ``reward_offset`` is what the shift takes off each period's reward. A
+method of solving sees a model as these operators and nothing else.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TARGET_FLOOR_MULTIPLE = 2.0  # ... but no less than this multiple of what roundi
 MIN_REWARD_SCALE = 1e-280  # rewards below this are rejected: their products could vanish
 
 
-class AccuracySettings(NamedTuple):
+class ErrorParameters(NamedTuple):
     """What rounding and building do to a backup; numbers, so that changing them is free."""
 
     relative_rounding: np.float64  # rounding of a backup, relative to what goes in
@@ -47,7 +47,7 @@ class ModelData(NamedTuple):
     arrays: Any  # of the dynamics
     feasible: Any  # (A, *grid), or None
     criterion: CriterionKernel
-    accuracy: AccuracySettings
+    accuracy: ErrorParameters
     coarse_correction: Any = None  # preconditioner of slowly mixing chains: see ``multigrid``
 
 
@@ -60,7 +60,7 @@ class Operators:
 
     backend: Backend
     data: ModelData
-    gain: Any = 0.0
+    reward_offset: Any = 0.0  # what the shift of the values takes off each reward
     evaluates_policy: bool = False  # whether a policy is evaluated, and no optimum is sought
 
     @property
@@ -78,7 +78,7 @@ class Operators:
 
     def for_shift(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return replace(self, gain=self.criterion.reward_shift(shift))
+        return replace(self, reward_offset=self.criterion.reward_shift(shift))
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
@@ -91,7 +91,7 @@ class Operators:
         back_up = self.expect(discounted, with_reward=True)
 
         def q_of(action):
-            q_S = back_up(action) - self.gain
+            q_S = back_up(action) - self.reward_offset
             return q_S if feasible is None else xp.where(feasible[action], q_S, -xp.inf)
 
         return q_of
@@ -112,7 +112,7 @@ class Operators:
         feasible = self.data.feasible
         if q_A is None:
             return None
-        q_A -= self.gain
+        q_A -= self.reward_offset
         return q_A if feasible is None else np.where(feasible, q_A, -np.inf)
 
     def iterate_bellman(self, value: Any, count: Any) -> Any:
@@ -124,7 +124,7 @@ class Operators:
         if not self.evaluates_policy:
             return self.iterate_bellman(value, count)
         return self._sweep(
-            lambda w: self._back_up_policy(policy, w, True) - self.gain, value, count
+            lambda w: self._back_up_policy(policy, w, True) - self.reward_offset, value, count
         )
 
     def sum_neumann_series(self, policy: Any, first: Any, count: Any) -> tuple[Any, Any, Any]:
@@ -187,7 +187,9 @@ class Operators:
 
     def policy_bellman(self, policy: Any, value: Any) -> Any:
         """T_pi v."""
-        return self._back_up_policy(policy, self.criterion.discount * value, True) - self.gain
+        return (
+            self._back_up_policy(policy, self.criterion.discount * value, True) - self.reward_offset
+        )
 
     def policy_expectation(self, policy: Any, value: Any) -> Any:
         """discount P_pi v, in the precision of v."""
@@ -243,27 +245,27 @@ class Operators:
 
         With a ``backup``, how far that is off, which only the best actions decide. In a table a
         reward is an action value less the discounted next values, so rewards of the best actions
-        are no larger than |b| + |gain| + c max|v|, however large those of other actions are.
+        are no larger than |b| + |offset| + c max|v|, however large those of other actions are.
         """
         accuracy = self.data.accuracy
         max_value = max_abs(value)
         max_reward = accuracy.reward_scale
         if backup is not None and self.backend.has_separate_reward:
-            carried = self.criterion.contraction_factor * max_value
-            max_size = max_abs(backup) + abs(self.gain) + carried
+            discounted_size = self.criterion.contraction_factor * max_value
+            max_size = max_abs(backup) + abs(self.reward_offset) + discounted_size
             max_size = (1 + 4 * accuracy.relative_rounding) * max_size + MIN_REWARD_SCALE
             max_reward = np.minimum(max_reward, max_size)
-        return _bound_backup_error(self.data, max_reward, abs(self.gain), max_value, shift)
+        return _bound_backup_error(self.data, max_reward, abs(self.reward_offset), max_value, shift)
 
 
-def _bound_backup_error(data: ModelData, max_reward, max_gain, max_value, shift):
+def _bound_backup_error(data: ModelData, max_reward, max_offset, max_value, shift):
     """What rounding and building do to a backup of values up to ``max_value``, and of a shift."""
     accuracy = data.accuracy
     criterion = data.criterion
-    rounded = max_reward + max_gain + criterion.discount * max_value
-    carried_error = accuracy.row_error * criterion.contraction_factor * max_value
+    rounded = max_reward + max_offset + criterion.discount * max_value
+    row_error = accuracy.row_error * criterion.contraction_factor * max_value
     row_sum_error = criterion.bound_row_sum_error(shift, max_value)
-    model_error = accuracy.reward_error + carried_error
+    model_error = accuracy.reward_error + row_error
     return accuracy.relative_rounding * rounded + row_sum_error + model_error
 
 
@@ -280,10 +282,10 @@ def bound_rounding_floor(data: ModelData) -> np.float64:
     criterion = data.criterion
     max_reward = data.accuracy.reward_scale
     max_value = criterion.bound_value(max_reward)
-    # All of it may be in the shift, and then the gain is as large as a reward.
-    max_gain = criterion.reward_shift(max_value)
-    eta = _bound_backup_error(data, max_reward, max_gain, max_value, max_value)
-    return np.float64(criterion.bound_error(eta + 4 * EPS * max_value))
+    # All of it may be in the shift, and then the offset is as large as a reward.
+    max_offset = criterion.reward_shift(max_value)
+    backup_error = _bound_backup_error(data, max_reward, max_offset, max_value, max_value)
+    return np.float64(criterion.bound_error(backup_error + 4 * EPS * max_value))
 
 
 def compute_rounding_floor(data: ModelData, floor):

@@ -20,7 +20,7 @@ from tessella.solvers.multigrid import CoarseAxis, CoarseLimits
 from tessella.solvers.operators import (
     DEFAULT_RELATIVE_TOLERANCE,
     MIN_REWARD_SCALE,
-    AccuracySettings,
+    ErrorParameters,
     ModelData,
     Operators,
     bound_rounding_floor,
@@ -35,7 +35,7 @@ VALUE_MAX_SIZE = 1e290  # larger values are rejected: their sums could overflow
 # Compiled functions take operators like an array; those of another backend are compiled again.
 # Not in ``operators``: a plan is chosen without loading JAX.
 jax.tree_util.register_dataclass(
-    Operators, data_fields=["data", "gain"], meta_fields=["backend", "evaluates_policy"]
+    Operators, data_fields=["data", "reward_offset"], meta_fields=["backend", "evaluates_policy"]
 )
 
 
@@ -111,37 +111,39 @@ class PreparedModel:
         return self.plan.backend_model
 
     @cached_property
-    def layout(self) -> ShardLayout | None:
+    def shard_layout(self) -> ShardLayout | None:
         """How arrays over the grid are distributed among several devices; None on one."""
         return self.backend.shard_layout(self.mdp.grid.shape)
 
     def to_device(self, array: NDArray, dim: int = 0) -> Any:
         """An array whose axes from ``dim`` on are the grid's, as compiled functions take it."""
-        if self.layout is not None:
-            return self.layout.to_devices(array, dim)
+        if self.shard_layout is not None:
+            return self.shard_layout.to_devices(array, dim)
         return to_backend(self.backend, array)
 
     def make_zeros(self) -> tuple[Any, Any]:
         """(grid) a value and a policy of zeros, not on the host where arrays stay on the device."""
         shape = self.mdp.grid.shape
-        if self.layout is not None:
-            return self.layout.zeros(jnp.float64), self.layout.zeros(jnp.int32)
+        if self.shard_layout is not None:
+            return self.shard_layout.zeros(jnp.float64), self.shard_layout.zeros(jnp.int32)
         if self.stays_on_device:
             return jnp.zeros(shape), jnp.zeros(shape, jnp.int32)
         return self.to_device(np.zeros(shape)), self.to_device(np.zeros(shape, np.int32))
 
     def from_result(self, array: Any) -> Any:
         """An array of a result as compiled functions take it, the reverse of ``to_result``."""
-        return array if self.layout is None else self.layout.from_result(array)
+        return array if self.shard_layout is None else self.shard_layout.from_result(array)
 
     def to_numpy(self, array: Any) -> NDArray:
         """An array over the grid as NumPy's."""
-        return np.asarray(array if self.layout is None else self.layout.to_result(array))
+        return np.asarray(
+            array if self.shard_layout is None else self.shard_layout.to_result(array)
+        )
 
     def to_result(self, array: Any) -> Any:
         """An array over the grid for a result: NumPy's, or, on accelerators, left on the device."""
-        if self.layout is not None:
-            return self.layout.to_result(array)
+        if self.shard_layout is not None:
+            return self.shard_layout.to_result(array)
         return array if self.stays_on_device else np.asarray(array)
 
     @property
@@ -215,7 +217,7 @@ class PreparedModel:
         rounding = self.dynamics.rounding.in_memory
         errors = (unit, rounding.row_error, rounding.reward_error, self.mdp.dynamics.reward_scale)
         targets = self.tol or 0, DEFAULT_RELATIVE_TOLERANCE
-        accuracy = AccuracySettings(*map(np.float64, (*errors, *targets)))
+        accuracy = ErrorParameters(*map(np.float64, (*errors, *targets)))
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
         if self.absorption_time is not None:
             kernel = kernel._replace(error_factor=np.float64(self.absorption_time))

@@ -19,9 +19,9 @@ from tessella.solvers.constraints.constrained_solution import ConstrainedSolutio
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
+from tessella.solvers.policy_proof import decide_by_slices, prove_policy
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Checkpoint, CheckpointWriter, Result, ValueAccuracy
-from tessella.solvers.slices import decide_by_slices, prove_policy
 from tessella.solvers.solution import Solution, make_optimal_policy
 
 

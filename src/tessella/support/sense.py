@@ -41,7 +41,7 @@ class Sense:
         return self.sign < 0
 
     @property
-    def rewards(self) -> str:
+    def rewards_noun(self) -> str:
         """``rewards`` or ``costs``, as files and replies state it."""
         return f"{self.reward}s"
 

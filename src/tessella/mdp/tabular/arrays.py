@@ -115,7 +115,7 @@ def from_pairs(
     shape = read_shape(reward, "reward")
     if shape != state.shape:
         raise ModelError(f"reward must have shape {state.shape}", value=f"has shape {shape}")
-    given = as_numbers(reward, sense.rewards, lambda place, _: pairs.describe(place[0]))
+    given = as_numbers(reward, sense.rewards_noun, lambda place, _: pairs.describe(place[0]))
     expected = sense.sign * given
     kept = np.flatnonzero(~np.isneginf(expected))
     if len(kept) < len(expected):
@@ -306,7 +306,7 @@ def _read_rewards(
     if shape not in ((n,), (n, n_actions), full):
         requirement = f"reward must have shape ({n},), ({n}, {n_actions}) or {full}"
         raise ModelError(requirement, value=f"has shape {shape}")
-    numbers = sense.sign * as_numbers(reward, sense.rewards, describe)
+    numbers = sense.sign * as_numbers(reward, sense.rewards_noun, describe)
     if shape == (n,):
         return np.repeat(numbers[:, None], n_actions, axis=1), 0.0
     if shape == (n, n_actions):

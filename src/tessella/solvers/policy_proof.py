@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.exogenous import Exogenous
 from tessella.rounding import EPS, OUTWARD_FACTOR, round_up
-from tessella.solvers.bounds import Decision, center_values, decide, find_best_two
+from tessella.solvers.bounds import Decision, decide, find_best_two, subtract_shift
 from tessella.solvers.iteration import (
     IterationBatch,
     IterationState,
@@ -64,7 +64,7 @@ MARGIN_FACTOR = 1 + 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
+class ExogenousSlices:
     """The slices of a model, with what bounds comparisons within them."""
 
     axes: tuple[int, ...]  # the exogenous axes
@@ -76,7 +76,7 @@ class Slices:
     is_dense: bool  # whether the matrix is factorised as dense
 
     @staticmethod
-    def build(prepared: PreparedModel) -> Slices:
+    def build(prepared: PreparedModel) -> ExogenousSlices:
         """The slices of the exogenous axes; one of all states where there are none."""
         import scipy.sparse as sp
 
@@ -85,13 +85,13 @@ class Slices:
         includes_end = False
         if exogenous is None:
             sums = prepared.row_sum_bounds
-            includes_end = not prepared.data.criterion.use_shift
+            includes_end = not prepared.data.criterion.use_shift  # rows may sum to less than 1
             error = max(sums.excess, 0.0) if includes_end else sums.deviation
             exogenous = Exogenous((), (), (), sp.csr_array(np.eye(1)), error)
         lengths = enumerate(mdp.grid.shape)
         matrix = sp.csr_array(mdp.discount * exogenous.matrix)
         share = matrix.nnz / (len(matrix.indptr) - 1) ** 2
-        return Slices(
+        return ExogenousSlices(
             exogenous.axes,
             tuple(n if axis in exogenous.axes else 1 for axis, n in lengths),
             matrix,
@@ -101,17 +101,17 @@ class Slices:
             share > prepared.plan.thresholds.dense_exogenous_share,
         )
 
-    def bound_comparisons(self, low: NDArray, high: NDArray, eta: float) -> NDArray[np.float64]:
+    def bound_comparisons(self, low: NDArray, high: NDArray, error: float) -> NDArray[np.float64]:
         """(slices) by how much a difference of two action values may be off.
 
-        ``low`` and ``high`` (slices) enclose T v - v, each off by at most ``eta``.
+        ``low`` and ``high`` (slices) enclose T v - v, each off by at most ``error``.
         """
         if self.includes_end:
             low = np.minimum(low, 0.0)
             high = np.maximum(high, 0.0)
-        size = float(np.maximum(np.abs(low), np.abs(high)).max()) * (1 + EPS) + eta
+        size = float(np.maximum(np.abs(low), np.abs(high)).max()) * (1 + EPS) + error
         extra = 2 * self.error * size / self.gap * OUTWARD_FACTOR
-        rhs = ((high - low) * (1 + 4 * EPS) + 2 * eta + extra).ravel()
+        rhs = ((high - low) * (1 + 4 * EPS) + 2 * error + extra).ravel()
         w = self._solve(rhs)
         unit = EPS * (int(np.diff(self.matrix.indptr).max()) + 4)
         product = self.matrix @ w
@@ -146,13 +146,13 @@ class SlicedPoint(NamedTuple):
     high: Any  # (slices) the largest T v - v
     margin: Any  # (slices) the least margin of an action
     backup_error: Any  # of T v
-    eta: Any  # of any action value
+    action_value_error: Any
 
 
 @compile_per_shape("axes")
 def measure_slices(axes: tuple[int, ...], operators: Operators, value) -> SlicedPoint:
     """Back up ``value``, and look at its slices along ``axes``."""
-    operators, v, shift = center_values(operators, value)
+    operators, v, shift = subtract_shift(operators, value)
     best, second = find_best_two(operators.backend, operators.q(v), v)
     others = tuple(axis for axis in range(v.ndim) if axis not in axes)
     return SlicedPoint(
@@ -169,16 +169,16 @@ def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decis
     """The decision at ``value``, with bounds by slices where they could tell more actions apart."""
     decision = decide(prepared, value, bound)
     mdp = prepared.mdp
-    if not mdp.criterion.is_discounted or prepared.layout is not None:
+    if not mdp.criterion.is_discounted or prepared.shard_layout is not None:
         return decision
-    carried = 2 * float(prepared.data.criterion.contraction_factor) * bound
+    value_part = 2 * float(prepared.data.criterion.contraction_factor) * bound
     # Rounding alone leaves the rest undecided.
-    is_undecided = (decision.margin > decision.tie_tolerance - carried) & (
+    is_undecided = (decision.margin > decision.tie_tolerance - value_part) & (
         decision.margin <= decision.tie_tolerance
     )
     if not bool(is_undecided.any()) or mdp.exogenous is None:
         return decision
-    slices = Slices.build(prepared)
+    slices = ExogenousSlices.build(prepared)
     point = prepared.from_result(value)
     measured = measure_slices(slices.axes, prepared.make_operators(), point)
     return decide(prepared, value, bound, slices.bound_point(measured))
@@ -203,7 +203,7 @@ def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyPr
     method = prepared.plan.method
     if not method.uses_single_precision:
         method = ValueIteration()
-    slices = Slices.build(prepared)
+    slices = ExogenousSlices.build(prepared)
     log = RunLog(callback)
     operators = prepared.make_operators()
     state = make_initial_state(prepared, None, None)
@@ -275,16 +275,18 @@ def _report_value(data: ModelData, state: IterationState) -> Any:
     return data.criterion.report_values(state.backup, state.center, state.shift)[0]
 
 
-def _compute_tolerance_ratio(slices: Slices, point: SlicedPoint, error: NDArray) -> float:
+def _compute_tolerance_ratio(slices: ExogenousSlices, point: SlicedPoint, error: NDArray) -> float:
     """The largest ratio of a slice's tolerance to what is enough there; at most 1 at the end.
 
     A tolerance is enough if it is below all margins, or near what rounding leaves.
     """
-    eta = 2 * float(point.eta)
+    comparison_error = 2 * float(point.action_value_error)
     zero = np.zeros(slices.shape)
-    rounding = slices.bound_comparisons(zero, zero, float(point.backup_error)) + eta
+    rounding = slices.bound_comparisons(zero, zero, float(point.backup_error)) + comparison_error
     enough = np.maximum(np.asarray(point.margin) / MARGIN_FACTOR, ROUNDING_MULTIPLE * rounding)
     is_unlimited = np.isinf(enough)  # one action in each state, or nothing can be proven
     with np.errstate(invalid="ignore"):
-        ratio = np.where(is_unlimited & np.isfinite(rounding), 0.0, (error + eta) / enough)
+        ratio = np.where(
+            is_unlimited & np.isfinite(rounding), 0.0, (error + comparison_error) / enough
+        )
     return float(np.where(np.isnan(ratio), np.inf, ratio).max())
