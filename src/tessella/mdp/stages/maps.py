@@ -132,7 +132,7 @@ class Jump(Stage):
     ``edge="clip"`` what lies past the ends of an axis stops there.
 
     Args:
-        noise: what is random; None for a jump without chance.
+        noise: what is random; one with a single value makes a jump without chance.
         to: a function of axes, action and noise that returns new coordinates by axis.
         between, edge: see above.
         pays, costs, counts: as in ``Pay``; functions may name the noise too.
