@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tessella.errors import ArgumentError, format_value, require_type
@@ -148,15 +148,6 @@ class Tessellation:
     def boundary(self) -> NDArray[np.bool_]:
         """(grid shape) whether a state touches a face."""
         return _freeze(self.face_axis_counts > 0)
-
-    @cached_property
-    def adjacency(self) -> csr_array:
-        """(n, n) symmetric: how many faces two cells share."""
-        pairs = [self.cells.ravel()[self.face_states(axis)] for axis in range(self.grid.ndim)]
-        left, right = np.concatenate(pairs).T
-        ends = np.concatenate([left, right]), np.concatenate([right, left])
-        n = len(self.cell_actions)
-        return coo_array((np.ones(2 * len(left), dtype=np.int64), ends), shape=(n, n)).tocsr()
 
     @cached_property
     def quantities(self) -> NDArray[np.float64] | None:
