@@ -198,7 +198,7 @@ def test_ordering_questions_need_numbers(tile):
         reorder_point(tile([0, 1], (0, 1), {"level": ["low", "high"]}), "level")
 
 
-def test_islands_are_counted_and_named(tile):
+def test_islands_are_named(tile):
     table = np.zeros((5, 5), int)
     table[0, 0] = table[3, 3] = table[3, 4] = 1
     found = connected(tile(table))
