@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,7 +193,7 @@ def tessellate(
         >>> ts.tessellate(solution).table.shape
         (31, 21)
     """
-    mdp = getattr(source, "mdp", source)
+    mdp = cast(MDP, getattr(source, "mdp", source))
     if policy is None and mdp is source:
         raise ArgumentError("tessellate needs a solution, or a model and a policy")
     require_type("tessellate", mdp, MDP)
@@ -208,7 +208,9 @@ def tessellate(
         action_indices = np.array([actions.index(value) for value in values], dtype=np.int32)
         table = np.where(table < 0, NO_STATE, action_indices[table])
         return build_tessellation(grid.product, actions, component, table, None, mdp.name)
-    margin = grid.spread(source.margin.ravel(), np.nan) if policy is None else None
+    margin = None
+    if policy is None:
+        margin = grid.spread(cast("Solution", source).margin.ravel(), np.nan)
     return build_tessellation(
         grid.product, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name
     )
