@@ -78,7 +78,10 @@ def policy_map(axes: Axes, tessellation: Tessellation, *, legend: bool = True) -
     if legend and few:
         _draw_legend(axes, tessellation, _make_action_swatches(tessellation))
     elif legend:
-        _draw_action_bar(axes, tessellation, image)
+        ticks = spaced_indices(len(tessellation.actions), MAX_TICKS)
+        bar = axes.figure.colorbar(image, ax=axes, label=tessellation.action_name, ticks=ticks)
+        bar.ax.minorticks_off()
+        bar.ax.set_yticklabels([str(tessellation.actions[i]) for i in ticks])
     return axes
 
 
@@ -112,14 +115,6 @@ def _draw_regions(axes: Axes, tessellation: Tessellation, colours: ListedColorma
 
 def _make_swatch(colour: Any, label: str) -> Patch:
     return Patch(facecolor=colour, edgecolor=LINE_COLOUR, linewidth=0.6, label=label)
-
-
-def _draw_action_bar(axes: Axes, tessellation: Tessellation, image: AxesImage) -> None:
-    n = len(tessellation.actions)
-    ticks = spaced_indices(n, MAX_TICKS)
-    bar = axes.figure.colorbar(image, ax=axes, label=tessellation.action_name, ticks=ticks)
-    bar.ax.minorticks_off()
-    bar.ax.set_yticklabels([str(tessellation.actions[i]) for i in ticks])
 
 
 ERROR_COLOUR = "#a50f15"
@@ -190,7 +185,10 @@ def small_multiples(
         1
     """
     all_axes = list(_flatten_axes(axes))
-    tessellations = _as_list(tessellations)
+    is_single = isinstance(tessellations, Tessellation)
+    tessellations = [tessellations] if is_single else list(tessellations)
+    for tessellation in tessellations:
+        require_type("a policy map", tessellation, Tessellation)
     if len(all_axes) < len(tessellations):
         raise ArgumentError(
             f"{len(tessellations)} maps need as many axes", value=f"got {len(all_axes)}"
@@ -217,14 +215,6 @@ def _flatten_axes(axes: Any) -> Iterator[Axes]:
     else:
         requirement = "small_multiples draws on axes, as figure.subplots(2, 3) makes them"
         raise ArgumentError(requirement, value=f"got {axes!r}")
-
-
-def _as_list(tessellations: Iterable[Tessellation] | Tessellation) -> list[Tessellation]:
-    is_single = isinstance(tessellations, Tessellation)
-    maps: list[Tessellation] = [tessellations] if is_single else list(tessellations)
-    for each in maps:
-        require_type("a policy map", each, Tessellation)
-    return maps
 
 
 def draw_legends(
