@@ -113,7 +113,7 @@ PAGES = {
         "result, draws, and returns the axes: `from tessella.plot import policy_map`. Guide: "
         "[pictures of a policy](../geometry.md#pictures).",
         "policy_map rule_map rule_plot frontier_plot tradeoff_plot difference_map error_map "
-        "value_map margin_map margin_error small_multiples action_legend legends action_colours "
+        "value_map margin_map margin_error small_multiples action_colours "
         "boundary_lines",
         "tessella.plot",
         PLOTTING_PROGRAM,

@@ -22,8 +22,8 @@ FUNCTIONS = {
 }
 # Of any tessellation or record, these draw something; the others raise nothing.
 WITHOUT_ERRORS = {
-    *("action_colours", "action_legend", "all_problems", "boundary_lines", "frontier_plot"),
-    *("legends", "margin_error", "open_progress", "tradeoff_plot"),
+    *("action_colours", "all_problems", "boundary_lines", "frontier_plot"),
+    *("margin_error", "open_progress", "tradeoff_plot"),
 }
 CLASSES = [name for name in ts.__all__ if inspect.isclass(getattr(ts, name))]
 # Results, whose examples are those of the functions that return them, and classes to inherit from.

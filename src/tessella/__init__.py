@@ -25,90 +25,23 @@ Names are loaded when first used, so importing tessella is quick.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
-# Module to the public names that it holds; `scripts/public_stub.py` makes the type stub of it.
-_HOME = {
-    "baselines": "DoubleQ FittedQ TabularQ train train_batch",
-    "certificates.certificate": "Certificate",
-    "certificates.certify": "certify",
-    "certificates.loss": "Estimate estimate Loss loss",
-    "criteria": "Average Discounted FiniteHorizon Total",
-    "errors": (
-        "ArgumentError FileError MissingExtra ModelError NotConverged PolicyError StudyError "
-        "TessellaError"
-    ),
-    "grid": "StateGrid",
-    "learn": (
-        "ByOccupancy LinearBoundary LocalBoundary MarginBoundary NeuralBoundary Sample "
-        "Stratified Uniform draw fit fit_batch"
-    ),
-    "mdp.as_policy": "as_policy",
-    "mdp.dynamics": "TileSizes",
-    "mdp.model": "MDP",
-    "mdp.measures": "AtLeast AtMost MeasureValue",
-    "mdp.policy": "Policy",
-    "mdp.simulate": "Paths simulate",
-    "mdp.stages": "Clock Decide Event Jump Move Noise Pay Shift truncated_poisson",
-    "modelfiles.toml_document": "ModelFileError",
-    "modelfiles.named_problem": "write_model",
-    "modelfiles.read_model": "read_model",
-    "problems.admission": "queue_admission",
-    "problems.inventory": "inventory",
-    "problems.problem": "Choice Integer Integers Number Numbers Problem Theory",
-    "problems.registry": "BENCHMARKS all_problems benchmark problem register",
-    "rules.trees": "AxisTree LinearTree",
-    "rules.compress": "compress frontier least_size",
-    "rules.diff": "Difference diff",
-    "rules.export.data_files": "read_dtcontrol",
-    "rules.export.export": "export",
-    "rules.linear_cuts": "LinearCuts Staircase",
-    "rules.monotone_surface": "MonotoneSurface",
-    "rules.order_up_to": "OrderUpTo",
-    "rules.rule": "Frontier Rule",
-    "rules.rule_class": "Costs Candidate RuleClass",
-    "rules.scaling": "Scaling scaling",
-    "rules.small_network": "SmallNetwork",
-    "rules.table_rules": "OneAction RunLength WithExceptions",
-    "rules.tune": "Tuned tune",
-    "runner.methods.method": "BaselineMethod FunctionMethod LearnerMethod",
-    "runner.run_study": "StudyResults run_study",
-    "runner.study": "Measure Study",
-    "solvers.backward_induction": "BackwardInduction",
-    "solvers.blocks": "InPlace",
-    "solvers.constraints.constrained_solution": "ConstrainedSolution",
-    "solvers.constraints.tradeoff": "Tradeoff tradeoff",
-    "solvers.execution_plan": "ExecutionPlan",
-    "solvers.linear_programming": "LinearProgramming",
-    "solvers.method": "Method",
-    "solvers.mixed_precision": "MixedPrecision",
-    "solvers.plan": "CostEstimate plan",
-    "solvers.policy_evaluation": "Evaluation Occupancy evaluate occupancy",
-    "solvers.policy_iteration": (
-        "InexactPolicyIteration ModifiedPolicyIteration PolicyIteration ValueIteration"
-    ),
-    "solvers.result": "Checkpoint",
-    "solvers.solution": "Solution",
-    "solvers.solve": "solve",
-    "solvers.thresholds": "Thresholds",
-    "support.progress": "open_progress",
-    "tessellation": (
-        "Comparison Geometry Structure Tessellation compare examine measure switching_curves "
-        "tessellate"
-    ),
-    "tessellation.refine": "Refinement refine",
-}
-_WHERE = {name: home for home, names in _HOME.items() for name in names.split()}
+# Public name to the module that holds it, as the type stub says.
+_STUB_LINES = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8").splitlines()
+_IMPORTS = [line.split() for line in _STUB_LINES if line.startswith("from ")]
+_HOME = {name: module for _, module, _, name, *_ in _IMPORTS}
 
-__all__ = sorted([*_WHERE, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted([*_HOME, "__version__"])  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in _HOME:
         raise AttributeError(f"module 'tessella' has no attribute {name!r}")
-    value = getattr(import_module(f"tessella.{_WHERE[name]}"), name)
+    value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-# Written by scripts/public_stub.py.
+# Each public name, with the module that holds it: `__init__.py` reads these lines.
 
 from tessella.baselines import DoubleQ as DoubleQ
 from tessella.baselines import FittedQ as FittedQ

@@ -169,7 +169,8 @@ def _assert_near(array: Any, expected: NDArray, tolerance: float, subject: str) 
 def _check_samples(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
     rng = np.random.default_rng(1)
     feature = rng.normal(size=rows.shape[-1])
-    for state, action in zip(*_choose_pairs(rows, rng), strict=True):
+    feasible_pairs = np.argwhere(rows.sum(axis=-1) > 0)  # rows of infeasible ones are empty
+    for action, state in rng.permutation(feasible_pairs)[:MAX_SAMPLED_PAIRS]:
         states = np.full(SAMPLES_PER_PAIR, state)
         actions = np.full(SAMPLES_PER_PAIR, action)
         outcomes = dynamics.step(states, actions, rng)
@@ -180,13 +181,6 @@ def _check_samples(dynamics: Dynamics, rows: NDArray, reward: NDArray) -> None:
         features_seen = np.where(outcomes.ended, 0.0, feature[outcomes.next_states])
         _assert_mean(features_seen, float(row @ feature), f"{location}, next states")
         _assert_mean(outcomes.rewards, float(reward[state, action]), f"{location}, rewards")
-
-
-def _choose_pairs(rows: NDArray, rng: np.random.Generator) -> tuple[NDArray, NDArray]:
-    """States and actions to sample, without infeasible pairs, whose rows are empty."""
-    action, state = np.nonzero(rows.sum(axis=-1) > 0)
-    selected = rng.permutation(state.size)[:MAX_SAMPLED_PAIRS]
-    return state[selected], action[selected]
 
 
 def _assert_mean(values: NDArray, expected: float, subject: str) -> None:
@@ -211,7 +205,11 @@ def check_policy(mdp: MDP, policy: Any) -> None:
         raise AssertionError(
             f"it is not a policy of {mdp.name or 'this model'}: {error}"
         ) from error
-    _check_size(checked_policy)
+    size = checked_policy.size
+    is_count = isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0
+    assert is_count, (
+        f"size must be the count of the numbers that it stores, a whole number; got {size!r}"
+    )
     try:
         _check_answers(mdp, checked_policy)
     except TessellaError as error:
@@ -221,14 +219,6 @@ def check_policy(mdp: MDP, policy: Any) -> None:
         checked_policy.save(path)
         is_same = np.array_equal(Policy.load(path).table, table)
         assert is_same, "saved and loaded, it decides otherwise"
-
-
-def _check_size(policy: Policy) -> None:
-    size = policy.size
-    is_valid = isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0
-    assert is_valid, (
-        f"size must be the count of the numbers that it stores, a whole number; got {size!r}"
-    )
 
 
 def _check_answers(mdp: MDP, policy: Policy) -> None:
@@ -383,7 +373,10 @@ def check_problem(problem: Problem, *, theory: bool = True) -> None:
             takes too long.
     """
     assert isinstance(problem, Problem), f"a problem is a tessella.Problem, not {problem!r}"
-    _check_descriptions(problem)
+    assert problem.title, f"{problem.name} has no title"
+    unexplained = [p.name for p in problem.parameters if not p.about]
+    unexplained += [f"the axis {axis}" for axis, about in problem.axes.items() if not about.strip()]
+    assert not unexplained, f"{problem.name}: {unexplained[0]} has no line of explanation"
     mdp = _build(problem)
     _check_same_model(problem, mdp, "built again", problem)
     settings = json.loads(json.dumps(problem.settings()))
@@ -397,13 +390,6 @@ def check_problem(problem: Problem, *, theory: bool = True) -> None:
     _check_axes(problem, axes)
     if theory and problem.theory:
         _check_theory(problem, mdp)
-
-
-def _check_descriptions(problem: Problem) -> None:
-    missing = [p.name for p in problem.parameters if not p.about]
-    missing += [f"the axis {axis}" for axis, about in problem.axes.items() if not about.strip()]
-    assert problem.title, f"{problem.name} has no title"
-    assert not missing, f"{problem.name}: {missing[0]} has no line of explanation"
 
 
 def _build(problem: Problem, **settings: Any) -> MDP:

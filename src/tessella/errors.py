@@ -96,20 +96,17 @@ def raise_for_first(
 
     ``describe`` and ``value`` get the place: a number in a list, otherwise a tuple of numbers.
     """
+    import numpy as np
+
     if not bad.any():
         return
-    flat_index = int(bad.argmax())
-    index: list[int] = []
-    for length in reversed(bad.shape):
-        flat_index, position = divmod(flat_index, length)
-        index.insert(0, position)
-    place = index[0] if len(index) == 1 else tuple(index)
-    count = int(bad.sum())
+    index = tuple(map(int, np.unravel_index(bad.argmax(), bad.shape)))
+    place = index[0] if len(index) == 1 else index
     raise error(
         requirement,
         location=describe(place),
         value=value(place),
-        count=count,
+        count=int(bad.sum()),
         total=bad.size,
         noun=noun,
     )

@@ -212,7 +212,7 @@ def test_a_simulated_period_pays_the_expected_reward_on_average():
         mean = np.zeros(12)
         for k, name in enumerate(stage.noise[1]):
             names = mdp.grid.coordinates(states) | {"action": np.full(12, ACTIONS[a])}
-            paid = stage.pays(**names | {EVENT: np.full(12, name)})
+            paid = stage.paid.function(**names | {EVENT: np.full(12, name)})
             mean += np.broadcast_to(stage.operation.probs[a, k], (4, 3)).ravel() * paid
         allowed = told.feasible[..., a].ravel()
         np.testing.assert_allclose(mean[allowed], mdp.reward[allowed, a], atol=1e-12)

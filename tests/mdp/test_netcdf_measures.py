@@ -13,8 +13,10 @@ from support.hostile import Arrays
 import tessella as ts
 from tessella.checker import check
 from tessella.errors import FileError
+from tessella.mdp.dynamics import REWARD
 from tessella.mdp.netcdf import create_dataset, write_variables
 from tessella.mdp.netcdf_tables import MEASURES_GROUP
+from tessella.mdp.stages.staged import Staged
 
 
 def small_inventory(**settings) -> ts.MDP:
@@ -102,8 +104,13 @@ def test_an_unknown_measure_cannot_be_bounded():
 
 
 def uncounted(mdp: ts.MDP) -> ts.MDP:
-    stages = tuple(replace(stage, counts={}) for stage in mdp.dynamics.stages)  # type: ignore[attr-defined]
-    return replace(mdp, dynamics=replace(mdp.dynamics, stages=stages), measures={})
+    dynamics = mdp.dynamics
+    assert isinstance(dynamics, Staged)
+    stages = []
+    for stage in dynamics.stages:
+        paid = {name: payment for name, payment in stage.payments.items() if name == REWARD}
+        stages.append(replace(stage, payments=paid))
+    return replace(mdp, dynamics=replace(dynamics, stages=tuple(stages)), measures={})
 
 
 def test_what_is_counted_changes_no_fingerprint_and_no_content(tmp_path):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from support.factors import keep_factors
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64, to_device
-from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.partition import (
     Block,
     Partition,
@@ -13,6 +13,7 @@ from tessella.mdp.stages.partition import (
     find_partition,
 )
 from tessella.mdp.stages.scatter import JointMatrix
+from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 
 PLACES, MOODS = 30, 4
@@ -125,14 +126,13 @@ def test_a_jump_that_touches_few_axes_is_cut_along_those_too_and_swept_in_place(
 
 
 def test_rewards_kept_as_factors_are_cut_as_factors():
-    with rewards.factor_rewards_above(10):
-        dynamics = ts.inventory(max_stock=600, max_regime=90, max_demand=9).dynamics
+    dynamics = keep_factors(ts.inventory(max_stock=600, max_regime=90, max_demand=9)).dynamics
     assert isinstance(dynamics, Staged)
     made = find_partition(dynamics, 4)
     assert made is not None
     block = Block(made, 1)
     lean = block.stages(dynamics)[1].reward
-    assert isinstance(lean, rewards.ExpectedReward)
+    assert isinstance(lean, ExpectedReward)
     first = block.window_start
     whole = np.asarray(dynamics.stages[1].reward)[:, first : first + made.block_with_halo]
     np.testing.assert_allclose(np.asarray(lean), whole, rtol=1e-13)

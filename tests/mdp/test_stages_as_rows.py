@@ -222,11 +222,12 @@ def heavy() -> tuple[ts.MDP, staged.Staged, dict[str, int]]:
     mdp = PLATELETS.build(most=6)
     dynamics = mdp.dynamics
     assert isinstance(dynamics, staged.Staged)
-    assert dynamics.sweep_products > estimate_entries(dynamics)
+    products = dynamics.count_sweep_products(dynamics.n_actions)
+    assert products > estimate_entries(dynamics)
     limits = {"row_min_entries": 1, "rows_max_entries": 1}
     assert choose(mdp, **limits) == "stages"
-    assert choose(mdp, **limits, heavy_sweep_products=dynamics.sweep_products + 1) == "stages"
-    return mdp, dynamics, limits | {"heavy_sweep_products": dynamics.sweep_products}
+    assert choose(mdp, **limits, heavy_sweep_products=products + 1) == "stages"
+    return mdp, dynamics, limits | {"heavy_sweep_products": products}
 
 
 def test_stages_that_take_more_products_than_rows_have_entries_give_way_to_a_table():
@@ -276,7 +277,7 @@ def test_rows_are_not_looked_for_where_that_alone_would_take_long(monkeypatch, l
     each = dynamics.stage_outcomes
     held = {"sum": sum(each) * dynamics.n_actions, "max": max(each)}[of]
     assert choose(mdp, **limits | {limit: held}) == "rows"
-    monkeypatch.setattr(staged, "compute_rows_of_states", None)  # which would fail when called
+    monkeypatch.setattr(staged.Staged, "estimate_row_entries", None)  # which would fail when called
     assert choose(mdp, **limits | {limit: held - 1}) == "stages"
 
 

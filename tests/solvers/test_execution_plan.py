@@ -430,7 +430,8 @@ def test_what_a_sweep_over_all_actions_costs_is_a_threshold_as_well():
         given = {"large_min_states": 1} | limits
         return make_plan(mdp, representation="stages", thresholds=Thresholds(**given))
 
-    ratio = -(-dynamics.sweep_products // dynamics.policy_sweep_products)
+    products = dynamics.count_sweep_products
+    ratio = -(-products(dynamics.n_actions) // products(1))
     assert planned(mixed_max_sweep_ratio=ratio).method == ts.MixedPrecision()
     assert planned(mixed_max_sweep_ratio=ratio - 1).method != ts.MixedPrecision()
     assert planned(coarse_max_states=mdp.n_states).preconditioner == "coarse"

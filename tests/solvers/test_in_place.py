@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from support.factors import keep_factors
 
 import tessella as ts
-from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers.loop import Progress
@@ -15,8 +15,7 @@ SETTINGS = {"max_stock": 149, "max_regime": 8, "max_demand": 6, "orders": (0, 4)
 @pytest.fixture(scope="module")
 def lean():
     """A model whose expected rewards are kept as factors, solved in blocks and as usual."""
-    with rewards.factor_rewards_above(10):
-        mdp = ts.inventory(**SETTINGS | {"max_regime": 59})
+    mdp = keep_factors(ts.inventory(**SETTINGS | {"max_regime": 59}))
     dynamics = mdp.dynamics
     assert isinstance(dynamics, Staged)
     assert isinstance(dynamics.stages[1].reward, ExpectedReward)

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support.factors import keep_factors
 from support.routes import plan_by
 
 import tessella as ts
 from tessella.mdp.compilation import in_float64
 from tessella.mdp.policy import TableRule
-from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.solvers import prepared_model
@@ -82,7 +82,8 @@ def wholly_decided(n_actions: int) -> ts.MDP:
     shift = ts.Shift("x", moves, edge="clip", pays=lambda x, a: -x - a)
     mdp = ts.MDP.staged({"x": range(2000)}, range(n_actions), 0.9, [shift], action_name="a")
     assert isinstance(mdp.dynamics, Staged)
-    assert mdp.dynamics.sweep_products == n_actions * mdp.dynamics.policy_sweep_products
+    products = mdp.dynamics.count_sweep_products
+    assert products(n_actions) == n_actions * products(1)
     return mdp
 
 
@@ -223,13 +224,16 @@ def staged(**settings: Any):
 
 
 def test_expected_rewards_of_a_very_large_grid_are_kept_as_factors():
-    with rewards.factor_rewards_above(10):
-        lean, lean_stages = staged(max_stock=600, max_regime=90, max_demand=9)
-        _, small_stages = staged(**SETTINGS)  # small beside its factors, whatever the limit
-    kinds = [type(stage.reward) for stage in lean_stages if stage.reward is not None]
-    assert ExpectedReward in kinds
-    assert not any(isinstance(s.reward, ExpectedReward) for s in small_stages)
+    def has_factors(mdp: ts.MDP) -> bool:
+        assert isinstance(mdp.dynamics, Staged)
+        return any(isinstance(stage.reward, ExpectedReward) for stage in mdp.dynamics.stages)
+
+    assert has_factors(ts.inventory(max_stock=8191, max_regime=8192, max_demand=9))
     whole, whole_stages = staged(max_stock=600, max_regime=90, max_demand=9)
+    lean = keep_factors(whole)
+    assert has_factors(lean)
+    assert not has_factors(whole)
+    assert not has_factors(keep_factors(ts.inventory(**SETTINGS))), "small beside its factors"
     at_ends = [0, whole.n_states - 1]
     np.testing.assert_allclose(lean.reward[at_ends], whole.reward[at_ends], rtol=1e-14)
     arrays: Any = lean.dynamics.backend_model.arrays

@@ -108,24 +108,15 @@ def test_the_diagnostics_agree_with_counting_by_hand(tile, table):
 
 
 @given(MAPS)
-def test_cells_faces_and_neighbours_agree_state_by_state(tile, table):
+def test_cells_and_faces_agree_state_by_state(tile, table):
     slow, t = Slow(table), tile(table, (0, 1, 2))
     cells = sorted(slow.cells(), key=min)
     for label, cell in enumerate(cells):
         assert {int(t.cells[s]) for s in cell} == {label}
-    shared = {}
     for axis in range(table.ndim):
         faces = slow.faces(axis)
         flat = [[np.ravel_multi_index(s, table.shape) for s in face] for face in faces]
         np.testing.assert_array_equal(t.face_states(axis), np.reshape(flat, (-1, 2)))
-        for s, n in faces:
-            pair = tuple(sorted((int(t.cells[s]), int(t.cells[n]))))
-            shared[pair] = shared.get(pair, 0) + 1
-    found = t.adjacency.tocoo()
-    upper = {
-        (int(i), int(j)): int(v) for i, j, v in zip(*found.coords, found.data, strict=True) if i < j
-    }
-    assert upper == shared
 
 
 @given(MAPS)

@@ -239,15 +239,6 @@ def test_cells_are_numbered_by_their_first_state_and_hold_one_action(tile, table
 
 
 @given(MAPS)
-def test_adjacency_counts_each_face_for_both_of_its_cells(tile, table):
-    t = tile(table)
-    shared = t.adjacency.toarray()
-    np.testing.assert_array_equal(shared, shared.T)
-    assert shared.diagonal().sum() == 0
-    assert shared.sum() == 2 * measure(t).faces
-
-
-@given(MAPS)
 def test_measuring_without_the_rim_is_measuring_the_trimmed_map(tile, table):
     rim = {"x": (0, len(table) // 2)}
     kept = table[: len(table) - len(table) // 2]

@@ -15,7 +15,7 @@ from tessella.mdp.exogenous import varies_along
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
 from tessella.mdp.model import MDP
 from tessella.mdp.stages.move import AxisMatrix
-from tessella.mdp.stages.operation import Displacement, Operation, Reshape
+from tessella.mdp.stages.operation import NO_DISPLACEMENT, Operation, Reshape
 from tessella.mdp.stages.shift import AxisShift
 from tessella.mdp.stages.stage import CompiledStage, ExpectedReward
 from tessella.mdp.stages.staged import Staged
@@ -179,12 +179,11 @@ class _EventDescription:
         ]
 
     def _moved_axes(self) -> list[str]:
-        no_displacement = Displacement()
         operations = [stage.operation for stage in self.stages]
         return [
             axis
             for k, axis in enumerate(self.axes)
-            if any(operation.max_displacement(k) != no_displacement for operation in operations)
+            if any(operation.max_displacement(k) != NO_DISPLACEMENT for operation in operations)
         ]
 
     def _find_dependencies(self, numbers: Callable[[CompiledStage], list[NDArray]]) -> list[str]:

@@ -45,8 +45,9 @@ from tessella.paper.derived_numbers import (
 )
 from tessella.paper.published import FAMILY_TITLES
 from tessella.paper.results import PaperResults
-from tessella.plot import legends, margin_map, small_multiples, value_map
+from tessella.plot import margin_map, small_multiples, value_map
 from tessella.plot.frame import boundary_lines
+from tessella.plot.maps import draw_legends
 from tessella.tessellation import Tessellation
 
 WIDE_INCHES = 7.0  # width of a figure on a page
@@ -187,7 +188,7 @@ def draw_policies(results: PaperResults, narrow: bool) -> Figure:
         small_multiples(block, maps, legend=False)
         family_examples.append(maps[0])
         first_row += count
-    legends(axes_grid[rows[0] - 1, columns - 1], family_examples)
+    draw_legends(axes_grid[rows[0] - 1, columns - 1], family_examples)
     _hide_inner_labels(axes_grid, rows)
     return figure
 

@@ -2,11 +2,9 @@
 
 from tessella.plot.frame import action_colours, boundary_lines
 from tessella.plot.maps import (
-    action_legend,
     difference_map,
     error_map,
     frontier_plot,
-    legends,
     margin_error,
     margin_map,
     policy_map,

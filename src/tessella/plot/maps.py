@@ -76,42 +76,27 @@ def policy_map(axes: Axes, tessellation: Tessellation, *, legend: bool = True) -
     boundary_lines(axes, tessellation, linewidths=0.9 if few else 0.25)
     axes.set_title(tessellation.name)
     if legend and few:
-        action_legend(axes, tessellation)
+        _draw_legend(axes, tessellation, _make_action_swatches(tessellation))
     elif legend:
-        _draw_action_bar(axes, tessellation, image)
+        ticks = spaced_indices(len(tessellation.actions), MAX_TICKS)
+        bar = axes.figure.colorbar(image, ax=axes, label=tessellation.action_name, ticks=ticks)
+        bar.ax.minorticks_off()
+        bar.ax.set_yticklabels([str(tessellation.actions[i]) for i in ticks])
     return axes
 
 
-def action_legend(axes: Axes, tessellation: Tessellation, **style: Any) -> Axes:
-    """Draw the legend alone, to the right of the axes.
-
-    Args:
-        axes: of matplotlib.
-        tessellation: of any policy.
-        style: as for matplotlib's ``legend``.
-
-    Returns:
-        The axes.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> from tessella.plot import action_legend
-        >>> optimal = ts.tessellate(ts.solve(ts.benchmark("QUE-Lin")))
-        >>> axes = action_legend(Figure().subplots(), optimal)
-    """
-    patches = _make_action_swatches(tessellation, action_colours(tessellation))
-    return _draw_legend(axes, tessellation, patches, **style)
-
-
-def _make_action_swatches(tessellation: Tessellation, colours: ListedColormap) -> list[Patch]:
+def _make_action_swatches(
+    tessellation: Tessellation, colours: ListedColormap | None = None
+) -> list[Patch]:
     """One patch for each action, the highest rank first, as quantities stack up."""
+    colours = colours or action_colours(tessellation)
     order = np.argsort(tessellation.ranks)[::-1]
     return [_make_swatch(colours(int(a)), str(tessellation.actions[a])) for a in order]
 
 
 def _draw_legend(
     axes: Axes, tessellation: Tessellation, patches: list[Patch], **style: Any
-) -> Axes:
+) -> None:
     """Draw a legend of these patches, titled with the name of the actions."""
     layout = {"frameon": False, "handlelength": 1.2, "handleheight": 1.2, "alignment": "left"}
     style = LEGEND_POSITION | layout | {"title": tessellation.action_name} | style
@@ -119,7 +104,6 @@ def _draw_legend(
     legend = Legend(axes, patches, [str(p.get_label()) for p in patches], **style)
     legend.set_clip_on(False)  # else layouts leave no space for it
     axes.add_artist(legend)
-    return axes
 
 
 def _draw_regions(axes: Axes, tessellation: Tessellation, colours: ListedColormap) -> AxesImage:
@@ -131,14 +115,6 @@ def _draw_regions(axes: Axes, tessellation: Tessellation, colours: ListedColorma
 
 def _make_swatch(colour: Any, label: str) -> Patch:
     return Patch(facecolor=colour, edgecolor=LINE_COLOUR, linewidth=0.6, label=label)
-
-
-def _draw_action_bar(axes: Axes, tessellation: Tessellation, image: AxesImage) -> None:
-    n = len(tessellation.actions)
-    ticks = spaced_indices(n, MAX_TICKS)
-    bar = axes.figure.colorbar(image, ax=axes, label=tessellation.action_name, ticks=ticks)
-    bar.ax.minorticks_off()
-    bar.ax.set_yticklabels([str(tessellation.actions[i]) for i in ticks])
 
 
 ERROR_COLOUR = "#a50f15"
@@ -209,7 +185,10 @@ def small_multiples(
         1
     """
     all_axes = list(_flatten_axes(axes))
-    tessellations = _as_list(tessellations)
+    is_single = isinstance(tessellations, Tessellation)
+    tessellations = [tessellations] if is_single else list(tessellations)
+    for tessellation in tessellations:
+        require_type("a policy map", tessellation, Tessellation)
     if len(all_axes) < len(tessellations):
         raise ArgumentError(
             f"{len(tessellations)} maps need as many axes", value=f"got {len(all_axes)}"
@@ -223,7 +202,7 @@ def small_multiples(
     if legend and tessellations:
         kinds = {(t.actions, t.action_name): t for t in tessellations}
         place = spare_axes[0] if spare_axes else used_axes[-1]
-        legends(place, list(kinds.values()), outside=not spare_axes)
+        draw_legends(place, list(kinds.values()), outside=not spare_axes)
     return used_axes
 
 
@@ -238,35 +217,14 @@ def _flatten_axes(axes: Any) -> Iterator[Axes]:
         raise ArgumentError(requirement, value=f"got {axes!r}")
 
 
-def _as_list(tessellations: Iterable[Tessellation] | Tessellation) -> list[Tessellation]:
-    is_single = isinstance(tessellations, Tessellation)
-    maps: list[Tessellation] = [tessellations] if is_single else list(tessellations)
-    for each in maps:
-        require_type("a policy map", each, Tessellation)
-    return maps
-
-
-def legends(axes: Axes, tessellations: Sequence[Tessellation], *, outside: bool = False) -> Axes:
-    """Draw the legends of several tessellations from left to right, on the axes or next to them.
-
-    Args:
-        axes: of matplotlib.
-        tessellations: one for each legend.
-        outside: True to draw them to the right of the axes.
-
-    Returns:
-        The axes.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> from tessella.plot import legends
-        >>> optimal = ts.tessellate(ts.solve(ts.benchmark("QUE-Lin")))
-        >>> axes = legends(Figure().subplots(), [optimal], outside=True)
-    """
+def draw_legends(
+    axes: Axes, tessellations: Sequence[Tessellation], *, outside: bool = False
+) -> None:
+    """Draw legends from left to right: on the axes, or ``outside`` to the right of them."""
     left = 1.04 if outside else 0.0
     for k, tessellation in enumerate(tessellations):
-        action_legend(axes, tessellation, bbox_to_anchor=(left + 0.45 * k, 1.0))
-    return axes
+        patches = _make_action_swatches(tessellation)
+        _draw_legend(axes, tessellation, patches, bbox_to_anchor=(left + 0.45 * k, 1.0))
 
 
 def value_map(axes: Axes, solution: Solution) -> Axes:

@@ -406,11 +406,9 @@ class _Choices:
         if not mdp.dynamics.has_stages or self["representation"] == "rows":
             return False
         dynamics = cast(Staged, mdp.dynamics)
-        return (
-            mdp.criterion.has_gain
-            or dynamics.sweep_products
-            <= thresholds.mixed_max_sweep_ratio * dynamics.policy_sweep_products
-        )
+        return mdp.criterion.has_gain or dynamics.count_sweep_products(
+            mdp.n_actions
+        ) <= thresholds.mixed_max_sweep_ratio * dynamics.count_sweep_products(1)
 
     def _choose_evaluation_precision(self) -> ReasonedChoice:
         mdp = self.mdp
@@ -488,10 +486,11 @@ def _choose_representation(dynamics: Staged, thresholds: Thresholds) -> Reasoned
     states = f"{dynamics.space.grid.size:,} states"
     if dynamics.max_row_entries <= thresholds.rows_max_entries:
         return "rows", f"{states}, at most {dynamics.max_row_entries:,} entries"
-    is_heavy = dynamics.sweep_products >= thresholds.heavy_sweep_products
+    sweep_products = dynamics.count_sweep_products(dynamics.n_actions)
+    is_heavy = sweep_products >= thresholds.heavy_sweep_products
     max_entries = thresholds.rows_max_entries
     if is_heavy:
-        max_entries = min(dynamics.sweep_products, thresholds.heavy_rows_max_entries)
+        max_entries = min(sweep_products, thresholds.heavy_rows_max_entries)
     outcomes = dynamics.stage_outcomes
     min_entries = dynamics.space.grid.size * dynamics.n_actions * thresholds.row_min_entries
     # Building the rows must take little time and memory, however long they are.

@@ -3,12 +3,10 @@
 from tessella.tessellation.compare import Comparison, compare
 from tessella.tessellation.dependence import (
     BaseStock,
-    Independent,
     LevelBounds,
     Monotone,
     ReorderPoint,
     Threshold,
-    ThroughSum,
     base_stock,
     independent,
     monotone,
@@ -26,8 +24,6 @@ from tessella.tessellation.measure import (
     switching_curves,
 )
 from tessella.tessellation.regions import (
-    Connected,
-    Convex,
     LinearIndex,
     LinearScores,
     connected,

@@ -38,8 +38,6 @@ class Comparison:
         confusion: (A, A) share of each pair of actions, rows from ``a`` and columns from ``b``.
         displacement: mean distance between the boundaries, over the faces of both.
         worst_displacement: largest distance.
-        displacement_a: (faces of a,) distance to the boundary of b, axis by axis as `face_states`.
-        displacement_b: (faces of b,) distance to the boundary of a.
         worse: (grid shape) whether they differ and the action of ``b`` is surely worse than the
             best; the same as ``where`` if ``a`` was a tessellation, which has no values.
     """
@@ -51,8 +49,6 @@ class Comparison:
     confusion: NDArray[np.float64] = field(repr=False)
     displacement: float
     worst_displacement: float
-    displacement_a: NDArray[np.float64] = field(repr=False)
-    displacement_b: NDArray[np.float64] = field(repr=False)
     worse: NDArray[np.bool_] = field(repr=False)
 
     def __str__(self) -> str:
@@ -62,13 +58,6 @@ class Comparison:
             f"boundary moved by {self.displacement:.3g} steps on average, "
             f"{round_up(self.worst_displacement)} at most"
         )
-
-    @property
-    def region_disagreement(self) -> NDArray[np.float64]:
-        """(A,) within each region of ``a``, the share where ``b`` differs; nan if it is empty."""
-        volume = self.confusion.sum(axis=1)
-        differing = volume - self.confusion.diagonal()
-        return np.divide(differing, volume, out=np.full_like(volume, np.nan), where=volume > 0)
 
 
 def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> Comparison:
@@ -114,8 +103,6 @@ def compare(a: Any, b: Any, occupancy: Occupancy | ArrayLike | None = None) -> C
         confusion=confusion,
         displacement=mean,
         worst_displacement=worst,
-        displacement_a=distances[0],
-        displacement_b=distances[1],
         worse=where if solution is a else where & ~solution.ties(b.table),
     )
 

@@ -57,38 +57,21 @@ from tessella.tessellation.evidence import (
 from tessella.tessellation.tessellate import Tessellation, require_all_states
 
 
-@dataclass(frozen=True, eq=False)
-class Independent(Evidence):
-    """Whether the action is the same all along an axis; violations are neighbours that differ."""
+def independent(tessellation: Tessellation, axis: str) -> Evidence:
+    """Test whether the action is the same all along ``axis``.
 
-    CLAIM = "{action} does not depend on {axis}"
-
-    axis: str
-
-
-@dataclass(frozen=True, eq=False)
-class ThroughSum(Evidence):
-    """Whether of some axes only their sum matters; violations have one sum and act differently."""
-
-    axes: tuple[str, ...]  # the axes of the sum
-
-    @property
-    def claim(self) -> str:
-        *most, last = self.axes
-        named = f"{', '.join(most)} and {last}"
-        sum_of = " + ".join(self.axes)
-        return f"{self.tessellation.action_name} depends on {named} only by {sum_of}"
-
-
-def independent(tessellation: Tessellation, axis: str) -> Independent:
-    """Test whether the action is the same all along ``axis``."""
+    Violations are neighbours that differ.
+    """
     require_all_states("independent", tessellation)
     faces = tessellation.face_states(tessellation.grid.axis(axis))
-    return Independent(tessellation, faces, axis)
+    return Evidence(tessellation, faces, f"{tessellation.action_name} does not depend on {axis}")
 
 
-def through_sum(tessellation: Tessellation, axes: tuple[str, ...]) -> ThroughSum:
-    """Test whether the action depends on ``axes`` through their sum alone."""
+def through_sum(tessellation: Tessellation, axes: tuple[str, ...]) -> Evidence:
+    """Test whether the action depends on ``axes`` through their sum alone.
+
+    Violations have one sum and act differently.
+    """
     require_all_states("through_sum", tessellation)
     grid_lines = build_lines(tessellation.grid, tuple(axes))
     starts = grid_lines.group_starts
@@ -96,7 +79,10 @@ def through_sum(tessellation: Tessellation, axes: tuple[str, ...]) -> ThroughSum
     flat = tessellation.table.ravel()
     differs = np.nonzero(flat[grid_lines.states] != flat[grid_lines.states[..., first]])
     pairs = np.stack([grid_lines.states[..., first][differs], grid_lines.states[differs]], axis=-1)
-    return ThroughSum(tessellation, pairs[np.argsort(pairs[:, 0], kind="stable")], tuple(axes))
+    *most, last = axes
+    named = f"{', '.join(most)} and {last}"
+    claim = f"{tessellation.action_name} depends on {named} only by {grid_lines.name}"
+    return Evidence(tessellation, pairs[np.argsort(pairs[:, 0], kind="stable")], claim)
 
 
 Direction = Literal["rises", "falls"]
@@ -110,11 +96,6 @@ class Monotone(Evidence):
     # "rises" or "falls", both in the weak sense; "stays" where no state of a line acts differently
     # from another, whatever the argument.
     direction: Literal["rises", "falls", "stays"]
-
-    @property
-    def claim(self) -> str:
-        verb = "does not depend on" if self.direction == "stays" else f"{self.direction} in"
-        return f"{self.tessellation.action_name} {verb} {self.axis}"
 
 
 def monotone(
@@ -131,15 +112,19 @@ def monotone(
         )
     require_numeric_actions(tessellation, "monotonicity")
     grid_lines = build_lines(tessellation.grid, axis)
+    name = grid_lines.name
+    action = tessellation.action_name
     rank = tessellation.ranks[tessellation.table.ravel()[grid_lines.states]]
     if (rank == rank[..., :1]).all():
-        return Monotone(tessellation, NO_VIOLATIONS, grid_lines.name, "stays")
+        claim = f"{action} does not depend on {name}"
+        return Monotone(tessellation, NO_VIOLATIONS, claim, name, "stays")
     # Falling ranks are rising ranks counted from the other end.
     rising = {"rises": rank, "falls": rank.max() - rank}
     tested = get_args(Direction) if direction is None else (direction,)
     violations = {candidate: _find_drops(grid_lines, rising[candidate]) for candidate in tested}
     chosen = min(tested, key=lambda candidate: len(violations[candidate]))
-    return Monotone(tessellation, violations[chosen], grid_lines.name, chosen)
+    claim = f"{action} {chosen} in {name}"
+    return Monotone(tessellation, violations[chosen], claim, name, chosen)
 
 
 def _find_drops(grid_lines: GridLines, rank: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -158,8 +143,6 @@ def _find_drops(grid_lines: GridLines, rank: NDArray[np.int64]) -> NDArray[np.in
 @dataclass(frozen=True, eq=False)
 class Threshold(Evidence):
     """Whether the policy has threshold form; the violation is one cycle of faces, (1, 2 faces)."""
-
-    CLAIM = "{action} switches at thresholds in {axis}"
 
     axis: str
     # Indices of the actions in use, in the order along the axis; empty if there is none.
@@ -184,14 +167,15 @@ def threshold(tessellation: Tessellation, axis: str) -> Threshold:
     distinct, first = np.unique(arrows, axis=0, return_index=True)
     by_rank = sorted(np.unique(tessellation.cell_actions), key=lambda a: tessellation.ranks[a])
     graph = {int(a): [int(p) for p, q in distinct if q == a] for a in by_rank}
+    claim = f"{tessellation.action_name} switches at thresholds in {axis}"
     try:
         order = tuple(TopologicalSorter(graph).static_order())
     except CycleError as error:
         cycle = error.args[1]
         face_index = {(int(p), int(q)): i for (p, q), i in zip(distinct, first, strict=True)}
         steps = [face_index[step] for step in pairwise(cycle)]
-        return Threshold(tessellation, pairs[steps].reshape(1, -1), axis, ())
-    return Threshold(tessellation, NO_VIOLATIONS, axis, order)
+        return Threshold(tessellation, pairs[steps].reshape(1, -1), claim, axis, ())
+    return Threshold(tessellation, NO_VIOLATIONS, claim, axis, order)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +197,6 @@ class LevelBounds:
 class BaseStock(Evidence):
     """Whether each line orders up to one level; violations are two states that disagree on S."""
 
-    CLAIM = "{action} is base-stock in {axis}"
-
     axis: str  # the stock axis, or a sum of axes as ``stock + transit``
     level: LevelBounds = field(repr=False)  # the possible S of each line
 
@@ -222,8 +204,6 @@ class BaseStock(Evidence):
 @dataclass(frozen=True, eq=False)
 class ReorderPoint(Evidence):
     """Whether each line has (s, S) form; violations are two states that disagree on s or on S."""
-
-    CLAIM = "{action} is (s, S) in {axis}"
 
     axis: str  # the stock axis, or a sum of axes as ``stock + transit``
     point: LevelBounds = field(repr=False)  # the possible s of each line
@@ -252,7 +232,8 @@ def base_stock(tessellation: Tessellation, axis: AxisOrSum) -> BaseStock:
     require_all_states("base_stock", tessellation)
     grid_lines, low, high = _bound_levels(tessellation, axis)
     level, clashes = _intersect_bounds(grid_lines, low, high)
-    return BaseStock(tessellation, clashes, grid_lines.name, level)
+    claim = f"{tessellation.action_name} is base-stock in {grid_lines.name}"
+    return BaseStock(tessellation, clashes, claim, grid_lines.name, level)
 
 
 def reorder_point(tessellation: Tessellation, axis: AxisOrSum) -> ReorderPoint:
@@ -269,7 +250,8 @@ def reorder_point(tessellation: Tessellation, axis: AxisOrSum) -> ReorderPoint:
     )
     level, clashes = _intersect_bounds(grid_lines, low, np.where(orders, high, np.inf))
     violations = np.concatenate([early_clashes, clashes])
-    return ReorderPoint(tessellation, violations, grid_lines.name, point, level)
+    claim = f"{tessellation.action_name} is (s, S) in {grid_lines.name}"
+    return ReorderPoint(tessellation, violations, claim, grid_lines.name, point, level)
 
 
 def supports_ordering(tessellation: Tessellation, axis: AxisOrSum) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,22 +30,18 @@ NO_VIOLATIONS = np.empty((0, 2), dtype=np.int64)
 class Evidence:
     """The outcome of one structure test."""
 
-    # The structure in words, with the name of the action and the fields of the test.
-    CLAIM: ClassVar[str]
-
     tessellation: Tessellation = field(repr=False)  # what was tested
     # (m, k) flat indices; the k states of a row contradict each other if the structure holds.
     # Pairs, k = 2, unless the class states another number.
     violations: NDArray[np.int64] = field(repr=False)
+    claim: str  # the structure in words: ``order falls in stock``
+    # How a violation names its states, which have one action: ``{} and {} in separate cells``;
+    # empty where their actions differ.
+    wording: str = field(default="", repr=False, kw_only=True)
 
     @property
     def holds(self) -> bool:
         return len(self.violations) == 0
-
-    @property
-    def claim(self) -> str:
-        """The structure in words: ``order falls in stock``."""
-        return self.CLAIM.format(action=self.tessellation.action_name, **vars(self))
 
     def describe(self) -> str:
         """One line: the claim and, if it fails, how often and the first contradiction."""
@@ -64,6 +59,9 @@ class Evidence:
     def _describe_violation(self, states: NDArray[np.int64]) -> str:
         """One contradiction in words."""
         t = self.tessellation
+        if self.wording:
+            places = self.wording.format(*map(t.grid.describe, states))
+            return f"{t.action_of(states[0])} at {places}"
         return " but ".join(f"{t.action_of(s)} at {t.grid.describe(s)}" for s in states)
 
     def __bool__(self) -> bool:

@@ -17,7 +17,7 @@ from tessella.tessellation.dependence import (
 )
 from tessella.tessellation.evidence import AxisOrSum, Evidence, format_axes, require_sum_axes
 from tessella.tessellation.regions import connected, convex, linear_index, linear_scores
-from tessella.tessellation.tessellate import Tessellation, drop_axes, require_all_states
+from tessella.tessellation.tessellate import Tessellation, require_all_states, section
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,37 +87,30 @@ def examine(tessellation: Tessellation, sums: Iterable[tuple[str, ...]] = ()) ->
     }
     if len(unused) == grid.ndim:
         return Structure(evidence)
-    t = drop_axes(tessellation, *unused) if unused else tessellation
-    for axis in t.grid.axes:
-        evidence |= _test_monotone(t, axis) | {f"threshold in {axis}": threshold(t, axis)}
-        evidence |= _test_ordering(t, axis)
+    # The section at their first values stands for all of them.
+    first_values = {axis: grid.values[grid.axis(axis)][0] for axis in unused}
+    t = section(tessellation, **first_values) if unused else tessellation
+    remaining_sums = [tuple(name for name in names if name in t.grid.axes) for names in sums]
+    for along in [*t.grid.axes, *(names for names in remaining_sums if len(names) > 1)]:
+        evidence |= _test_along(t, along)
     tests = {"connected": connected, "orthogonally convex": convex, "linear scores": linear_scores}
     if t.quantities is not None:
         tests["linear index"] = linear_index
     regions = {name: test(t) for name, test in tests.items()}
-    return Structure(evidence | _test_sums(t, sums) | regions)
+    return Structure(evidence | regions)
 
 
-def _test_sums(t: Tessellation, sums: list[tuple[str, ...]]) -> dict[str, Evidence]:
-    """Sums of the axes of ``t``, where two or more of them are left."""
-    evidence: dict[str, Evidence] = {}
-    for names in sums:
-        remaining = tuple(name for name in names if name in t.grid.axes)
-        if len(remaining) > 1:
-            evidence |= {f"only by {format_axes(remaining)}": through_sum(t, remaining)}
-            evidence |= _test_monotone(t, remaining) | _test_ordering(t, remaining)
-    return evidence
-
-
-def _test_monotone(t: Tessellation, along: AxisOrSum) -> dict[str, Evidence]:
-    return {} if t.quantities is None else {f"monotone in {format_axes(along)}": monotone(t, along)}
-
-
-def _test_ordering(t: Tessellation, along: AxisOrSum) -> dict[str, Evidence]:
-    if len(t.actions) <= 2 or not supports_ordering(t, along) or not monotone(t, along, "falls"):
-        return {}
+def _test_along(t: Tessellation, along: AxisOrSum) -> dict[str, Evidence]:
+    """The tests along an axis, or a sum of axes, that apply to it."""
     where = format_axes(along)
-    return {
-        f"base stock in {where}": base_stock(t, along),
-        f"(s, S) in {where}": reorder_point(t, along),
-    }
+    evidence: dict[str, Evidence] = {}
+    if not isinstance(along, str):
+        evidence[f"only by {where}"] = through_sum(t, along)
+    if t.quantities is not None:
+        evidence[f"monotone in {where}"] = monotone(t, along)
+    if isinstance(along, str):
+        evidence[f"threshold in {where}"] = threshold(t, along)
+    if len(t.actions) > 2 and supports_ordering(t, along) and monotone(t, along, "falls"):
+        evidence[f"base stock in {where}"] = base_stock(t, along)
+        evidence[f"(s, S) in {where}"] = reorder_point(t, along)
+    return evidence

@@ -161,7 +161,8 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
     grid = inner.grid
     boundary = inner.boundary
     faces = [int(np.count_nonzero(face)) for face in inner.faces]
-    edges = count_edges(inner.table >= 0)
+    edges = [int(np.count_nonzero(pairs)) for pairs in _mark_edges(inner.table >= 0)]
+    crossings = count_marked_axes(_mark_edges(boundary), grid.shape) >= 2
     n_actions = len(inner.actions)
     return Geometry(
         tessellation=inner,
@@ -170,7 +171,7 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
         boundary_components=int(np.count_nonzero(find_cells(boundary).values)),
         region_components=len(inner.cell_actions),
         corner_index=int(np.count_nonzero(inner.face_axis_counts >= 2)) / max(sum(faces), 1),
-        corner_index_by_states=_count_crossings(boundary) / max(sum(faces), 1),
+        corner_index_by_states=int(np.count_nonzero(crossings)) / max(sum(faces), 1),
         faces_per_axis=dict(zip(grid.axes, faces, strict=True)),
         edges_per_axis=dict(zip(grid.axes, edges, strict=True)),
         volumes=np.bincount(inner.cell_actions, inner.cell_sizes, n_actions).astype(np.int64),
@@ -179,19 +180,10 @@ def measure(tessellation: Tessellation, rim: Rim = 0) -> Geometry:
     )
 
 
-def count_edges(is_state: NDArray[np.bool_]) -> list[int]:
-    """Pairs of neighbouring states along each axis."""
-    slices = (neighbour_slices(is_state.ndim, axis) for axis in range(is_state.ndim))
-    return [int(np.count_nonzero(is_state[low] & is_state[high])) for low, high in slices]
-
-
-def _count_crossings(boundary: NDArray[np.bool_]) -> int:
-    """Boundary states that have a neighbouring boundary state along two or more axes."""
-    pairs = []
-    for axis in range(boundary.ndim):
-        below, above = neighbour_slices(boundary.ndim, axis)
-        pairs.append(boundary[below] & boundary[above])
-    return int(np.count_nonzero(count_marked_axes(tuple(pairs), boundary.shape) >= 2))
+def _mark_edges(marked: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], ...]:
+    """The edges between two ``marked`` states, shaped as `Tessellation.faces`."""
+    slices = [neighbour_slices(marked.ndim, axis) for axis in range(marked.ndim)]
+    return tuple(marked[below] & marked[above] for below, above in slices)
 
 
 TABLE_MAX_LINES = 20  # lines of a printed table
@@ -234,7 +226,13 @@ class SwitchingCurves:
         t = self.tessellation
         count = self.first[0].size
         used = np.flatnonzero((self.first >= 0).reshape(len(t.actions), -1).any(axis=1))
-        rows = self._table_rows(used[:TABLE_MAX_ACTIONS], min(count, TABLE_MAX_LINES))
+        values = {n: v for n, v in zip(t.grid.axes, t.grid.values, strict=True) if n != self.axis}
+        shown = used[:TABLE_MAX_ACTIONS]
+        rows = [[*values, *(describe_action(t.action_name, t.actions[a]) for a in shown)]]
+        for line in range(min(count, TABLE_MAX_LINES)):
+            index = np.unravel_index(line, self.first.shape[1:]) if values else ()
+            places = [format_value(v[i]) for v, i in zip(values.values(), index, strict=True)]
+            rows.append([*places, *(self._format_span(a, line) for a in shown)])
         more = {"lines": count - TABLE_MAX_LINES, "actions": len(used) - TABLE_MAX_ACTIONS}
         return "\n".join(
             [
@@ -243,23 +241,6 @@ class SwitchingCurves:
                 *(f"... {n:,} more {subject}" for subject, n in more.items() if n > 0),
             ]
         )
-
-    def _table_rows(self, actions: NDArray[np.intp], lines: int) -> list[list[str]]:
-        """The titles, then the first ``lines`` lines."""
-        t = self.tessellation
-        others = [name for name in t.grid.axes if name != self.axis]
-        rows = [[*others, *(describe_action(t.action_name, t.actions[a]) for a in actions)]]
-        for line in range(lines):
-            spans = [self._format_span(a, line) for a in actions]
-            rows.append([*self._line_coordinates(line), *spans])
-        return rows
-
-    def _line_coordinates(self, line: int) -> list[str]:
-        """The values of the other axes on a line."""
-        grid = self.tessellation.grid
-        values = [v for n, v in zip(grid.axes, grid.values, strict=True) if n != self.axis]
-        index = np.unravel_index(line, self.first.shape[1:]) if values else ()
-        return [format_value(v[i]) for v, i in zip(values, index, strict=True)]
 
     def _format_span(self, action: int, line: int) -> str:
         grid = self.tessellation.grid

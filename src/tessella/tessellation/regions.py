@@ -31,43 +31,11 @@ from tessella.tessellation.evidence import NO_VIOLATIONS, Evidence, require_nume
 from tessella.tessellation.tessellate import Tessellation, require_all_states
 
 
-@dataclass(frozen=True, eq=False)
-class Connected(Evidence):
-    """Whether each region is one cell.
+def connected(tessellation: Tessellation) -> Evidence:
+    """Test whether each region is one cell.
 
     A violation pairs the first state of a region's largest cell with that of another of its cells.
     """
-
-    components: NDArray[np.int64] = field(repr=False)  # (A,) cells of each action
-    # Labels of the cells that are not the largest of their region.
-    islands: NDArray[np.int64] = field(repr=False)
-
-    CLAIM = "regions are connected"
-
-    def _describe_violation(self, states: NDArray[np.int64]) -> str:
-        t = self.tessellation
-        places = " and ".join(t.grid.describe(s) for s in states)
-        return f"{t.action_of(states[0])} at {places} in separate cells"
-
-
-@dataclass(frozen=True, eq=False)
-class Convex(Evidence):
-    """Whether each line along an axis meets each region in one interval.
-
-    A violation is the last state of one interval and the first state of the next one with the same
-    action on the same line.
-    """
-
-    CLAIM = "regions are orthogonally convex"
-
-    def _describe_violation(self, states: NDArray[np.int64]) -> str:
-        t = self.tessellation
-        places = " and again at ".join(t.grid.describe(s) for s in states)
-        return f"{t.action_of(states[0])} at {places}, not between"
-
-
-def connected(tessellation: Tessellation) -> Connected:
-    """Test whether each region is one cell."""
     require_all_states("connected", tessellation)
     actions = tessellation.cell_actions
     sizes = tessellation.cell_sizes
@@ -77,25 +45,25 @@ def connected(tessellation: Tessellation) -> Connected:
     largest = np.full(len(tessellation.actions), -1)
     largest_cells = np.setdiff1d(np.arange(len(actions)), islands, assume_unique=True)
     largest[actions[largest_cells]] = largest_cells
-    first = _find_first_states(tessellation)
+    # Cells are numbered by their first states, where the largest number so far grows.
+    largest_so_far = np.maximum.accumulate(tessellation.cells.ravel())
+    first = np.flatnonzero(np.diff(largest_so_far, prepend=-1))
     pairs = np.stack([first[largest[actions[islands]]], first[islands]], axis=-1)
-    counts = np.bincount(actions, minlength=len(tessellation.actions))
-    return Connected(tessellation, pairs, counts, islands)
+    wording = "{} and {} in separate cells"
+    return Evidence(tessellation, pairs, "regions are connected", wording=wording)
 
 
-def convex(tessellation: Tessellation) -> Convex:
-    """Test whether each region is orthogonally convex."""
+def convex(tessellation: Tessellation) -> Evidence:
+    """Test whether each line along an axis meets each region in one interval.
+
+    A violation is the last state of one interval and the first state of the next one with the same
+    action on the same line.
+    """
     require_all_states("convex", tessellation)
-    axes = range(tessellation.grid.ndim)
-    return Convex(tessellation, np.concatenate([_find_reentries(tessellation, k) for k in axes]))
-
-
-def _find_first_states(tessellation: Tessellation) -> NDArray[np.int64]:
-    first = np.empty(len(tessellation.cell_actions), dtype=np.int64)
-    flat = tessellation.cells.ravel()
-    # The last assignment wins, so the states are written from the last to the first.
-    first[flat[::-1]] = np.arange(flat.size)[::-1]
-    return first
+    pairs = [_find_reentries(tessellation, axis) for axis in range(tessellation.grid.ndim)]
+    wording = "{} and again at {}, not between"
+    claim = "regions are orthogonally convex"
+    return Evidence(tessellation, np.concatenate(pairs), claim, wording=wording)
 
 
 def _find_reentries(tessellation: Tessellation, axis: int) -> NDArray[np.int64]:
@@ -140,8 +108,6 @@ class LinearScores(_Separability):
     # (A,) b_a; minus infinity for actions out of use.
     offsets: NDArray[np.float64] = field(repr=False)
 
-    CLAIM = "regions are linearly separable"
-
 
 @dataclass(frozen=True, eq=False)
 class LinearIndex(_Separability):
@@ -154,8 +120,6 @@ class LinearIndex(_Separability):
     index: NDArray[np.float64]  # (d,) w in the axes' own values
     # (m - 1,) the k-th action is used where levels[k - 1] < w.x < levels[k].
     levels: NDArray[np.float64]
-
-    CLAIM = "{action} rises with one linear index"
 
     @property
     def formula(self) -> str:
@@ -183,15 +147,16 @@ def linear_scores(tessellation: Tessellation) -> LinearScores:
     z = np.column_stack([points, np.ones(len(points))])[row_point]
     first_columns = np.column_stack([label[row_point], rival]) * (d + 1)
     columns = first_columns[..., None] + np.arange(d + 1)
-    separation = _separate(
+    unknowns, dual_prices = _separate(
         np.column_stack([z, -z]), columns.reshape(len(z), 2 * (d + 1)), m * (d + 1)
     )
     weights = np.zeros((len(tessellation.actions), d))
     offsets = np.full(len(tessellation.actions), -np.inf)
-    table = separation.unknowns.reshape(m, d + 1)
+    table = unknowns.reshape(m, d + 1)
     weights[used], offsets[used] = _to_axis_values(tessellation, table[:, :d], table[:, d])
-    witnesses = _find_witnesses(states[row_point], separation.dual_prices)
-    return LinearScores(tessellation, witnesses, weights, offsets)
+    witnesses = _find_witnesses(states[row_point], dual_prices)
+    claim = "regions are linearly separable"
+    return LinearScores(tessellation, witnesses, claim, weights, offsets)
 
 
 def linear_index(tessellation: Tessellation) -> LinearIndex:
@@ -214,25 +179,20 @@ def linear_index(tessellation: Tessellation) -> LinearIndex:
     row_point = np.concatenate([has_level_below, has_level_above])
     sign = np.repeat([1.0, -1.0], [len(has_level_below), len(has_level_above)])
     level = np.concatenate([rank[has_level_below] - 1, rank[has_level_above]])
-    separation = _separate(
+    unknowns, dual_prices = _separate(
         np.column_stack([points[row_point] * sign[:, None], -sign]),
         np.column_stack([np.tile(np.arange(d), (len(row_point), 1)), d + level]),
         d + m - 1,
     )
-    index, shift = _to_axis_values(tessellation, separation.unknowns[None, :d], np.zeros(1))
-    levels = separation.unknowns[d:] - shift
-    witnesses = _find_witnesses(states[row_point], separation.dual_prices)
-    return LinearIndex(tessellation, witnesses, used, index[0], levels)
+    index, shift = _to_axis_values(tessellation, unknowns[None, :d], np.zeros(1))
+    levels = unknowns[d:] - shift
+    witnesses = _find_witnesses(states[row_point], dual_prices)
+    claim = f"{tessellation.action_name} rises with one linear index"
+    return LinearIndex(tessellation, witnesses, claim, used, index[0], levels)
 
 
-@dataclass(frozen=True)
-class _Separation:
-    unknowns: NDArray[np.float64]
-    dual_prices: NDArray[np.float64]
-
-
-def _separate(entries: NDArray, columns: NDArray, n_unknowns: int) -> _Separation:
-    """Unknowns u with A u >= 1, or the rows of A that contradict each other.
+def _separate(entries: NDArray, columns: NDArray, n_unknowns: int) -> tuple[NDArray, NDArray]:
+    """Unknowns u with A u >= 1, and dual prices: above 0 for rows of A that contradict each other.
 
     Args:
         entries: (rows, k) entries of A.
@@ -241,7 +201,7 @@ def _separate(entries: NDArray, columns: NDArray, n_unknowns: int) -> _Separatio
     """
     rows = len(entries)
     if rows == 0:
-        return _Separation(np.zeros(n_unknowns), np.zeros(0))
+        return np.zeros(n_unknowns), np.zeros(0)
     indices = np.repeat(np.arange(rows), entries.shape[1]), columns.ravel()
     system = coo_array((entries.ravel(), indices), shape=(rows, n_unknowns))
     slack = csr_array(np.ones((rows, 1)))
@@ -255,10 +215,10 @@ def _separate(entries: NDArray, columns: NDArray, n_unknowns: int) -> _Separatio
     if result.status != 0:
         raise NotConverged(f"the linear program stopped early: {result.message}", result)
     if result.fun > 0.5:
-        return _Separation(np.zeros(n_unknowns), -result.ineqlin.marginals)
+        return np.zeros(n_unknowns), -result.ineqlin.marginals
     if (system @ result.x[:-1]).min() <= 0:
         raise NotConverged("the linear program's answer does not separate its own points", result)
-    return _Separation(result.x[:-1], np.zeros(rows))
+    return result.x[:-1], np.zeros(rows)
 
 
 def _find_vertices(tessellation: Tessellation) -> tuple[NDArray, NDArray, NDArray]:

@@ -27,11 +27,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from tessella.errors import ArgumentError, format_value, require_type
@@ -63,31 +63,20 @@ def find_cells(table: NDArray) -> Cells:
     run -= 1
     values = table[starts]
     lengths = np.diff(np.flatnonzero(starts), append=table.size)
-    count, cell = _join_runs(table, starts, run, len(values))
+    n_runs = len(values)
+    overlaps = [np.empty((2, 0), dtype=run.dtype)]  # pairs of runs of one cell
+    for axis in range(table.ndim - 1):
+        below, above = neighbour_slices(table.ndim, axis)
+        is_overlap = starts[below] | starts[above]
+        is_overlap &= table[below] == table[above]
+        overlaps.append(np.stack([run[below][is_overlap], run[above][is_overlap]]))
+    first, second = np.concatenate(overlaps, axis=1)
+    links = coo_array((np.ones(first.size, dtype=np.int8), (first, second)), (n_runs, n_runs))
+    count, cell = connected_components(links, directed=False)
     cell_values = np.empty(count, dtype=table.dtype)
     cell_values[cell] = values
     sizes = np.bincount(cell, weights=lengths, minlength=count).astype(np.int64)
     return Cells(cell[run], cell_values, sizes)
-
-
-def _join_runs(table: NDArray, starts: NDArray, run: NDArray, runs: int) -> tuple[int, NDArray]:
-    """Number of components, and the component of each run."""
-    links = [_find_overlaps(table, starts, run, axis) for axis in range(table.ndim - 1)]
-    if not links:
-        return runs, np.arange(runs, dtype=index_type(runs))
-    first, second = (np.concatenate(side) for side in zip(*links, strict=True))
-    graph = coo_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(runs, runs))
-    return connected_components(graph, directed=False)
-
-
-def _find_overlaps(
-    table: NDArray, starts: NDArray, run: NDArray, axis: int
-) -> tuple[NDArray, NDArray]:
-    """Pairs of runs that touch across ``axis`` and hold the same value."""
-    below, above = neighbour_slices(table.ndim, axis)
-    is_overlap = starts[below] | starts[above]
-    is_overlap &= table[below] == table[above]
-    return run[below][is_overlap], run[above][is_overlap]
 
 
 def require_all_states(subject: str, tessellation: Tessellation) -> None:
@@ -150,15 +139,6 @@ class Tessellation:
         return _freeze(self.face_axis_counts > 0)
 
     @cached_property
-    def adjacency(self) -> csr_array:
-        """(n, n) symmetric: how many faces two cells share."""
-        pairs = [self.cells.ravel()[self.face_states(axis)] for axis in range(self.grid.ndim)]
-        left, right = np.concatenate(pairs).T
-        ends = np.concatenate([left, right]), np.concatenate([right, left])
-        n = len(self.cell_actions)
-        return coo_array((np.ones(2 * len(left), dtype=np.int64), ends), shape=(n, n)).tocsr()
-
-    @cached_property
     def quantities(self) -> NDArray[np.float64] | None:
         """(A,) the actions as numbers; none if they are names or combinations."""
         if not all(isinstance(a, int | float | np.number) for a in self.actions):
@@ -191,17 +171,9 @@ class Tessellation:
         return f"Tessellation({name}{count}, {len(self.actions)} actions)"
 
 
-@overload
-def tessellate(source: Solution, *, component: str | None = None) -> Tessellation: ...
-
-
-@overload
 def tessellate(
-    source: MDP | Solution, policy: Any, *, component: str | None = None
-) -> Tessellation: ...
-
-
-def tessellate(source: Any, policy: Any = None, *, component: str | None = None) -> Tessellation:
+    source: MDP | Solution, policy: Any = None, *, component: str | None = None
+) -> Tessellation:
     """The tessellation of a solution's policy, or of any policy of a model.
 
     Args:
@@ -221,7 +193,7 @@ def tessellate(source: Any, policy: Any = None, *, component: str | None = None)
         >>> ts.tessellate(solution).table.shape
         (31, 21)
     """
-    mdp = getattr(source, "mdp", source)
+    mdp = cast(MDP, getattr(source, "mdp", source))
     if policy is None and mdp is source:
         raise ArgumentError("tessellate needs a solution, or a model and a policy")
     require_type("tessellate", mdp, MDP)
@@ -236,7 +208,9 @@ def tessellate(source: Any, policy: Any = None, *, component: str | None = None)
         action_indices = np.array([actions.index(value) for value in values], dtype=np.int32)
         table = np.where(table < 0, NO_STATE, action_indices[table])
         return build_tessellation(grid.product, actions, component, table, None, mdp.name)
-    margin = grid.spread(source.margin.ravel(), np.nan) if policy is None else None
+    margin = None
+    if policy is None:
+        margin = grid.spread(cast("Solution", source).margin.ravel(), np.nan)
     return build_tessellation(
         grid.product, tuple(mdp.actions), mdp.action_name, table, margin, mdp.name
     )
@@ -325,36 +299,43 @@ def trim(tessellation: Tessellation, rim: Rim) -> Tessellation:
     """
     require_type("trim", tessellation, Tessellation)
     grid = tessellation.grid
-    layers = _read_layers(grid, rim)
-    if not any(map(any, layers)):
-        return tessellation
-    for name, n, (low, high) in zip(grid.axes, grid.shape, layers, strict=True):
+    axes = dict(zip(grid.axes, grid.values, strict=True))
+    subgrid = [slice(None)] * grid.ndim
+    rim_by_axis = rim if isinstance(rim, Mapping) else dict.fromkeys(grid.axes, rim)
+    for name, layers in rim_by_axis.items():
+        axis = grid.axis(name)
+        low, high = _read_layers(name, layers)
+        n = grid.shape[axis]
         if low < 0 or high < 0 or low + high >= n:
             raise ArgumentError(
                 "a rim must leave a part of each axis", location=name, value=f"{low}+{high} of {n}"
             )
-    subgrid = tuple(slice(low, n - high) for n, (low, high) in zip(grid.shape, layers, strict=True))
-    kept = zip(grid.axes, grid.values, subgrid, strict=True)
-    axes = {name: values[part] for name, values, part in kept}
-    return _cut_subgrid(tessellation, grid.with_axes(axes), subgrid, tessellation.name)
+        subgrid[axis] = slice(low, n - high)
+        axes[name] = axes[name][subgrid[axis]]
+    inner = grid.with_axes(axes)
+    if inner.shape == grid.shape:
+        return tessellation
+    return _cut_subgrid(tessellation, inner, tuple(subgrid), tessellation.name)
 
 
 def section(tessellation: Tessellation, **fixed: object) -> Tessellation:
     """The slice where the named axes have the given values: ``section(t, regime=3)``."""
     require_type("section", tessellation, Tessellation)
     grid = tessellation.grid
-    free_axes = [name for name in grid.axes if name not in fixed]
+    axes = dict(zip(grid.axes, grid.values, strict=True))
+    free_axes = {name: values for name, values in axes.items() if name not in fixed}
     if not free_axes:
         raise ArgumentError("a section must leave at least one axis free")
-    positions = {
-        grid.axis(name): _find_position(grid, name, value) for name, value in fixed.items()
-    }
-    index = [positions.get(k, slice(None)) for k in range(grid.ndim)]
-    axes = {name: grid.values[grid.axis(name)] for name in free_axes}
-    name = ", ".join(
-        f"{grid.axes[k]} = {format_value(grid.values[k][i])}" for k, i in positions.items()
-    )
-    return _cut_subgrid(tessellation, grid.with_axes(axes), tuple(index), name)
+    index: list[Any] = [slice(None)] * grid.ndim
+    equations = []
+    for name, value in fixed.items():
+        axis = grid.axis(name)
+        position = grid.locate(axis, np.asarray(value))
+        if position.ndim or position < 0:
+            raise ArgumentError(f"{name}={value} is not on the grid")
+        index[axis] = int(position)
+        equations.append(f"{name} = {format_value(axes[name][position])}")
+    return _cut_subgrid(tessellation, grid.with_axes(free_axes), tuple(index), ", ".join(equations))
 
 
 def sections(tessellation: Tessellation, axis: str) -> tuple[Tessellation, ...]:
@@ -364,46 +345,16 @@ def sections(tessellation: Tessellation, axis: str) -> tuple[Tessellation, ...]:
     return tuple(section(tessellation, **{axis: value}) for value in values)
 
 
-def drop_axes(tessellation: Tessellation, *axes: str) -> Tessellation:
-    """The tessellation on the other axes, for a policy that does not depend on ``axes``."""
-    grid = tessellation.grid
-    remaining = {n: v for n, v in zip(grid.axes, grid.values, strict=True) if n not in axes}
-    table = tessellation.table[tuple(slice(None) if n in remaining else 0 for n in grid.axes)]
-    # Margins may still depend on what the action does not, so none are kept.
-    return build_tessellation(
-        grid.with_axes(remaining),
-        tessellation.actions,
-        tessellation.action_name,
-        np.ascontiguousarray(table),
-        name=tessellation.name,
-    )
-
-
 def _cut_subgrid(whole: Tessellation, grid: StateGrid, index: tuple, name: str) -> Tessellation:
     margin = None if whole.margin is None else whole.margin[index]
     table = np.ascontiguousarray(whole.table[index])
     return build_tessellation(grid, whole.actions, whole.action_name, table, margin, name)
 
 
-def _read_layers(grid: StateGrid, rim: Rim) -> list[tuple[int, int]]:
-    if not isinstance(rim, Mapping):
-        return [_read_layer_pair("the rim", rim)] * grid.ndim
-    layers = [(0, 0)] * grid.ndim
-    for name, layer in rim.items():
-        layers[grid.axis(name)] = _read_layer_pair(name, layer)
-    return layers
-
-
-def _read_layer_pair(location: str, layer: Any) -> tuple[int, int]:
-    pair = layer if isinstance(layer, tuple) else (layer, layer)
+def _read_layers(axis: str, layers: Any) -> tuple[int, int]:
+    """How many are left out at the low end of an axis, and at the high end."""
+    pair = layers if isinstance(layers, tuple) else (layers, layers)
     if len(pair) != 2 or not all(isinstance(n, int | np.integer) for n in pair):
         requirement = "layers of a rim are a whole number, or a pair of them (low end, high end)"
-        raise ArgumentError(requirement, location=location, value=f"has {layer!r}")
+        raise ArgumentError(requirement, location=axis, value=f"has {layers!r}")
     return int(pair[0]), int(pair[1])
-
-
-def _find_position(grid: StateGrid, name: str, value: object) -> int:
-    position = grid.locate(grid.axis(name), np.asarray(value))
-    if position.ndim or position < 0:
-        raise ArgumentError(f"{name}={value} is not on the grid")
-    return int(position)

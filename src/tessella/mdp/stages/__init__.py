@@ -20,16 +20,3 @@ from tessella.mdp.stages.maps import Decide, Jump
 from tessella.mdp.stages.move import Move
 from tessella.mdp.stages.shift import Shift
 from tessella.mdp.stages.stage import Noise, Pay, Stage, truncated_poisson
-
-__all__ = [
-    "Clock",
-    "Decide",
-    "Event",
-    "Jump",
-    "Move",
-    "Noise",
-    "Pay",
-    "Shift",
-    "Stage",
-    "truncated_poisson",
-]

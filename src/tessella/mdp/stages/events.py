@@ -19,7 +19,7 @@ for the stored model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from numbers import Real
 from typing import Any
@@ -32,7 +32,7 @@ from tessella.criteria.discounted import Discounted
 from tessella.errors import ModelError, format_value, is_number, raise_for_first
 from tessella.grid import index_type, require_product
 from tessella.mdp.checks import FunctionChecks
-from tessella.mdp.dynamics import ModelParts, Payment
+from tessella.mdp.dynamics import REWARD, ModelParts, Payment
 from tessella.mdp.stages.maps import find_target_states, read_axis_updates
 from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import (
@@ -85,7 +85,7 @@ class Event:
     @property
     def net_reward(self) -> float | Function | None:
         """What it pays less what it costs."""
-        return subtract_costs(self.pays, self.costs)
+        return subtract_costs(self.pays, self.costs, f"the event {self.name}")
 
 
 @dataclass(frozen=True)
@@ -137,11 +137,15 @@ def uniformise(
     # Infeasible pairs may have any rates; those above the rate of the clock are set to 0.
     exceeds_clock = total > clock.rate
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
-    tick = _compile_tick(masked, events, rates, pays_rate, clock)
-    counts = _compute_counts(masked, events, rates, counts_rate, clock)
-    dynamics = Staged(space, (replace(tick, counts=counts),))
+    targets = _find_event_targets(masked, events, rates)
+    probs = _compute_probabilities(rates, clock)
+    tick = CompiledStage(
+        Scatter(space.grid.shape, tuple(range(space.grid.ndim)), targets, probs),
+        _compute_payments(masked, events, rates, pays_rate, counts_rate, clock),
+        NoiseVariable(EVENT, np.array([NOTHING, *(event.name for event in events)])),
+    )
     criterion = interest if isinstance(interest, Criterion) else _make_discount(clock)
-    return ModelParts(space, dynamics, feasible), criterion, clock
+    return ModelParts(space, Staged(space, (tick,)), feasible), criterion, clock
 
 
 def _check_events(space: StateActionSpace, events: Sequence[Event]) -> tuple[Event, ...]:
@@ -226,49 +230,26 @@ def _choose_clock_rate(
     return max(float(given), largest)
 
 
-def _compile_tick(
+def _compute_payments(
     space: StateActionSpace,
     events: tuple[Event, ...],
     rates: list[NDArray[np.float64]],
     pays_rate: float | Function | None,
-    clock: Clock,
-) -> CompiledStage:
-    """One tick of the clock as one stage, whose noise is the event."""
-    names = np.array([NOTHING, *(event.name for event in events)])
-    pays = PeriodReward(
-        {e.name: e.net_reward for e in events if e.net_reward is not None}, pays_rate, clock
-    )
-    reward, error = _compute_expected_reward(
-        space, pays, dict(zip(names[1:].tolist(), rates, strict=True))
-    )
-    operation = Scatter(
-        space.grid.shape,
-        tuple(range(space.grid.ndim)),
-        _find_event_targets(space, events, rates),
-        _compute_probabilities(rates, clock),
-    )
-    paid = None if reward is None else pays
-    return CompiledStage(operation, reward, paid, NoiseVariable(EVENT, names), error)
-
-
-def _compute_counts(
-    space: StateActionSpace,
-    events: tuple[Event, ...],
-    rates: list[NDArray[np.float64]],
     counts_rate: Mapping[str, float | Function] | None,
     clock: Clock,
 ) -> dict[str, Payment]:
-    """The amounts of each count in a tick: those of events, and those per unit of time."""
-    by_event = {event.name: check_counts(event.counts, event.name) for event in events}
+    """The amounts of each count and of the reward in a tick: of events, and per unit of time."""
+    counts = {event.name: check_counts(event.counts, event.name) for event in events}
     over_time = check_counts(counts_rate, "the time")
-    rate_of = dict(zip(by_event, rates, strict=True))
-    result = {}
-    for name in dict.fromkeys(chain(over_time, *by_event.values())):
-        amounts = {event: given[name] for event, given in by_event.items() if name in given}
-        paid = PeriodReward(amounts, over_time.get(name), clock)
-        expected, error = _compute_expected_reward(space, paid, rate_of, f"the count {name!r}")
-        result[name] = Payment(expected, error, paid)
-    return result
+    paid = {}
+    for name in dict.fromkeys(chain(over_time, *counts.values())):
+        amounts = {event: given[name] for event, given in counts.items() if name in given}
+        paid[name] = PeriodReward(amounts, over_time.get(name), clock)
+    rewards = {event.name: event.net_reward for event in events if event.net_reward is not None}
+    if rewards or pays_rate is not None:
+        paid[REWARD] = PeriodReward(rewards, pays_rate, clock)
+    rate_of = dict(zip(counts, rates, strict=True))
+    return {name: _compute_payment(space, name, paid[name], rate_of) for name in paid}
 
 
 def _check_event_functions(
@@ -299,26 +280,22 @@ def _compute_probabilities(rates: list[NDArray[np.float64]], clock: Clock) -> ND
     return np.stack(np.broadcast_arrays(nothing, *shares), axis=1)
 
 
-def _compute_expected_reward(
-    space: StateActionSpace,
-    pays: PeriodReward,
-    rates: dict[str, NDArray[np.float64]],
-    noun: str = "the reward",
-) -> tuple[NDArray[np.float64] | None, float]:
-    """(A | 1, *broadcast) expected reward of a period, and a bound on its rounding."""
+def _compute_payment(
+    space: StateActionSpace, name: str, pays: PeriodReward, rates: dict[str, NDArray[np.float64]]
+) -> Payment:
+    """The expected amount of a period (A | 1, *broadcast), and a bound on its rounding."""
+    noun = "the reward" if name == REWARD else f"the count {name!r}"
     terms = []
     if pays.reward_rate is not None:
         subject = f"{noun} per unit of time"
         given = call_if_function(pays.reward_rate, space.mesh(), subject)
         terms.append(FunctionChecks(space, subject).read_rewards(given, subject))
-    for name, given in pays.event_rewards.items():
-        subject = f"{noun} of the event {name}"
-        checks = _check_event_functions(space, subject, name, rates[name])
+    for event, given in pays.event_rewards.items():
+        subject = f"{noun} of the event {event}"
+        checks = _check_event_functions(space, subject, event, rates[event])
         amount = checks.read_rewards(call_if_function(given, space.mesh(), subject), subject)
         with np.errstate(over="ignore"):
-            terms.append(rates[name] * amount)
-    if not terms:
-        return None, 0.0
+            terms.append(rates[event] * amount)
     per_period = 1 / (pays.clock.rate + pays.clock.interest)
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
         sizes = sum(float(np.abs(term).max()) for term in terms) * per_period
@@ -330,7 +307,7 @@ def _compute_expected_reward(
         lambda p: f"is {total[p]}",
         "rewards",
     )
-    return total, bound_expectation_error(len(terms) + 2, sizes)
+    return Payment(total, bound_expectation_error(len(terms) + 2, sizes), pays)
 
 
 @dataclass(frozen=True, eq=False)

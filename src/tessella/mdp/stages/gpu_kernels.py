@@ -415,7 +415,7 @@ def build_tiled_operation(
     Blocks of one model have different ends; ``for_any_block`` makes a form for all of them.
     """
     if isinstance(operation, AxisMap):
-        return TiledAxisMap(AxisMap, operation.axes, depends_on_action)
+        return TiledAxisMap(AxisMap, operation.shape, operation.axes, depends_on_action)
     if type(operation) is not AxisShift:
         return operation.compile(depends_on_action)
     step_sign = _find_constant_step(operation.offsets)
@@ -424,7 +424,13 @@ def build_tiled_operation(
         None if for_any_block else _find_first_padded_position(operation.pad_index, length)
     )
     return TiledAxisShift(
-        AxisShift, operation.axes, depends_on_action, step_sign, first_padded, tiles
+        AxisShift,
+        operation.shape,
+        operation.axes,
+        depends_on_action,
+        step_sign,
+        first_padded,
+        tiles,
     )
 
 

@@ -69,9 +69,7 @@ class Decide(Stage):
     costs: Function | None = None
     counts: Mapping[str, float | Function] | None = None
 
-    @property
-    def subject(self) -> str:
-        return f"deciding {self.axis}"
+    subject_template = "deciding {axis}"
 
     def build_operation(self, checks: FunctionChecks) -> Operation:
         require_known_options(self.subject, self.between, self.edge)
@@ -134,7 +132,7 @@ class Jump(Stage):
     ``edge="clip"`` what lies past the ends of an axis stops there.
 
     Args:
-        noise: what is random; None for a jump without chance.
+        noise: what is random; one with a single value makes a jump without chance.
         to: a function of axes, action and noise that returns new coordinates by axis.
         between, edge: see above.
         pays, costs, counts: as in ``Pay``; functions may name the noise too.
@@ -157,12 +155,10 @@ class Jump(Stage):
     costs: Function | None = None
     counts: Mapping[str, float | Function] | None = None
 
+    subject_template = "the jump on {noise.name}"
+
     def __post_init__(self) -> None:
         require_noise(self.noise, "a jump")
-
-    @property
-    def subject(self) -> str:
-        return f"the jump on {self.noise.name}"
 
     def build_operation(self, checks: FunctionChecks) -> RandomOperation:
         require_known_options(self.subject, self.between, self.edge)

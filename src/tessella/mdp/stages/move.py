@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from tessella.errors import ModelError
 from tessella.mdp.checks import FunctionChecks, as_numbers, check_probabilities
 from tessella.mdp.stages.operation import (
+    NO_DISPLACEMENT,
     Displacement,
     RandomOperation,
     compiled_action_slice,
@@ -55,9 +56,7 @@ class Move(Stage):
     costs: Function | None = None
     counts: Mapping[str, float | Function] | None = None
 
-    @property
-    def subject(self) -> str:
-        return f"the move of {self.axis}"
+    subject_template = "the move of {axis}"
 
     def build_operation(self, checks: FunctionChecks) -> RandomOperation:
         space = checks.space
@@ -92,8 +91,9 @@ def build_chain(chain: AxisMatrix) -> AxisMatrix | AxisShift:
     if matrix.ndim > 3 or len(diagonals) > max(3, BANDED_MAX_DIAGONAL_SHARE * n):
         return chain
     low = int(min(diagonals.min(), 0))
-    pad_index = np.clip(np.arange(low, n + max(int(diagonals.max()), 0)), 0, n - 1).astype(np.int32)
-    positions = np.arange(n)
+    high = max(int(diagonals.max()), 0)
+    positions = np.arange(n, dtype=np.int32)
+    pad_index = np.pad(positions, (-low, high), "edge")
     probs = np.zeros((len(matrix), len(diagonals), n))
     for k, diagonal in enumerate(diagonals):
         is_inside = (positions + diagonal >= 0) & (positions + diagonal < n)
@@ -131,7 +131,7 @@ class AxisMatrix(RandomOperation):
         return np.moveaxis(current, axis + 2, 1) if axis == self.axis else current
 
     def max_displacement(self, axis: int) -> Displacement | None:
-        return None if axis == self.axis else Displacement()
+        return None if axis == self.axis else NO_DISPLACEMENT
 
     @property
     def adjoint_rounding_terms(self) -> int:

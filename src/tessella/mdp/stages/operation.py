@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,20 +28,8 @@ from tessella.rounding import RowSumBounds, bound_sums
 MEAN_DECIMALS = 9  # digits to which sums and means over neighbours are rounded
 
 
-class Displacement(NamedTuple):
-    """How far a state may move along an axis, in positions."""
-
-    below: int = 0
-    above: int = 0
-
-    def __add__(self, other: tuple) -> Displacement:
-        """The displacement of one move after another."""
-        return Displacement(self.below + other[0], self.above + other[1])
-
-    @staticmethod
-    def covering(steps: NDArray) -> Displacement:
-        """The smallest displacement that contains all ``steps``."""
-        return Displacement(max(-int(steps.min()), 0), max(int(steps.max()), 0))
+Displacement = tuple[int, int]  # positions that a state may move down an axis, and up
+NO_DISPLACEMENT: Displacement = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +43,6 @@ class Operation(ABC):
     Class attributes:
         hashed_name: its name in the fingerprint of a model, which saved files contain.
         mesh_fields: the fields that are open meshes over the grid, after ``mesh_lead_dims`` others.
-        keeps_state: whether every state stays where it is.
         accepts_broadcast_input: whether ``apply`` takes an open mesh ``w``, of length one along
             axes that do not matter to it.
     """
@@ -66,7 +53,6 @@ class Operation(ABC):
     hashed_name: ClassVar[str]
     mesh_fields: ClassVar[tuple[str, ...]] = ()
     mesh_lead_dims: ClassVar[int] = 2  # (A | 1, K, *broadcast)
-    keeps_state: ClassVar[bool] = False
     accepts_broadcast_input: ClassVar[bool] = False
 
     @staticmethod
@@ -82,11 +68,6 @@ class Operation(ABC):
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
         return True
 
-    @staticmethod
-    def compiled_input_shape(static_args: Any, shape: tuple[int, ...], /) -> tuple[int, ...]:
-        """The grid on which it begins, from that on which it leaves states."""
-        return shape
-
     @property
     def static_args(self) -> Hashable:
         """The static arguments of ``apply``: each value of them is compiled once."""
@@ -94,7 +75,7 @@ class Operation(ABC):
 
     def compile(self, depends_on_action: bool) -> CompiledOperation:
         """Its compiled form; ``depends_on_action`` is true if it or its reward does."""
-        return CompiledOperation(type(self), self.static_args, depends_on_action)
+        return CompiledOperation(type(self), self.shape, self.static_args, depends_on_action)
 
     @abstractmethod
     def fingerprint_key(self) -> tuple:
@@ -136,8 +117,8 @@ class Operation(ABC):
     def max_displacement(self, axis: int) -> Displacement | None:
         """How far it moves a state along ``axis``; None where it has no ``block``."""
         if axis not in self.axes:
-            return Displacement()
-        return Displacement.covering(self.positions(axis) - self.current_positions(axis))
+            return NO_DISPLACEMENT
+        return bound_displacement(self.positions(axis) - self.current_positions(axis))
 
     def restrict_to_leading_axes(self, count: int) -> Operation | None:
         """The same on the first axes alone; None where it may depend on others or move them."""
@@ -280,7 +261,6 @@ class Reshape(Operation):
 
     grid: StateGrid | None = None  # after the operation; None for the same
 
-    keeps_state = True
     accepts_broadcast_input = True
 
     @property
@@ -337,11 +317,6 @@ class Reshape(Operation):
         return states * self._added_size // math.prod(self._dropped), None
 
     @staticmethod
-    def compiled_input_shape(static_args, shape, /):
-        added, dropped = static_args
-        return (*shape[: len(shape) - added], *dropped)
-
-    @staticmethod
     def apply(static_args, arrays, w, action, /):
         added, dropped = static_args
         if added or dropped:  # an open mesh, of length one along dropped axes
@@ -354,16 +329,13 @@ class CompiledOperation:
     """An operation without its numbers, which compiled code gets as arrays."""
 
     operation_type: type[Operation]
+    shape: tuple[int, ...]  # of the grid on which it begins
     static_args: Hashable
     depends_on_action: bool
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
         """Whether ``action`` may be a policy, an array (grid) with each state's own."""
         return self.operation_type.supports_policy_arrays(self.static_args, arrays)
-
-    def input_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The grid on which it begins, from that on which it leaves states."""
-        return self.operation_type.compiled_input_shape(self.static_args, shape)
 
     def apply(self, arrays: Any, w: Any, action: Any) -> Any:
         """The expectation of ``w`` after the operation, under ``action``."""
@@ -422,6 +394,11 @@ def take_range(array: NDArray, dim: int, first: int, count: int) -> NDArray:
     if first >= 0 and first + count <= length:
         return array[(slice(None),) * dim + (slice(first, first + count),)]
     return np.take(array, np.clip(np.arange(first, first + count), 0, length - 1), axis=dim)
+
+
+def bound_displacement(steps: NDArray) -> Displacement:
+    """The smallest displacement that contains all ``steps``."""
+    return max(-int(steps.min()), 0), max(int(steps.max()), 0)
 
 
 def relative_to_block(positions: NDArray, first: int, count: int) -> NDArray:

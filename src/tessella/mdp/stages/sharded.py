@@ -50,8 +50,11 @@ class ShardedBackend(Backend):
         return P(*(None,) * self.partition.axis, MESH_AXIS)
 
     def _on_every_device(self, work, *specs):
+        def local_work(arrays, *others):  # arrays of the model, of the block of this device
+            return work(jax.tree.map(lambda array: array[0], arrays), *others)
+
         return shard_map(
-            work,
+            local_work,
             mesh=self.mesh,
             in_specs=(P(MESH_AXIS), *specs),
             out_specs=self.partition_spec,
@@ -63,15 +66,13 @@ class ShardedBackend(Backend):
 
     def shared_backup(self, arrays, w_S, with_reward):
         def work(arrays, w):
-            return self.block_backend.shared_backup(
-                _local_arrays(arrays), self._with_halo(w), with_reward
-            )
+            return self.block_backend.shared_backup(arrays, self._with_halo(w), with_reward)
 
         return self._on_every_device(work, self.partition_spec)(arrays, w_S)
 
     def action_backup(self, arrays, w, action, with_reward):
         def work(arrays, w, action):
-            backup = self.block_backend.action_backup(_local_arrays(arrays), w, action, with_reward)
+            backup = self.block_backend.action_backup(arrays, w, action, with_reward)
             return self.partition.without_halo(backup)
 
         return self._on_every_device(work, self.partition_spec, P())(arrays, w, jnp.asarray(action))
@@ -89,8 +90,7 @@ class ShardedBackend(Backend):
 
         def work(arrays, w, policy):
             padded = jnp.pad(policy, padding)
-            local = _local_arrays(arrays)
-            backup = self.block_backend.finish_policy_backup(local, w, padded, with_reward)
+            backup = self.block_backend.finish_policy_backup(arrays, w, padded, with_reward)
             return self.partition.without_halo(backup)
 
         specs = self.partition_spec, self.partition_spec
@@ -114,11 +114,6 @@ class ShardedBackend(Backend):
         part = w[self.partition.slices(first, needed)]
         pairs = [(i, i + hop) for i in range(count) if 0 <= i + hop < count]
         return lax.ppermute(part, MESH_AXIS, pairs) if pairs else jnp.zeros_like(part)
-
-
-def _local_arrays(arrays):
-    """The arrays of this device's block."""
-    return jax.tree.map(lambda array: array[0], arrays)
 
 
 @in_float64

@@ -24,8 +24,10 @@ from tessella.mdp.stages.interpolation import (
     require_known_options,
 )
 from tessella.mdp.stages.operation import (
+    NO_DISPLACEMENT,
     Displacement,
     RandomOperation,
+    bound_displacement,
     compiled_action_slice,
     gather_policy_entries,
     is_shared_by_actions,
@@ -76,12 +78,10 @@ class Shift(Stage):
     costs: Function | None = None
     counts: Mapping[str, float | Function] | None = None
 
+    subject_template = "the shift of {axis} by {noise.name}"
+
     def __post_init__(self) -> None:
         require_noise(self.noise, f"a shift of {self.axis}")
-
-    @property
-    def subject(self) -> str:
-        return f"the shift of {self.axis} by {self.noise.name}"
 
     def build_operation(self, checks: FunctionChecks) -> RandomOperation:
         grid = checks.space.grid
@@ -135,19 +135,6 @@ class Shift(Stage):
         return np.broadcast_to(whole, (len(whole), checks.n_outcomes))
 
 
-def _reduce_steps(steps: NDArray, n: int, edge: str) -> NDArray[np.int64]:
-    """Steps that reach the same positions on an axis of length n, small enough for integers."""
-    if edge == "reflect":
-        cycle = max(2 * (n - 1), 1)  # reflection at both ends is periodic
-        steps = np.fmod(steps, cycle)
-        steps = np.where(np.abs(steps) < n, steps, steps % cycle)
-    elif edge == "wrap":
-        steps = np.fmod(steps, n)
-    else:
-        steps = np.clip(steps, 1 - n, n - 1)
-    return steps.astype(np.int64)
-
-
 def _find_axis_spacing(checks: FunctionChecks, axis: int) -> float:
     """The distance between neighbours on an evenly spaced axis, negative if it descends."""
     grid = checks.space.grid
@@ -188,20 +175,21 @@ def build_shift(
 ) -> AxisShift:
     """Moves by ``steps`` (A | 1, K), whole numbers, with ``probs`` (A | 1, K, *broadcast)."""
     n = shape[axis]
-    steps = _reduce_steps(steps, n, edge)
+    # Steps of any size become those that reach the same positions and are small.
+    if edge == "reflect":
+        cycle = max(2 * (n - 1), 1)  # reflection at both ends is periodic
+        steps = np.fmod(steps, cycle)
+        steps = np.where(np.abs(steps) < n, steps, steps % cycle)
+    elif edge == "wrap":
+        steps = np.fmod(steps, n)
+    else:
+        steps = np.clip(steps, 1 - n, n - 1)
     low = min(int(steps.min()), 0)
     high = max(int(steps.max()), 0)
-    padded = np.arange(low, n + high)
-    if edge == "reflect":
-        pad_index = np.abs((padded + n - 1) % max(2 * (n - 1), 1) - (n - 1))
-    elif edge == "wrap":
-        pad_index = padded % n
-    else:
-        pad_index = np.clip(padded, 0, n - 1)
+    mode = edge if edge in ("reflect", "wrap") else "edge"
+    pad_index = np.pad(np.arange(n, dtype=np.int32), (-low, high), mode)
     offsets = (steps - low).astype(np.int32)
-    return AxisShift(
-        shape, (axis,), pad_index.astype(np.int32), offsets, np.ascontiguousarray(probs)
-    )
+    return AxisShift(shape, (axis,), pad_index, offsets, np.ascontiguousarray(probs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +225,10 @@ class AxisShift(RandomOperation):
 
     def max_displacement(self, axis: int) -> Displacement:
         if axis != self.axis:
-            return Displacement()
+            return NO_DISPLACEMENT
         x = np.arange(self.shape[axis])
         moved = [self.pad_index[x + offset] - x for offset in np.unique(self.offsets)]
-        return Displacement.covering(np.array([[steps.min(), steps.max()] for steps in moved]))
+        return bound_displacement(np.array([[steps.min(), steps.max()] for steps in moved]))
 
     def block(self, axis: int, first: int, count: int) -> AxisShift:
         shape = with_length(self.shape, axis, count)

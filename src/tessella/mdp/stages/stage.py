@@ -20,12 +20,10 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,20 +45,7 @@ from tessella.mdp.state_action_space import (
 from tessella.rounding import EPS, bound_expectation_error, portable_exp
 
 Function = Callable[..., ArrayLike]
-FACTORED_REWARD_MIN_STATES = 1 << 26  # expected rewards of more states are kept as their factors
-_factored_min_states: ContextVar[int] = ContextVar(
-    "factored_min_states", default=FACTORED_REWARD_MIN_STATES
-)
-
-
-@contextmanager
-def factor_rewards_above(states: int) -> Iterator[None]:
-    """Inside this, models of more than ``states`` states keep expected rewards as factors."""
-    token = _factored_min_states.set(states)
-    try:
-        yield
-    finally:
-        _factored_min_states.reset(token)
+EXPECTED_REWARD_MAX_ENTRIES = 1 << 26  # numbers; larger expected rewards are kept as factors
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,14 +129,15 @@ def einsum_subscripts(probs: NDArray, reward: NDArray) -> tuple[str, NDArray, ND
 class Stage(ABC):
     """One event of a period, as the user writes it; it may have a ``noise``."""
 
+    subject_template: ClassVar[str]  # its name in messages, with fields of its own in braces
     pays: Function | None = None
     costs: Function | None = None
     counts: Mapping[str, float | Function] | None = None
 
     @property
-    @abstractmethod
     def subject(self) -> str:
         """Its name in messages."""
+        return self.subject_template.format(**vars(self))
 
     @abstractmethod
     def build_operation(self, checks: FunctionChecks) -> Operation:
@@ -160,7 +146,7 @@ class Stage(ABC):
     @property
     def net_reward(self) -> Function | None:
         """What it pays less what it costs."""
-        return subtract_costs(self.pays, self.costs)
+        return subtract_costs(self.pays, self.costs, self.subject)
 
     @cached_property
     def names_time(self) -> bool:
@@ -175,40 +161,59 @@ class Stage(ABC):
         noise = None if given is None else tabulate_noise(space, given, self.subject)
         checks = FunctionChecks(space, self.subject, noise)
         operation = self.build_operation(checks)
-        checks = replace(checks, subject=f"the reward of {self.subject}")
-        reward, error = compute_expected_reward(checks, self.net_reward)
-        counts = {
-            name: compute_count(replace(checks, subject=f"the count {name!r} of {self.subject}"), f)
-            for name, f in check_counts(self.counts, self.subject).items()
-        }
-        return CompiledStage(operation, reward, self.net_reward, checks.variable, error, counts)
+        payments = {}
+        for name, amount in check_counts(self.counts, self.subject).items():
+            count_checks = replace(checks, subject=f"the count {name!r} of {self.subject}")
+            function = amount if callable(amount) else make_constant(amount)
+            payments[name] = compute_payment(count_checks, function, max_entries=0)
+        if self.net_reward is not None:
+            reward_checks = replace(checks, subject=f"the reward of {self.subject}")
+            payments[REWARD] = compute_payment(reward_checks, self.net_reward)
+        return CompiledStage(operation, payments, checks.variable)
+
+
+NO_PAYMENT = Payment(None)
+
+
+def make_constant(number: Any) -> Function:
+    return lambda: number
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledStage:
-    """A stage as arrays: its operation on the state and its reward."""
+    """A stage as arrays: its operation on the state, and what it pays and counts."""
 
     operation: Operation
-    reward: Reward | None  # (A | 1, *broadcast) expected over the stage's noise
-    pays: Function | None  # the stage's own reward function, for simulation
-    noise: NoiseVariable | None
-    reward_error: float = 0.0  # bound on what rounding did to the expected reward
-    counts: Mapping[str, Payment] = field(default_factory=dict)
+    payments: Mapping[str, Payment]  # of each count, and last that of the reward, if it has one
+    noise: NoiseVariable | None = None
 
     def fingerprint_key(self) -> tuple:
         """What decides values: measures are no part of it."""
-        return self.operation, self.reward, self.pays, self.noise, self.reward_error
+        paid = self.paid
+        return self.operation, paid.expected, paid.function, self.noise, paid.error
+
+    @property
+    def paid(self) -> Payment:
+        """The payment of the reward; its expectation is None where there is none."""
+        return self.payments.get(REWARD, NO_PAYMENT)
+
+    @property
+    def reward(self) -> Reward | None:
+        """(A | 1, *broadcast) expected over the stage's noise."""
+        return self.paid.expected
+
+    @property
+    def counts(self) -> set[str]:
+        """The names of what it counts."""
+        return set(self.payments) - {REWARD}
 
     def with_reward(self, weights: Mapping[str, float]) -> CompiledStage:
         """The stage with a weighted sum of its reward and counts as its reward."""
-        parts = dict(self.counts)
-        if self.reward is not None:
-            parts[REWARD] = Payment(self.reward, self.reward_error, self.pays)
-        if not parts:
+        if not self.payments:
             return self
-        total = combine_payments(parts, weights)
-        pays = WeightedSum({n: (weights.get(n, 0.0), part.function) for n, part in parts.items()})
-        return replace(self, reward=total.expected, pays=pays, reward_error=total.error)
+        terms = {n: (weights.get(n, 0.0), paid.function) for n, paid in self.payments.items()}
+        total = replace(combine_payments(self.payments, weights), function=WeightedSum(terms))
+        return replace(self, payments={**self.payments, REWARD: total})
 
     @property
     def depends_on_action(self) -> bool:
@@ -217,28 +222,30 @@ class CompiledStage:
         )
 
     def block(self, axis: int, first: int, count: int) -> CompiledStage:
-        """The same on ``count`` positions of one axis, from ``first`` on."""
+        """The same on ``count`` positions of one axis, from ``first`` on, without its counts."""
         reward = self.reward
-        window = (axis, first, count)
         if isinstance(reward, ExpectedReward):
-            reward = reward.block(*window)
+            reward = reward.block(axis, first, count)
         elif reward is not None:
             reward = take_range(reward, axis + 1, first, count)
-        return replace(self, operation=self.operation.block(*window), reward=reward, counts={})
+        payments = {} if reward is None else {REWARD: replace(self.paid, expected=reward)}
+        operation = self.operation.block(axis, first, count)
+        return replace(self, operation=operation, payments=payments)
 
     def arrays(self) -> dict[str, Any]:
         reward = {} if self.reward is None else {"reward": self.reward}
         return self.operation.arrays() | reward
 
 
-def subtract_costs(pays: Any, costs: Any) -> Any:
+def subtract_costs(pays: Any, costs: Any, subject: str = "it") -> Any:
     """What is paid less what it costs, numbers or functions; None for nothing."""
     if costs is None:
         return pays
+    paid = 0.0 if pays is None else pays
     if callable(pays) or callable(costs):
-        paid = 0.0 if pays is None else pays
-        return WeightedSum({"what is paid": (1.0, paid), "what it costs": (-1.0, costs)})
-    return (0.0 if pays is None else pays) - np.asarray(costs)
+        terms = {f"what {subject} pays": (1.0, paid), f"what {subject} costs": (-1.0, costs)}
+        return WeightedSum(terms)
+    return paid - np.asarray(costs)
 
 
 class WeightedSum:
@@ -246,32 +253,18 @@ class WeightedSum:
 
     def __init__(self, terms: Mapping[str, tuple[float, Any]]) -> None:
         self.terms = terms  # name in messages to weight and function, or number
-        parts = [part for _, part in terms.values()]
-        named: dict[str, inspect.Parameter] = {}
-        for part in parts:
-            if callable(part):
-                named |= {
-                    p.name: p.replace(kind=p.KEYWORD_ONLY)
-                    for p in inspect.signature(part).parameters.values()
-                    if p.kind is not p.VAR_KEYWORD
-                }
-        parameters = list(named.values())
-        if any(_takes_keywords(part) for part in parts):
-            parameters.append(inspect.Parameter("names", inspect.Parameter.VAR_KEYWORD))
-        self.__signature__ = inspect.Signature(parameters)
+        functions = [part for _, part in terms.values() if callable(part)]
+        parameters = [p for f in functions for p in inspect.signature(f).parameters.values()]
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):  # else it takes any names
+            by_name = {p.name: p.replace(kind=p.KEYWORD_ONLY) for p in parameters}
+            self.__signature__ = inspect.Signature(list(by_name.values()))
 
     def __call__(self, /, **names: Any) -> Any:
         amounts = [
-            weight * as_numbers(call_if_function(part, names), subject)
+            weight * as_numbers(call_if_function(part, names, subject), subject)
             for subject, (weight, part) in self.terms.items()
         ]
         return sum(amounts[1:], start=amounts[0])
-
-
-def _takes_keywords(part: object) -> bool:
-    if not callable(part):
-        return False
-    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(part).parameters.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,25 +320,26 @@ def tabulate_noise(space: StateActionSpace, noise: Noise, subject: str) -> Noise
     return NoiseTable(variable, probs)
 
 
-def compute_expected_reward(
-    checks: FunctionChecks, pays: Function | None
-) -> tuple[Reward | None, float]:
-    """(A | 1, *broadcast) expected reward, sum_k p_k r_k, and a bound on its rounding."""
-    if pays is None:
-        return None, 0.0
-    reward = checks.read_rewards(checks.call(pays), checks.subject)
-    if reward.shape[-1] == 1:  # independent of the noise
-        return reward[..., 0], 0.0
-    factors = ExpectedReward(checks.probs, reward)
-    max_entries = max(_factored_min_states.get(), 2 * (checks.probs.size + reward.size))
-    if math.prod(factors.shape) > max_entries:  # much larger than its factors
-        return factors, bound_expectation_error(reward.shape[-1], factors.bound)
-    expected = compute_expectation(checks.probs, reward)
-    if (reward >= 0).all() or (reward <= 0).all():  # no second array over states is needed
+def compute_payment(
+    checks: FunctionChecks, function: Function, max_entries: int = EXPECTED_REWARD_MAX_ENTRIES
+) -> Payment:
+    """The expected amount (A | 1, *broadcast), sum_k p_k r_k, and a bound on its rounding.
+
+    With more than ``max_entries`` it is kept as its factors, where these are much smaller.
+    """
+    amount = checks.read_rewards(checks.call(function), checks.subject)
+    if amount.shape[-1] == 1:  # independent of the noise
+        return Payment(amount[..., 0], 0.0, function)
+    factors = ExpectedReward(checks.probs, amount)
+    if math.prod(factors.shape) > max(max_entries, 2 * (checks.probs.size + amount.size)):
+        error = bound_expectation_error(amount.shape[-1], factors.bound)
+        return Payment(factors, error, function)
+    expected = compute_expectation(checks.probs, amount)
+    if (amount >= 0).all() or (amount <= 0).all():  # no second array over states is needed
         sizes = max(expected.max(), -expected.min())
     else:
-        sizes = compute_expectation(checks.probs, np.abs(reward))
-    return expected, bound_expectation_error(reward.shape[-1], sizes)
+        sizes = compute_expectation(checks.probs, np.abs(amount))
+    return Payment(expected, bound_expectation_error(amount.shape[-1], sizes), function)
 
 
 def check_counts(counts: Any, subject: str) -> Mapping[str, float | Function]:
@@ -357,16 +351,6 @@ def check_counts(counts: Any, subject: str) -> Mapping[str, float | Function]:
     for name in counts:
         check_measure_name(name)
     return counts
-
-
-def compute_count(checks: FunctionChecks, given: float | Function) -> Payment:
-    """The amount of a count, a number or a function; its expectation is computed when needed."""
-    function = given if callable(given) else lambda: given
-    amount = checks.read_rewards(checks.call(function), checks.subject)
-    if amount.shape[-1] == 1:  # independent of the noise
-        return Payment(amount[..., 0], 0.0, function)
-    factors = ExpectedReward(checks.probs, amount)
-    return Payment(factors, bound_expectation_error(amount.shape[-1], factors.bound), function)
 
 
 def truncated_poisson(mean: ArrayLike, largest: int) -> NDArray[np.float64]:
@@ -425,13 +409,11 @@ class Pay(Stage):
     costs: Function | None = None
     counts: Mapping[str, float | Function] | None = None
 
+    subject_template = "a Pay stage"
+
     def __post_init__(self) -> None:
         if self.pays is None and self.costs is None and self.counts is None:
             raise ModelError("a Pay stage needs what it pays, what it costs, or what it counts")
-
-    @property
-    def subject(self) -> str:
-        return "a Pay stage"
 
     def build_operation(self, checks: FunctionChecks) -> Operation:
         return Reshape(checks.space.grid.shape, ())
@@ -460,8 +442,8 @@ def restrict_scratch_axes(
     if wide_indices:
         first = wide_indices[0]
         last = wide_indices[-1] + 1
-        open_axes = CompiledStage(Reshape(grid.shape, (), wide), None, None, None)
-        forget_axes = CompiledStage(Reshape(wide.shape, (), grid), None, None, None)
+        open_axes = CompiledStage(Reshape(grid.shape, (), wide), {})
+        forget_axes = CompiledStage(Reshape(wide.shape, (), grid), {})
         restricted[first:last] = [open_axes, *stages[first:last], forget_axes]
     return tuple(stage for stage in restricted if stage is not None)
 
@@ -469,11 +451,10 @@ def restrict_scratch_axes(
 def _restrict_stage(stage: CompiledStage, axes: int) -> CompiledStage | None:
     """The stage on the first ``axes`` alone; None where it needs the others."""
     operation = stage.operation.restrict_to_leading_axes(axes)
-    amounts = {name: count.expected for name, count in stage.counts.items()}
-    if stage.reward is not None:
-        amounts[REWARD] = stage.reward
-    restricted = {name: drop_trailing_axes(np.asarray(a), axes + 1) for name, a in amounts.items()}
-    if operation is None or any(a is None for a in restricted.values()):
+    payments = {
+        name: replace(paid, expected=drop_trailing_axes(np.asarray(paid.expected), axes + 1))
+        for name, paid in stage.payments.items()
+    }
+    if operation is None or any(paid.expected is None for paid in payments.values()):
         return None
-    counts = {name: replace(c, expected=restricted[name]) for name, c in stage.counts.items()}
-    return replace(stage, operation=operation, reward=restricted.get(REWARD), counts=counts)
+    return replace(stage, operation=operation, payments=payments)

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ from tessella.mdp.stages.operation import (
 )
 from tessella.mdp.stages.stage import (
     CompiledStage,
+    Function,
     Pay,
     Stage,
     add_scratch_axes,
@@ -128,17 +130,8 @@ class Staged(Dynamics):
             largest = max(largest, math.prod(operation.shape) * outcomes * copies)
         return max(largest, self.space.grid.size * self.n_actions * self.longest_row)
 
-    @property
-    def sweep_products(self) -> int:
-        """Products of a sweep over all actions, each stage on the axes that matter to it."""
-        return self._count_products(self.n_actions)
-
-    @property
-    def policy_sweep_products(self) -> int:
-        """Products of a sweep of one policy."""
-        return self._count_products(1)
-
-    def _count_products(self, n_actions: int) -> int:
+    def count_sweep_products(self, n_actions: int) -> int:
+        """Products of a sweep over some actions, each stage on the axes that matter to it."""
         first_shared = self._first_shared_stage
         total = 0
         for i, length in self._intermediate_sizes():
@@ -152,7 +145,7 @@ class Staged(Dynamics):
         rng = np.random.default_rng(0)
         states = rng.choice(n, min(n_states, n), replace=False)
         actions = rng.choice(self.n_actions, min(n_actions, self.n_actions), replace=False)
-        counts = [compute_rows_of_states(self._operations, a, states).nnz for a in actions]
+        counts = [multiply_stages(self._operations, a, reachable=states).nnz for a in actions]
         return math.ceil(sum(counts) / (len(states) * len(actions)) * n * self.n_actions)
 
     def count_distinct_rows(self) -> int:
@@ -180,11 +173,14 @@ class Staged(Dynamics):
         n = self.space.grid.size
         n_actions = self.n_actions
         if self._first_shared_move > 1 and not self._moves_are_certain:
+            moves = self._operations[: self._first_shared_move]
+            later = self._operations[self._first_shared_move :]
+            later_rows = multiply_stages(later, 0) if later else None
             parts = []
             entries = 0
-            for part in self._rows_by_action():
-                parts.append(part)
-                entries += part.nnz
+            for action in range(n_actions):
+                parts.append(multiply_stages(moves, action, later_rows))
+                entries += parts[-1].nnz
                 if entries > max_entries:
                     return None
             rows = sp.vstack(parts, format="csr")
@@ -211,7 +207,7 @@ class Staged(Dynamics):
         rows = sum(operation.relative_rounding for operation in self._operations)
         rows *= 1 + EPS * terms
         # The reward of a later stage is weighted by the rows of those before it.
-        reward = sum(stage.reward_error for stage in self.stages)
+        reward = sum(stage.paid.error for stage in self.stages)
         reward = (reward + rows * self.reward_scale) * (1 + rows)
         # Each entry of a row, and each reward, is a sum of this many terms over the stages.
         sums = EPS / 2 * (terms + 2)
@@ -249,9 +245,15 @@ class Staged(Dynamics):
         return BackendModel(backend, to_device(arrays))
 
     def max_displacement(self, axis: int) -> Displacement | None:
-        displacements = [stage.operation.max_displacement(axis) for stage in self.stages]
-        known = [reach for reach in displacements if reach is not None]
-        return sum(known, Displacement()) if len(known) == len(displacements) else None
+        below = 0
+        above = 0
+        for operation in self._operations:
+            displacement = operation.max_displacement(axis)
+            if displacement is None:
+                return None
+            below += displacement[0]
+            above += displacement[1]
+        return below, above
 
     @property
     def largest_intermediate(self) -> int:
@@ -278,15 +280,10 @@ class Staged(Dynamics):
         return _count_to_last([stage.depends_on_action for stage in self.stages])
 
     def to_sparse(self) -> list:
-        return self._get_rows().to_sparse()
+        return cast(Tabular, self.as_rows()).to_sparse()
 
     def policy_matrix(self, policy: NDArray):
-        return self._get_rows().policy_matrix(policy)
-
-    def _get_rows(self) -> Tabular:
-        rows = self.as_rows()
-        assert rows is not None  # without a limit
-        return rows
+        return cast(Tabular, self.as_rows()).policy_matrix(policy)
 
     @property
     def _moves_are_certain(self) -> bool:
@@ -307,14 +304,6 @@ class Staged(Dynamics):
         moves = [multiply_stages(operations, action) for action in actions]
         return sp.csr_array(sp.vstack(moves, format="csr"))
 
-    def _rows_by_action(self) -> Iterator:
-        """(S, S) matrices, one action after the other."""
-        first_shared = self._first_shared_move
-        later = self._operations[first_shared:]
-        later_rows = multiply_stages(later, 0) if first_shared < len(self.stages) else None
-        for action in range(self.n_actions):
-            yield multiply_stages(self._operations[:first_shared], action, later_rows)
-
     @property
     def _operations(self) -> list[Operation]:
         return [stage.operation for stage in self.stages]
@@ -330,11 +319,14 @@ class Staged(Dynamics):
     def action_reward(self, action: int) -> NDArray[np.float64]:
         w: NDArray | None = None  # nothing is paid after the last stage
         for stage in reversed(self.stages):
+            expected = np.zeros(stage.operation.shape)
             if w is not None:
-                w = _compute_expectation(stage.operation, w, action)
+                flat = w.ravel()
+                for target, p in stage.operation.outcomes(action):
+                    expected += p * flat[target]
+                w = expected
             if stage.reward is not None:
-                start = np.zeros(stage.operation.shape) if w is None else w
-                w = action_slice(np.asarray(stage.reward), action) + start
+                w = action_slice(np.asarray(stage.reward), action) + expected
         return (np.zeros(self.shape) if w is None else w).ravel()
 
     def step(self, states, actions, rng) -> StepResult:
@@ -343,25 +335,22 @@ class Staged(Dynamics):
         for stage in self.stages:
             before = states
             states, noise_index = stage.operation.sample(before, actions, rng)
-            if stage.pays is not None:
-                paid = paid + self._compute_payment(
-                    stage, grid.coordinates(before), actions, noise_index
-                )
+            pays = stage.paid.function
+            if pays is not None:
+                names = grid.coordinates(before)
+                if stage.noise is not None:
+                    names[stage.noise.name] = stage.noise.values[noise_index]
+                paid = paid + self._compute_payment(pays, names, actions)
             if isinstance(stage.operation, Reshape):
                 grid = stage.operation.grid or grid
         return StepResult(states, paid, np.zeros(len(states), dtype=bool))
 
-    def _compute_payment(
-        self, stage: CompiledStage, names: dict, actions, noise_index
-    ) -> NDArray[np.float64]:
-        """(n,) what a stage pays n walkers at these coordinates, on the noise that each drew."""
+    def _compute_payment(self, pays: Function, names: dict, actions) -> NDArray[np.float64]:
+        """(n,) what a stage pays n walkers, at the coordinates and the noise by ``names``."""
         names |= {n: values[actions] for n, values in self.space.action_values.items()}
         if self.space.time is not None:
             names[TIME] = np.int64(self.space.time)
-        if stage.noise is not None:
-            names[stage.noise.name] = stage.noise.values[noise_index]
-        assert stage.pays is not None
-        paid = np.asarray(call_by_name(stage.pays, names, "a reward"), dtype=float)
+        paid = np.asarray(call_by_name(pays, names, "a reward"), dtype=float)
         if paid.shape not in ((), actions.shape):
             raise ModelError(
                 "a reward must be worked out elementwise from what it names",
@@ -395,12 +384,16 @@ class StageBackend(Backend):
             operation = self.operations[i]
             if jnp.ndim(action) or not operation.operation_type.accepts_broadcast_input:
                 w = jnp.broadcast_to(w, shape)
-            operation_action = _match_rank(action, w)
+            operation_action = action
+            n_scratch_axes = jnp.ndim(w) - jnp.ndim(action)
+            if jnp.ndim(action) and n_scratch_axes:
+                policy = action[(..., *(None,) * n_scratch_axes)]
+                operation_action = jnp.broadcast_to(policy, w.shape)
             if with_reward and "reward" in arrays[i]:
                 w = operation.apply_with_reward(arrays[i], w, operation_action)
             else:
                 w = operation.apply(arrays[i], w, operation_action)
-            shape = operation.input_shape(shape)
+            shape = operation.shape
         return jnp.broadcast_to(w, shape)
 
     def shared_backup(self, arrays, w_S, with_reward):
@@ -416,7 +409,7 @@ class StageBackend(Backend):
         *earlier, last = range(self.first_shared) or (None,)
         if last is None:
             return True
-        keeps_state = all(self.operations[i].operation_type.keeps_state for i in earlier)
+        keeps_state = all(self.operations[i].operation_type is Reshape for i in earlier)
         return keeps_state and self.operations[last].supports_policy_arrays(arrays[last])
 
     def finish_policy_backup(self, arrays, w, policy, with_reward):
@@ -455,28 +448,17 @@ def as_stages(given: object) -> tuple[Stage, ...]:
     return stages
 
 
-def _match_rank(action, w):
-    """``action``; a policy is broadcast over the scratch axes that ``w`` has in addition."""
-    import jax.numpy as jnp
+def multiply_stages(
+    operations: Sequence[Operation],
+    action: int,
+    later=None,
+    reachable: NDArray[np.integer] | None = None,
+):
+    """Sparse matrix of at least one stage under an action, times that of the stages ``later``.
 
-    extra = jnp.ndim(w) - jnp.ndim(action)
-    if not jnp.ndim(action) or not extra:
-        return action
-    return jnp.broadcast_to(action[(..., *(None,) * extra)], w.shape)
-
-
-def _compute_expectation(operation: Operation, w: NDArray, action: int) -> NDArray[np.float64]:
-    flat = w.ravel()
-    total = np.zeros(operation.shape)
-    for target, p in operation.outcomes(action):
-        total += p * flat[target]
-    return total
-
-
-def multiply_stages(operations: Sequence[Operation], action: int, later=None):
-    """Sparse matrix of at least one stage under an action, times that of the stages ``later``."""
+    With its rows for all states, or for the ``reachable`` ones.
+    """
     matrices = []
-    reachable = None
     for operation in operations[:-1]:
         matrix, reachable = _drop_empty_columns(_build_stage_matrix(operation, action, reachable))
         matrices.append(matrix)
@@ -484,20 +466,6 @@ def multiply_stages(operations: Sequence[Operation], action: int, later=None):
     rows = last if later is None else last @ later
     for matrix in reversed(matrices):
         rows = matrix @ rows
-    return rows
-
-
-def compute_rows_of_states(
-    operations: Sequence[Operation], action: int, states: NDArray[np.integer]
-):
-    """Sparse rows of some states under an action, one stage after the other."""
-    import scipy.sparse as sp
-
-    rows = sp.csr_array(sp.eye_array(len(states)))
-    reachable = states
-    for operation in operations:
-        matrix, reachable = _drop_empty_columns(_build_stage_matrix(operation, action, reachable))
-        rows = sp.csr_array(rows @ matrix)
     return rows
 
 
