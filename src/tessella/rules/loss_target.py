@@ -166,7 +166,7 @@ def make_loss_target(
     if relative_to not in ("optimal", "random"):
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")
-    reference = _compute_reference(solution, evaluator, relative_to) if relative else 1.0
+    reference = compute_reference(solution, evaluator, relative_to) if relative else 1.0
     limit = loss * reference
     error = solution.error_bound
     if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
@@ -203,9 +203,10 @@ def require_flag(name: str, value: object) -> None:
         raise ArgumentError(f"{name} is True or False", value=f"got {value!r}")
 
 
-def _compute_reference(
+def compute_reference(
     solution: Solution, evaluator: PolicyEvaluator, relative_to: LossReference
 ) -> float:
+    """What a relative loss is a share of, no larger than it surely is."""
     optimal = evaluator.compute_optimal_value()
     reference = abs(optimal)
     if relative_to == "random":
