@@ -126,7 +126,7 @@ class AxisTree(RuleClass):
         return results
 
     def imitations(self, costs: Costs, max_size: int) -> list[Candidate]:
-        """A greedy tree as it grows, and as it is cut back."""
+        """A greedy tree as it grows."""
         max_leaves = min(compute_max_leaves(max_size), IMITATION_MAX_LEAVES)
         trees = grow_nested_trees(*_flatten_costs(costs), max_leaves)
         return _make_candidates([(np.inf, tree) for tree in trees], list_axis_features(costs))
