@@ -12,8 +12,7 @@ the cost of amount i in the first u of them, S decides where the amount i ends (
 whose least over u is a minimum over a range: all S at once.
 
 Of an action of several components, each has a rule, and its index may count those chosen before.
-The first is fitted to the least cost over the others, the next to what is left, and then each in
-turn given the rest, as long as that costs less.
+The first is fitted to the least cost over the others, the next to what is left.
 """
 
 from __future__ import annotations
@@ -40,14 +39,8 @@ from tessella.rules.inventory_rules import (
     find_multiples,
     list_neighbours,
 )
-from tessella.rules.linear_cuts import Projection, SortedStates, sort_states
-from tessella.rules.rule_class import (
-    Candidate,
-    Costs,
-    RuleClass,
-    find_pareto_front,
-    iterate_roundings,
-)
+from tessella.rules.linear_cuts import Projection, SortedStates, round_weights, sort_states
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 SLOPED_MAX_BASE_STOCKS = 400  # values of S with one slope, at most
 SINGLE_AXIS_MAX_BASE_STOCKS = 4_000  # values of S on a single axis, at most
@@ -58,7 +51,6 @@ SLOPE_REFINEMENT_FACTORS = (5, 25)  # how much finer later passes are
 MAX_AXIS_SUMS = 15  # sums of axes, at most
 NEAR_TIES_PER_SIZE = 20  # rules of one size evaluated in small models: costs of slopes may tie
 PARTIAL_RULES_PER_SIZE = 3  # rules of some components that are continued with the next
-COMPONENT_SWEEPS = 3  # over all components, each fitted given the others
 COMPONENT_MAX_SIZE = 3  # parameters of one of several components
 COST_TIE = 1e-12  # costs that differ by less than this share of the largest are equal
 
@@ -136,7 +128,10 @@ class OrderUpTo(RuleClass):
         axes = tuple(costs.grid.axis(name) for name, _ in rule.weights)
         component_costs = actions.make_component_costs(rule.component)
         position = InventoryPosition(component_costs, rule.component, axes)
-        for rounded in iterate_roundings(rule.weights[-1][1]):
+        slope = rule.weights[-1][1]
+        for _, rounded in round_weights((1.0, slope)):
+            if rounded == slope:
+                return
             for fit in position.fit(rounded, candidate.size):
                 if fit.size == candidate.size:
                     yield _build_candidate(costs, actions, fit)
@@ -565,17 +560,14 @@ class _SequentialFitter:
     empty_rule: InventoryRule  # without rules of components
     order: tuple[Component, ...]
 
-    def fit(self, max_size: int) -> Iterator[FittedRule]:
+    def fit(self, max_size: int) -> list[FittedRule]:
         """Rules of all sizes."""
         partial = [FittedRule(0, 0.0, ())]
         for i in range(len(self.order)):
             limit = max_size - (len(self.order) - i - 1)
             continued = [fit for before in partial for fit in self._continue(before, limit)]
             partial = _pick_cheapest(continued, PARTIAL_RULES_PER_SIZE)
-        for fit in partial:
-            yield fit
-            if time.perf_counter() < self.costs.deadline:
-                yield self._improve(fit)
+        return partial
 
     def _continue(self, partial: FittedRule, max_size: int) -> Iterator[FittedRule]:
         """A rule of some components with the next one, fitted to the least cost of the others."""
@@ -624,32 +616,6 @@ class _SequentialFitter:
             fitter = _ComponentRuleFitter(rule, states, SLOPED_MAX_BASE_STOCKS)
             fits += [fitter.fit_constant(), *fitter.fit(max_size, 0)]  # no lots
         return _pick_cheapest(fits, PARTIAL_RULES_PER_SIZE)
-
-    def _improve(self, fit: FittedRule) -> FittedRule:
-        """The rule with each component fitted again, given the others, while that is cheaper."""
-        for _ in range(COMPONENT_SWEEPS):
-            before = fit.cost
-            for i in range(len(self.order)):
-                fit = self._improve_component(fit, i)
-            if not fit.cost < before:
-                break
-        return fit
-
-    def _improve_component(self, fit: FittedRule, position: int) -> FittedRule:
-        grid = self.costs.grid
-        rules = fit.component_rules
-        whole = replace(self.empty_rule, component_rules=rules)
-        component = self.order[position]
-        size = len(rules[position].parameters)
-        alternatives = {component.name: np.arange(len(component.amounts))[None]}
-        amounts = whole.choose_amounts(grid, grid.points, alternatives)
-        actions = whole.find_actions(grid, grid.points, amounts)
-        by_state = np.take_along_axis(self.costs.by_state, actions, axis=1)
-        for other in self._fit_component(rules[:position], by_state, size):
-            if other.size == size and other.cost < fit.cost:
-                changed = (*rules[:position], *other.component_rules, *rules[position + 1 :])
-                fit = FittedRule(fit.size, other.cost, changed)
-        return fit
 
 
 def _find_reorder_point(costs: BaseStockCosts) -> tuple[int, int, float]:
