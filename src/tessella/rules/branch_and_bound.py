@@ -86,7 +86,7 @@ def derive_necessary_conditions(
     limit = loss_target.effective_limit
     loss_bounds = evaluator.action_loss_below
     conditions = []
-    if loss_target.is_worst_case and not evaluator.is_average:
+    if evaluator.is_worst_case and not evaluator.is_average:
         conditions.append(NecessaryCondition((loss_bounds > limit).astype(float), 0.5, True))
     visits = bound_unavoidable_visits(evaluator, loss_bounds, limit)
     costs = _multiply_visits(visits, loss_bounds)
@@ -278,7 +278,7 @@ class BranchAndBound:
         minimum = self._minimise_loss(allowed, table)
         min_visits = self._unavoidable_visits
         for _ in range(NODE_TIGHTENING_MAX_ROUNDS):
-            if self.loss_target.is_worst_case:
+            if self.evaluator.is_worst_case:
                 loss_bounds = minimum.loss[:, None] + minimum.excess
             else:
                 visits = bound_visits_below(self.evaluator, allowed)
@@ -297,7 +297,7 @@ class BranchAndBound:
     def _make_node(
         self, allowed: NDArray, minimum: MinimumLoss, min_visits: NDArray, limit: float
     ) -> BranchNode | None:
-        if self.loss_target.is_worst_case:
+        if self.evaluator.is_worst_case:
             return BranchNode(allowed, minimum, min_visits, (~allowed).astype(float), 0.5)
         slack = limit - float(self.evaluator.start @ minimum.loss)
         if slack < 0:
@@ -366,7 +366,7 @@ class BranchAndBound:
     def _unavoidable_visits(self) -> NDArray[np.float64]:
         """(S,) lower bounds on the visits of every policy that meets the loss target on average."""
         visits = np.zeros(len(self._action_loss))
-        if self.loss_target.is_worst_case:
+        if self.evaluator.is_worst_case:
             return visits
         optimal_visits = self.evaluator.optimal.visits
         finite_loss = np.where(np.isfinite(self._action_loss), self._action_loss, 0.0)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from tessella.errors import (
     ArgumentError,
-    counted,
     is_positive,
     require_type,
     require_whole,
@@ -32,13 +31,11 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.candidates import generate_rounded_rules
 from tessella.rules.class_search import (
-    describe_effort,
-    describe_ending,
     explain_inapplicable,
-    make_outcome,
     prove_size_lower_bound,
     raise_size_lower_bound,
     search_class,
+    summarise,
     tighten_outcome,
 )
 from tessella.rules.constrained_rules import ConstrainedProblem
@@ -50,6 +47,7 @@ from tessella.rules.loss_target import (
     ProvenLoss,
     make_loss_target,
     prove_loss_bounds,
+    require_flag,
 )
 from tessella.rules.monotone_surface import MonotoneSurface
 from tessella.rules.order_up_to import OrderUpTo
@@ -266,15 +264,7 @@ def least_size(
     prove_size_lower_bound(class_search)
     if class_search.size_needed:
         raise_size_lower_bound(class_search, math.inf)
-    best = class_search.best
-    remarks = []
-    if best is None and class_search.size_needed > 1:
-        ruled_out = counted(class_search.size_needed - 1, "parameter")
-        remarks.append(f"none with {ruled_out} or fewer meets the loss target")
-    elif best is None:
-        remarks += ["nothing is proven", describe_effort(search, "rules")]
-    remarks.append(describe_ending(class_search, "a larger loss or `max_size`"))
-    return make_outcome(class_search, class_search.size_needed, remarks)
+    return summarise(class_search, "a larger loss or `max_size`")
 
 
 def _require_known_options(caller: str, options: Mapping[str, Any], known: type) -> None:
@@ -316,10 +306,11 @@ def prepare_search(
     mdp = solution.mdp
     rule_classes = check_classes(caller, classes)
     deadline = _find_deadline(time_limit)
+    require_flag("worst", worst)
     _require_distinct_numbers(mdp.grid)
     distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
-    loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
+    loss_target = make_loss_target(evaluator, loss, relative, relative_to)
     evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit
     status = None if isinstance(progress, bool) else progress
     return Search(evaluator, loss_target, rule_classes, deadline, status, effort)
@@ -472,7 +463,7 @@ def _certify_smallest(search: Search) -> Rule:
     solution = search.evaluator.solution
 
     def prove(policy: Policy) -> ProvenLoss | None:
-        proof = prove_loss_bounds(solution, policy, target.start)
+        proof = prove_loss_bounds(solution, policy, search.evaluator.start)
         return proof if target.is_proven_by(proof) else None
 
     points = dict.fromkeys(filter(search.meets_target, search.frontier_points.values()), search)
@@ -534,7 +525,7 @@ def _make_rule(
         kind=point.kind,
         size_needed=size_needed if size_needed <= point.size else 0,
         loss_target=str(search.loss_target),
-        is_average=search.loss_target.is_average,
+        is_average=search.evaluator.is_average,
         certificate=proof.certificate,
         frontier=_make_frontier(search.frontier_points.values(), outcomes),
         outcomes=outcomes,

@@ -92,7 +92,7 @@ class ConstrainedProblem:
                 solution, best = maximise_sum(mdp, weights, solve, guess=solution.value)
                 gap = max(best.high / self.scale - self.high, 0.0)
             evaluator = ConstrainedEvaluator(self, solution, prices, gap)
-            target = make_loss_target(solution, evaluator, evaluator.limit, False, False, "optimal")
+            target = make_loss_target(evaluator, evaluator.limit, False, "optimal")
             yield len(factors) - i, evaluator, target
 
     def prove(self, policy: Policy) -> ProvenLoss | None:

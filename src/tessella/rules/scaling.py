@@ -195,7 +195,7 @@ def scaling(
     if relative:
         largest = solutions[-1]
         weights = start_distribution(largest.mdp, start, largest.policy, largest.policy_plan)
-        loss_limit *= compute_reference(largest, PolicyEvaluator(largest, weights), "optimal")
+        loss_limit *= compute_reference(PolicyEvaluator(largest, weights), "optimal")
     refusal = _explain_difference([rule.tree for rule in rules])
     report = Scaling(
         scales, tuple(solutions), tuple(rules), (), loss_limit, worst, None, None, refusal

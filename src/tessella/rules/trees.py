@@ -209,8 +209,10 @@ def _sum_parts(costs: Costs, starts: list[NDArray]) -> NDArray[np.float64]:
     parts = [np.searchsorted(s, r, "right") - 1 for s, r in zip(starts, costs.ranks.T, strict=True)]
     shape = tuple(map(len, starts))
     cells = np.ravel_multi_index(parts, shape)
-    sums = [np.bincount(cells, column, math.prod(shape)) for column in costs.by_state.T]
-    return np.stack(sums, axis=-1).reshape(*shape, -1)
+    sums = np.zeros((*shape, costs.by_state.shape[1]))
+    for action, column in enumerate(costs.by_state.T):
+        sums[..., action] = np.bincount(cells, column, math.prod(shape)).reshape(shape)
+    return sums
 
 
 def _iterate_without_cut(node: Node) -> Iterator[Node]:
