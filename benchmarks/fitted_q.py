@@ -7,7 +7,7 @@ Both have leaves of at least 2 observations and see the same transitions. CPU se
 work on the machine should not decide the ratio; neither way uses more than one core.
 
 A second table has the times of our implementation in ms for each tree: growing it on distinct rows
-with weights, as it does, and on one row per transition; and predicting the next states.
+with weights, as it does, and on one row per transition; and predicting all pairs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 import tessella as ts
 from tessella.baselines import FittedQ, train_batch
-from tessella.baselines.fitted_q import WeightedRows, _prepare_batch, grow_tree
+from tessella.baselines.fitted_q import WeightedRows, grow_tree, make_pair_inputs
 from tessella.baselines.training import draw_uniform_transitions
 
 SIZES = (100, 400, 1600, 6400)
@@ -65,21 +65,24 @@ def time_call(function) -> float:
 def print_tree_times(leaf: int) -> None:
     """The second table."""
     mdp, rng = ts.benchmark("INV-Mix"), np.random.RandomState(0)
+    inputs = make_pair_inputs(mdp)
     print(f"{'n':>7s}{'rows':>7s}{'merged ms':>11s}{'apart ms':>10s}{'ask ms':>8s}")
     for n in SIZES:
         transitions = draw_uniform_transitions(mdp, n, 0)
-        batch = _prepare_batch(mdp, transitions)
-        rewards = np.bincount(batch.row_index, transitions.rewards) / batch.distinct_rows.weights
-        separate_rows = WeightedRows(batch.distinct_rows.inputs[batch.row_index], np.ones(n))
-        tree = grow_tree(batch.distinct_rows, rewards, leaf, rng)
+        pair_of_transition = transitions.states * mdp.n_actions + transitions.actions
+        pairs, row_index, counts = np.unique(
+            pair_of_transition, return_inverse=True, return_counts=True
+        )
+        rewards = np.bincount(row_index, transitions.rewards) / counts
+        merged_rows = WeightedRows(inputs[pairs], counts.astype(float))
+        separate_rows = WeightedRows(inputs[pair_of_transition], np.ones(n))
+        tree = grow_tree(merged_rows, rewards, leaf, rng)
         calls = (
-            lambda rows=batch.distinct_rows, rewards=rewards: grow_tree(rows, rewards, leaf, rng),
+            lambda rows=merged_rows, rewards=rewards: grow_tree(rows, rewards, leaf, rng),
             lambda rows=separate_rows, rewards=transitions.rewards: grow_tree(
                 rows, rewards, leaf, rng
             ),
-            lambda tree=tree, next_inputs=batch.next_inputs: tree.predict(
-                next_inputs, check_input=False
-            ),
+            lambda tree=tree: tree.predict(inputs, check_input=False),
         )
         merged_ms, separate_ms, predict_ms = map(time_call, calls)
         print(

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from dask.system import CPU_COUNT
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
@@ -39,8 +40,7 @@ from threadpoolctl import threadpool_limits
 from tessella.baselines.training import Transitions, draw_uniform_transitions
 from tessella.learn.sample import Sample, draw
 from tessella.paper.published import PAPER_METHODS, paper_study
-from tessella.paper.reproduce import ClusterOptions, reproduce
-from tessella.runner.dispatch import count_cores
+from tessella.paper.reproduce import reproduce
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import Instance, get_instance
 from tessella.runner.record import Record, Spec
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=15)
     parser.add_argument("--sample", type=int, default=4, help="specs of each method and size")
     parser.add_argument("--seed", type=int, default=0, help="which specs are sampled")
-    parser.add_argument("--workers", type=int, default=count_cores())
+    parser.add_argument("--workers", type=int, default=CPU_COUNT)
     parser.add_argument("--out", type=Path, help="keep the study here; it must not exist")
     options = parser.parse_args()
     study = paper_study(methods=PAPER_METHODS, seeds=options.seeds)
@@ -193,7 +193,7 @@ def main() -> None:
         if folder.exists():
             parser.error(f"{folder} exists; the study must start afresh")
         start = time.perf_counter()
-        reproduce(study, folder, PlainProgress(io.StringIO()), ClusterOptions(options.workers))
+        reproduce(study, folder, PlainProgress(io.StringIO()), options.workers)
         wall = time.perf_counter() - start
         with Store.reader(folder) as store:
             ours = {record.spec.key: record for record in store.records()}

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.paper.published import paper_study
-from tessella.runner.dispatch import run_in_process
 from tessella.runner.record import METRICS
+from tessella.runner.run import run_batch_safely
 from tessella.runner.study import Batch, make_batches
 
 NETWORKS = {"neural", "margin"}
@@ -85,11 +85,10 @@ def run_batches(
         return
     spawn = get_context("spawn")
     pools = ProcessPoolExecutor(1, spawn), ProcessPoolExecutor(processes - 1, spawn)
-    ordered = sorted(batches, key=lambda batch: batch.specs[0].method not in FIRST_METHODS)
+    ordered = sorted(batches, key=lambda batch: batch[0].method not in FIRST_METHODS)
     with pools[0], pools[1]:
         futures = [
-            pools[batch.specs[0].method not in JAX_METHODS].submit(run_batch, batch)
-            for batch in ordered
+            pools[batch[0].method not in JAX_METHODS].submit(run_batch, batch) for batch in ordered
         ]
         for future in as_completed(futures):
             yield future.result()
@@ -97,9 +96,9 @@ def run_batches(
 
 def run_batch(batch: Batch) -> tuple[str, list[dict], float]:
     """One batch in this process."""
-    start, records = time.perf_counter(), []
-    run_in_process([batch], lambda outcome: records.extend(map(to_json, outcome.records)))
-    return batch.specs[0].method, records, time.perf_counter() - start
+    start = time.perf_counter()
+    records = [to_json(record) for record in run_batch_safely(batch).records]
+    return batch[0].method, records, time.perf_counter() - start
 
 
 def get_device() -> str:

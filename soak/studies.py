@@ -27,7 +27,7 @@ def run_uninterrupted() -> dict[str, tuple]:
     from tessella.runner.study import make_batches
 
     every = make_batches(asked(*METHODS).specs)
-    return numbers(record for batch in every for record in run_batch(batch.specs).records)
+    return numbers(record for batch in every for record in run_batch(batch).records)
 
 
 def check_killed_study(seed: int) -> list[str]:

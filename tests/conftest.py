@@ -36,7 +36,6 @@ HERE = Path(__file__).parent
 LONGEST = (
     "runner/test_interruptions.py",
     "cli/test_commands.py",
-    "baselines/test_q_learning.py",
     "paper/test_results.py",
     "solvers/test_execution_plan.py",
     "rules/test_compress.py",

@@ -218,8 +218,18 @@ def test_no_modules_import_one_another_not_even_when_called():
     assert cycle(all_imports()) == []
 
 
-def test_nothing_imports_the_table_of_contents():
-    assert [str(one) for one in all_imports() if not one.imported] == []
+def test_of_the_solvers_only_solve_knows_constraints():
+    """Constrained optimisation stands above: its pricing problem is an ordinary solve."""
+    folder = "solvers.constraints"
+    known_by = {one.importer for one in all_imports() if one.imported.startswith(folder)}
+    solvers = {name for name in known_by if layer(name) == "solvers"}
+    assert {name for name in solvers if not name.startswith(folder)} == {"solvers.solve"}
+
+
+def test_only_the_last_layers_import_the_table_of_contents():
+    """The explorer and the commands, which may use all that it leads to."""
+    importers = {layer(one.importer) for one in all_imports() if not one.imported}
+    assert importers <= {"explore", "cli"}
 
 
 KNOWN = {
@@ -327,10 +337,11 @@ def test_importing_the_package_loads_nothing_heavy():
     assert [name for name in HEAVY if name in loaded] == []
 
 
-def test_building_and_simulating_a_model_does_not_load_the_compiled_engine():
+def test_building_simulating_and_planning_do_not_load_the_compiled_engine():
     code = (
         "import sys, tessella as ts; m = ts.benchmark('INV-Mix');"
-        "ts.simulate(m, [0] * m.n_states, 3, 0); print(*sys.modules)"
+        "ts.simulate(m, [0] * m.n_states, 3, 0); ts.plan(m, calibrate=False);"
+        "print(*sys.modules)"
     )
     assert "jax" not in run(code).split()
 

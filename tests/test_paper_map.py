@@ -74,7 +74,7 @@ def test_every_test_on_the_page_is_there():
 
 def test_a_name_that_is_not_there_is_seen():
     assert found("Geometry.boundary_length")
-    assert found("learn.network.train_networks")
+    assert found("learn.network.train_layers")
     assert not found("Geometry.boundary_lengths")
     assert not found("learn.network.trains_networks")
     assert not found("Geometry.boundary_length.more")

@@ -78,7 +78,8 @@ _HOME = {
     "runner.study": "Measure Study",
     "solvers.backward_induction": "BackwardInduction",
     "solvers.blocks": "InPlace",
-    "solvers.constrained": "ConstrainedSolution",
+    "solvers.constraints.constrained_solution": "ConstrainedSolution",
+    "solvers.constraints.tradeoff": "Tradeoff tradeoff",
     "solvers.execution_plan": "ExecutionPlan",
     "solvers.linear_programming": "LinearProgramming",
     "solvers.method": "Method",
@@ -92,7 +93,6 @@ _HOME = {
     "solvers.solution": "Solution",
     "solvers.solve": "solve",
     "solvers.thresholds": "Thresholds",
-    "solvers.tradeoff": "Tradeoff tradeoff",
     "support.progress": "open_progress",
     "tessellation": (
         "Comparison Geometry Structure Tessellation compare examine measure switching_curves "

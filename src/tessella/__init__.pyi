@@ -105,7 +105,9 @@ from tessella.runner.study import Measure as Measure
 from tessella.runner.study import Study as Study
 from tessella.solvers.backward_induction import BackwardInduction as BackwardInduction
 from tessella.solvers.blocks import InPlace as InPlace
-from tessella.solvers.constrained import ConstrainedSolution as ConstrainedSolution
+from tessella.solvers.constraints.constrained_solution import ConstrainedSolution as ConstrainedSolution
+from tessella.solvers.constraints.tradeoff import Tradeoff as Tradeoff
+from tessella.solvers.constraints.tradeoff import tradeoff as tradeoff
 from tessella.solvers.execution_plan import ExecutionPlan as ExecutionPlan
 from tessella.solvers.linear_programming import LinearProgramming as LinearProgramming
 from tessella.solvers.method import Method as Method
@@ -124,8 +126,6 @@ from tessella.solvers.result import Checkpoint as Checkpoint
 from tessella.solvers.solution import Solution as Solution
 from tessella.solvers.solve import solve as solve
 from tessella.solvers.thresholds import Thresholds as Thresholds
-from tessella.solvers.tradeoff import Tradeoff as Tradeoff
-from tessella.solvers.tradeoff import tradeoff as tradeoff
 from tessella.support.progress import open_progress as open_progress
 from tessella.tessellation import Comparison as Comparison
 from tessella.tessellation import Geometry as Geometry

@@ -68,7 +68,7 @@ def check_dynamics(dynamics: Dynamics) -> None:
     rows, reward = _read_matrices(dynamics)
     _check_sums(dynamics, rows, reward)
     # The first two are often the same object; small models of stages run as rows.
-    forms = [dynamics.backend_model, dynamics.compiled_model]
+    forms = [dynamics.backend_model, dynamics.compile()]
     as_rows = dynamics.as_rows()
     if as_rows is not None and as_rows is not dynamics:
         forms += [as_rows.backend_model]

@@ -215,10 +215,4 @@ def as_read_only(array: NDArray) -> NDArray:
 
 def host_fields(record: Any) -> dict[str, Any]:
     """The fields of a record, all arrays as NumPy arrays: for pickles."""
-    kind = type(record)
-    return {
-        name: getattr(record, name)
-        if isinstance(getattr(kind, name, None), HostArrayField)
-        else value
-        for name, value in vars(record).items()
-    }
+    return {name: getattr(record, name) for name in vars(record)}

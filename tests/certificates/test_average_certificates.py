@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import criteria
-from support.alterations import list_changes, list_leaves, map_field_readers
+from support.alterations import list_changes, list_leaves, map_field_types
 from support.gains import (
     Truth,
     draw_model,
@@ -186,10 +186,10 @@ def test_every_leaf_of_an_honest_certificate_counts(files):
     assert said_of(content, model).startswith("HOLDS")
 
 
-@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in map_field_readers(AverageClaim)}))
+@pytest.mark.parametrize("name", sorted({p.split(".")[0] for p in map_field_types(AverageClaim)}))
 def test_a_field_that_is_missing_malformed_or_unknown_is_rejected(files, name):
     content, model = read(files)
-    assert set(content) == {path.split(".")[0] for path in map_field_readers(AverageClaim)}
+    assert set(content) == {path.split(".")[0] for path in map_field_types(AverageClaim)}
     without = {key: part for key, part in content.items() if key != name}
     assert said_of(without, model).startswith("REJECTED")
     for other in ([], {}, [None], [1.0, float("nan"), 2.0], 1e308, "x", [10**30] * 3):

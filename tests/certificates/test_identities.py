@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.models import random_model
@@ -10,6 +12,7 @@ import tessella as ts
 from tessella.certificates.certify import certify
 from tessella.certificates.loss_bounds import decompose, find_nearest_faces
 from tessella.solvers.policy_evaluation import Occupancy
+from tessella.solvers.result import ValueAccuracy
 
 
 class Dense:
@@ -207,6 +210,32 @@ def test_a_coarse_solution_still_certifies_its_own_policy_exactly():
     assert fine.mean_loss in spoiled_one.mean_loss
     assert (spoiled_one.losses.lower <= fine.losses.upper).all()
     assert (fine.losses.lower <= spoiled_one.losses.upper).all()
+
+
+def test_huge_penalties_that_no_policy_pays_cost_no_digits():
+    """The rounding of a backup is that of the best actions, not that of what nobody does."""
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.ones(30), (4, 30))
+    reward = rng.normal(size=(30, 4))
+    reward[:, 3] = -1e9
+    solution = ts.solve(ts.MDP.from_arrays(rows, reward, 0.99))
+    certificate = certify(solution, solution.policy)
+    assert certificate.optimal_value_error < 1e-10
+    assert certificate.policy_value_error < 1e-10
+
+
+def test_where_only_the_certificate_tells_actions_apart_the_best_is_optimal():
+    """The policy of a solution that could not may take the other there, and then surely errs."""
+    rng = np.random.default_rng(1)
+    rows = np.repeat(rng.dirichlet(np.ones(5), 5)[None], 2, axis=0)
+    mdp = ts.MDP.from_arrays(rows, np.array([[0.0, 1e-7]] * 5), 0.9)
+    found = ts.solve(mdp)
+    first = mdp.policy(np.zeros(5, np.int32))
+    rough = replace(found, policy=first, accuracy=ValueAccuracy(found.error_bound, 1e-6))
+    assert not rough.decided.any()
+    certificate = certify(rough, first)
+    assert (certificate.optimal == 1).all()
+    assert certificate.policy_error.lower > 0.99
 
 
 def test_an_action_within_the_tolerance_is_no_costly_error(inventory):

@@ -150,15 +150,13 @@ def test_a_rule_goes_from_command_to_command(run, tmp_path):
 
 @pytest.mark.parametrize("limit", [None, 40.0])
 def test_a_rule_and_its_frontier_keep_to_one_time_limit(limit, monkeypatch):
-    from tessella.rules import compress
-
     limits = []
 
     def record_limit(solution, **options):
         limits.append(options["time_limit"])
-        return compress.Frontier((), (), ())
+        return ts.Frontier((), (), ())
 
-    monkeypatch.setattr(compress, "frontier", record_limit)
+    monkeypatch.setattr(ts, "frontier", record_limit)
     words = ["compress", *SMALL, "--loss", "99%", "--frontier", "--json"]
     done = CliRunner().invoke(main, words + ([f"--time-limit={limit}"] if limit else []))
     assert limits == [limit and limit - json.loads(done.stdout)["seconds"]]

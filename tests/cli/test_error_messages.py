@@ -225,7 +225,7 @@ def test_a_fault_of_the_program_is_one_line_and_a_traceback_when_asked_for(monke
     def broken():
         raise KeyError("lost")
 
-    monkeypatch.setattr("tessella.problems.registry.all_problems", broken)
+    monkeypatch.setattr("tessella.all_problems", broken)
     result = run("list")
     assert result.exit_code == 1
     line = "Error: KeyError: 'lost'; this is a fault of the program, --debug shows where"
@@ -237,7 +237,7 @@ def test_an_interrupt_ends_with_130(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tessella.problems.registry.all_problems", interrupted)
+    monkeypatch.setattr("tessella.all_problems", interrupted)
     result = run("list")
     assert (result.exit_code, result.stderr.strip()) == (130, "stopped")
 

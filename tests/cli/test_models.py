@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import queue
+import subprocess
 import sys
 
+import cloudpickle
 import pytest
 from click.testing import CliRunner
 
 import tessella as ts
 from tessella.cli import main
+from tessella.cli.arguments import _load_from_file
 
 STORY = """
 name = "till"
@@ -114,6 +118,29 @@ def test_a_function_may_return_a_problem(run, tmp_path):
         "import tessella as ts\n\ndef build():\n    return ts.problem('machine_replacement')\n"
     )
     assert data(run("check", "own.py:build", "--json"))["model"]["states"] == 31
+
+
+QUEUE = """
+import tessella as ts
+
+TOP = 4
+
+def pays(x):
+    return x + TOP
+
+def build():
+    return ts.MDP.staged({"x": range(TOP + 1)}, (0, 1), 0.9, [ts.Pay(lambda x: pays(x))])
+"""
+
+
+def test_a_file_may_have_the_name_of_another_module_and_its_functions_travel(run, tmp_path):
+    (tmp_path / "queue.py").write_text(QUEUE)
+    assert data(run("check", "queue.py:build", "--json"))["model"]["states"] == 5
+    assert sys.modules["queue"] is queue
+    build = cloudpickle.dumps(_load_from_file("queue.py:build"))
+    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer)().n_states)"
+    elsewhere = subprocess.run([sys.executable, "-Pc", code], input=build, capture_output=True)
+    assert elsewhere.stdout == b"5\n", elsewhere.stderr
 
 
 def test_tables_are_exported_too(run, tmp_path):

@@ -15,6 +15,7 @@ from support.routes import plan_by
 import tessella as ts
 from tessella.conformance import check_dynamics
 from tessella.mdp.tabular.rows import PolicyRows
+from tessella.solvers.execution_plan import make_plan
 
 
 def stock(horizon: ts.FiniteHorizon, **more) -> ts.MDP:
@@ -103,6 +104,25 @@ def test_other_methods_find_the_same_on_all_of_time_at_once(solved, method):
     assert found.converged
     assert np.abs(found.value - solved.value).max() <= found.error_bound + solved.error_bound
     assert (found.policy.table == solved.policy.table).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_of_different_periods_are_compiled_too(seed, tmp_path):
+    mdp = criteria.build_time_dependent(seed)
+    mdp.save(tmp_path / "m.nc")
+    loaded = ts.MDP.load(tmp_path / "m.nc")
+    n_rows = {len(period.rows.indptr) for period in loaded.dynamics.distinct_periods}
+    assert len(n_rows) > 1  # which are filled up to one number
+    check_dynamics(loaded.dynamics)
+    solved = ts.solve(mdp)
+    for model in (mdp, loaded):
+        plan = make_plan(model, representation="rows", backend="jax")
+        assert plan.backend_model.backend.is_compiled
+        found = ts.solve(model, plan=plan)
+        assert np.abs(found.value - solved.value).max() <= found.error_bound + solved.error_bound
+        np.testing.assert_array_equal(found.policy.table, solved.policy.table)
+        worth = ts.evaluate(model, found.policy, plan=plan)
+        assert np.abs(worth.value - found.value).max() <= worth.error_bound + found.error_bound
 
 
 def test_only_what_names_time_is_kept_for_every_time(solved):

@@ -13,6 +13,7 @@ from support import nearly_decomposable
 import tessella as ts
 from tessella.rounding import round_down, round_up
 from tessella.rules.evaluator import PolicyEvaluator
+from tessella.solvers.elimination import compute_policy_residuals
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -155,6 +156,21 @@ def line(n: int) -> csr_array:
     sides = np.full(n - 1, 0.3)
     walk = diags_array([sides, sides], offsets=[-1, 1]).tocsr()
     return csr_array(walk + diags_array(1 - walk.sum(axis=1)))
+
+
+def test_a_chain_that_drifts_away_from_its_first_state_keeps_its_digits():
+    """Its values relative to that state are as large as 3^200: those of the last state are not."""
+    n = 200
+    up = np.full(n - 1, 0.6)
+    walk = diags_array([up / 3, up], offsets=[-1, 1]).tocsr()
+    walk = csr_array(walk + diags_array(1 - walk.sum(axis=1)))
+    reward = 100 * np.cos(np.arange(n))
+    mdp = ts.MDP.from_arrays([walk], reward[:, None], ts.Average())
+    residuals = compute_policy_residuals(mdp, 0.0, np.zeros(n, int))
+    low, high = residuals.enclose_gain()
+    visits = 3.0 ** np.arange(1 - n, 1)
+    assert (low + high) / 2 == pytest.approx(visits @ reward / visits.sum(), abs=1e-11)
+    assert high - low < 1e-11
 
 
 def test_a_policy_on_a_long_line_earns_the_mean_of_its_rewards():

@@ -11,6 +11,9 @@ from support import criteria
 from support.routes import ROUTES, plan_by
 
 import tessella as ts
+from tessella.solvers.absorbing import find_absorbing_states
+from tessella.solvers.execution_plan import make_plan
+from tessella.solvers.prepared_model import PreparedModel
 
 TWO = np.array([[[1.0, 0], [0, 1]], [[0, 1], [0, 1]]])  # stay, or go to the end
 
@@ -119,6 +122,22 @@ def test_a_state_that_is_hardly_ever_left_is_no_end():
     mdp = ts.MDP.from_arrays(rows, np.array([[0.0], [1], [0]]), ts.Total())
     with pytest.raises(ts.TessellaError):
         ts.solve(mdp)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_an_end_is_a_state_that_no_action_leaves(backend):
+    """However small the chance to leave; an infeasible action may lead anywhere, and pay."""
+    stay = np.eye(6)
+    move = np.eye(6)[[0, 1, 2, 0, 0, 0]]
+    move[2, [1, 2]] = 1e-20, 1 - 1e-20
+    feasible = np.ones((6, 2), bool)
+    feasible[4] = [False, True]
+    feasible[5] = [True, False]
+    reward = np.zeros((6, 2))
+    reward[5, 1] = 5.0
+    mdp = ts.MDP.from_arrays([stay, move], reward, ts.Total(), feasible=feasible)
+    absorbing = find_absorbing_states(PreparedModel(make_plan(mdp, backend=backend)))
+    assert np.flatnonzero(absorbing).tolist() == [0, 1, 5]
 
 
 def test_progress_tells_of_no_bound_before_there_is_one():

@@ -24,8 +24,8 @@ def test_the_optimum_is_scikit_learns(n_classes, C):
     X, y = problem(n_classes)
     ours = LinearBoundary(C=C, features=Features("none")).fit(X, y)
     theirs = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)
-    assert np.allclose(ours.classifier_.weights[:, :-1], theirs.coef_, atol=1e-4)
-    assert np.allclose(ours.classifier_.weights[:, -1], theirs.intercept_, atol=1e-4)
+    assert np.allclose(ours.classifier_.regression.coef_, theirs.coef_, atol=1e-4)
+    assert np.allclose(ours.classifier_.regression.intercept_, theirs.intercept_, atol=1e-4)
     assert np.allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
 
 
@@ -33,7 +33,8 @@ def test_the_optimum_is_scikit_learns(n_classes, C):
 def test_at_the_optimum_no_direction_lowers_the_objective(n_classes):
     X, y = problem(n_classes)
     learner = LinearBoundary(C=0.7, features=Features("none")).fit(X, y)
-    W = learner.classifier_.weights
+    regression = learner.classifier_.regression
+    W = np.column_stack([regression.coef_, regression.intercept_])
 
     def objective(W):
         scores = X @ W[:, :-1].T + W[:, -1]
@@ -94,6 +95,12 @@ def test_stopping_short_of_the_optimum_is_reported():
     learner.newton_max_steps = 2
     with pytest.warns(ConvergenceWarning, match="within 2 Newton steps"):
         learner.fit(X, y)
+
+
+def test_a_singular_curvature_is_reported():
+    X, y = problem(3)
+    with pytest.warns(ConvergenceWarning, match="no optimum within 100 Newton steps"):
+        LinearBoundary(C=1e8, features=Features("none")).fit(1e6 * X, y)
 
 
 def test_separable_samples_converge_without_complaint():

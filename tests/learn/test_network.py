@@ -1,6 +1,5 @@
-"""Neural and margin boundaries, and training many networks at once."""
+"""Neural and margin boundaries, and the training of their networks."""
 
-from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 
 import tessella as ts
 from tessella.learn import Features, MarginBoundary, NeuralBoundary, draw, fit, fit_batch
-from tessella.learn.network import TrainingJob, TrainingPlan, train_networks
 
 QUICK = {"hidden": (8, 8), "min_steps": 40, "epochs": 1}
 
@@ -34,22 +32,22 @@ def test_sizes_are_counted_as_in_the_paper(stock, queue):
         assert fit(learner, draw(queue, 200)).size == 4_417
 
 
-def slow_training(job, plan, seed):
+def slow_training(learner, X, y, w, n_outputs):
     """The same steps in NumPy, float64, with derivatives by hand."""
-    rng = np.random.default_rng(seed)
-    sizes = (job.features.shape[1], *plan.hidden, job.n_outputs)
+    rng = np.random.default_rng(learner.random_state)
+    sizes = (X.shape[1], *learner.hidden, n_outputs)
     net = []
     for a, b in pairwise(sizes):
         net += [rng.uniform(-1, 1, (a, b)) * np.sqrt(6 / a), np.zeros(b)]
-    n = len(job.features)
-    steps, batch = plan.steps_for(n), plan.batch_size_for(n)
+    n = len(X)
+    steps, batch = learner._steps_for(n), learner._batch_size_for(n)
     epochs = -(-steps * batch // n)
     stream = np.concatenate([rng.permutation(n) for _ in range(epochs)])
     first, second = [np.zeros_like(p) for p in net], [np.zeros_like(p) for p in net]
     for t in range(steps):
         rows = stream[t * batch : (t + 1) * batch]
-        slopes = by_hand(net, job.features[rows], job.labels[rows], job.weights[rows])
-        rate = plan.learning_rate * (1 + np.cos(np.pi * t / steps)) / 2
+        slopes = by_hand(net, X[rows], y[rows], w[rows])
+        rate = learner.learning_rate * (1 + np.cos(np.pi * t / steps)) / 2
         for i, g in enumerate(slopes):
             first[i] = 0.9 * first[i] + 0.1 * g
             second[i] = 0.999 * second[i] + 0.001 * g * g
@@ -83,12 +81,15 @@ def test_training_takes_the_steps_of_the_definition(n_outputs, n):
     rng = np.random.default_rng(n)
     X = rng.normal(size=(n, 3))
     labels = rng.integers(0, max(n_outputs, 2), n)
-    weights = rng.uniform(0.2, 2.0, n)
-    plan = TrainingPlan((6, 5), 0.01, 2, 12, 20)
-    job = TrainingJob(X, labels, weights, n_outputs, np.random.default_rng(7))
-    [layers] = train_networks([job], plan)
-    ours = [array for layer in layers for array in layer]
-    for mine, slow in zip(ours, slow_training(job, plan, 7), strict=True):
+    margins = rng.uniform(0.2, 2.0, n)
+    plan = {"learning_rate": 0.01, "epochs": 2, "min_steps": 12, "batch_size": 20}
+    learner = MarginBoundary(
+        hidden=(6, 5), eta=0.5, features=Features("none"), random_state=7, **plan
+    )
+    learner.fit(X, labels, margins)
+    ours = [array for layer in learner.classifier_.layers for array in layer]
+    expected = slow_training(learner, X, labels, 1 / (margins + 0.5), n_outputs)
+    for mine, slow in zip(ours, expected, strict=True):
         assert np.allclose(mine, slow, atol=2e-4)
 
 
@@ -102,17 +103,6 @@ def test_what_a_network_becomes_does_not_depend_on_its_company(stock, queue):
         assert same(together[i], fit(learner, samples[i]))
     other_order = fit_batch(learner, samples[::-1], seeds=range(17, -1, -1))
     assert all(same(a, b) for a, b in zip(together[:18], other_order[::-1], strict=True))
-
-
-def test_networks_side_by_side_train_as_they_do_one_after_another(stock, monkeypatch):
-    learner = NeuralBoundary(**QUICK)
-    samples = [draw(stock, 150, rng=i) for i in range(3)]
-    one_by_one = fit_batch(learner, samples, seeds=range(3))
-    monkeypatch.setattr("jax.default_backend", lambda: "an accelerator")
-    side_by_side = fit_batch(learner, samples, seeds=range(3))
-    for one, other in zip(one_by_one, side_by_side, strict=True):
-        for a, b in zip(layers_of(one), layers_of(other), strict=True):
-            assert np.allclose(a, b, atol=1e-4)
 
 
 def test_seeds_decide_the_start(stock):
@@ -192,9 +182,8 @@ def test_heavier_observations_win_a_contradiction():
     [(10, 50, 960), (1_600, 100, 960), (3_200, 200, 960), (12_800, 200, 1920)],
 )
 def test_small_samples_get_smaller_batches_and_enough_steps(n, batch, steps):
-    options = NeuralBoundary().get_params()
-    plan = TrainingPlan(**{field.name: options[field.name] for field in fields(TrainingPlan)})
-    assert (plan.batch_size_for(n), plan.steps_for(n)) == (batch, steps)
+    learner = NeuralBoundary()
+    assert (learner._batch_size_for(n), learner._steps_for(n)) == (batch, steps)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.cli import main
-from tessella.cli.arguments import load_model
+from tessella.cli.arguments import NamedModel
 from tessella.errors import ArgumentError, FileError
 from tessella.grid import StateGrid
 
@@ -380,6 +380,10 @@ def test_files_that_are_no_umb_are_rejected(tmp_path):
             ts.MDP.from_umb(path, 0.9)
     with pytest.raises(FileError, match="it is missing"):
         ts.MDP.from_umb(tmp_path / "none.umb", 0.9)
+
+
+def load_model(word: str, assignments: tuple[str, ...]) -> ts.MDP:
+    return NamedModel(word, assignments).mdp
 
 
 def test_commands_take_such_files_with_the_options_as_settings(walk):

@@ -199,12 +199,10 @@ def test_pickled_models_are_the_same_in_every_way(world):
 
 def test_a_pickled_model_keeps_its_64_bits():
     mdp = benchmark("QUE-Mix")
-    _ = mdp.dynamics.backend_model, mdp.dynamics.compiled_model, mdp.dynamics.as_rows()
+    _ = mdp.dynamics.backend_model, mdp.dynamics.compile(), mdp.dynamics.as_rows()
     again = cloudpickle.loads(cloudpickle.dumps(mdp))
     assert not {"backend_model", "_prepared", "_rows"} & set(again.dynamics.__dict__)
     floats = [
-        leaf
-        for leaf in jax.tree.leaves(again.dynamics.compiled_model.arrays)
-        if leaf.dtype.kind == "f"
+        leaf for leaf in jax.tree.leaves(again.dynamics.compile().arrays) if leaf.dtype.kind == "f"
     ]
     assert {leaf.dtype.name for leaf in floats} == {"float64"}

@@ -51,7 +51,7 @@ def model(stages, actions=(0, 1, 2), grid=GRID, discount=0.9, **options):
 def expectations(mdp, w):
     """(A, *grid) E[w] by the compiled pass and by the sparse rows, which must agree."""
     sparse = np.stack([(P @ w.ravel()).reshape(w.shape) for P in mdp.to_sparse().transition])
-    lowered = mdp.dynamics.compiled_model
+    lowered = mdp.dynamics.compile()
 
     @in_float64
     def compiled(action):

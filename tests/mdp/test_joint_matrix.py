@@ -92,7 +92,8 @@ def test_compiled_passes_are_the_same_for_actions_policies_and_the_way_forward(p
     policy = jnp.asarray(rng.integers(0, 3, joint.grid.shape), dtype=jnp.int32)
 
     def passes(mdp: ts.MDP) -> list:
-        program, arrays = mdp.dynamics.compiled_model.backend, mdp.dynamics.compiled_model.arrays
+        model = mdp.dynamics.compile()
+        program, arrays = model.backend, model.arrays
 
         @jax.jit
         def work(w):

@@ -14,7 +14,7 @@ import tessella as ts
 from tessella.checker import check
 from tessella.errors import FileError
 from tessella.mdp.netcdf import create_dataset, write_variables
-from tessella.mdp.netcdf_measures import MEASURES_GROUP
+from tessella.mdp.netcdf_tables import MEASURES_GROUP
 
 
 def small_inventory(**settings) -> ts.MDP:

@@ -54,7 +54,8 @@ MODELS = {
 
 @in_float64
 def both(mdp, table, w, pay):
-    program, arrays = mdp.dynamics.compiled_model.backend, mdp.dynamics.compiled_model.arrays
+    model = mdp.dynamics.compile()
+    program, arrays = model.backend, model.arrays
     policy, w_S = to_device(table), to_device(w)
     tail = program.shared_backup(arrays, w_S, pay)
 
@@ -78,5 +79,5 @@ def test_each_state_gets_the_backup_of_its_own_action(name, pay):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_policy_known_at_the_start_of_the_period_needs_one_pass(name):
     mdp, once = MODELS[name]
-    lowered = mdp.dynamics.compiled_model
+    lowered = mdp.dynamics.compile()
     assert lowered.backend.supports_policy_arrays(lowered.arrays) is once

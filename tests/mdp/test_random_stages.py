@@ -109,7 +109,7 @@ def stories(draw):
 
 @in_float64
 def backups(mdp, w):
-    lowered = mdp.dynamics.compiled_model
+    lowered = mdp.dynamics.compile()
     with jax.disable_jit():
         tail = lowered.backend.shared_backup(lowered.arrays, jnp.asarray(w), True)
         return [
@@ -135,7 +135,7 @@ def test_any_story_agrees_with_its_slow_reading(make_world, story):
 
 @in_float64
 def backup_under(mdp, w, policy):
-    lowered = mdp.dynamics.compiled_model
+    lowered = mdp.dynamics.compile()
     with jax.disable_jit():
         return np.asarray(
             lowered.backend.policy_backup(lowered.arrays, jnp.asarray(w), jnp.asarray(policy), True)

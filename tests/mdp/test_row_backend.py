@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import tessella as ts
 from tessella.mdp.tabular import rows as table_rows
+from tessella.numerics import NUMPY
+from tessella.solvers import policy_iteration
 from tessella.solvers.bounds import decide
 from tessella.solvers.execution_plan import ExecutionPlan, Thresholds, make_plan
 from tessella.solvers.loop import iterate
 from tessella.solvers.operators import Operators
+from tessella.solvers.policy_iteration import iterate_policy, solve_small_system
 from tessella.solvers.prepared_model import PreparedModel
 
 STATES, ACTIONS = 40, 3
@@ -189,48 +190,56 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     prepared = PreparedModel(plan_of(mdp, form))
     operators = Operators(prepared.backend, prepared.data, gain=0.3)
     policy, value = np.arange(STATES) % ACTIONS, np.random.default_rng(6).normal(size=STATES)
-    together, one_by_one = operators.iterate_policy(policy, value, 5), value
+    together, one_by_one = iterate_policy(operators, policy, value, 5), value
     for _ in range(5):
         one_by_one = operators.policy_bellman(policy, one_by_one)
     assert np.allclose(together, one_by_one, atol=1e-14)
 
 
-def one_policy(shared: bool = False) -> tuple[table_rows.PolicyRows, np.ndarray]:
-    """The rows of some policy of a table with long ones, and P_pi."""
-    table = make_plan(ts.benchmark("INV-Mix")).backend_model.arrays
-    assert table.layout.solves_iteratively
-    states = np.arange(table.row_of.shape[1])
-    own = table.row_of[np.resize([0, 3, 1, 2], len(states)), states]
-    rows = (table.rows, own) if shared else (table.rows[own], None)
-    policy_rows = table_rows.PolicyRows(*rows, np.zeros(len(states)), table.layout)
-    return policy_rows, table.rows[own].toarray()
+@pytest.fixture(params=[False, True], ids=["own rows", "shared rows"])
+def long_rows(request, monkeypatch):
+    """discount -> (operators of a table with long rows, a policy, its rows as a dense matrix)."""
+
+    def build(discount: float) -> tuple[Operators, np.ndarray, np.ndarray]:
+        mdp = ts.benchmark("INV-Mix").with_criterion(ts.Discounted(discount))
+        prepared = PreparedModel(make_plan(mdp))
+        table = prepared.backend_model.arrays
+        assert table.layout.has_long_rows
+        policy = np.resize([0, 3, 1, 2], mdp.grid.shape)
+        own = table.row_of[policy.ravel(), np.arange(mdp.n_states)]
+        rows = (table.rows, own) if request.param else (table.rows[own], None)
+        one = table_rows.PolicyRows(*rows, np.zeros(mdp.n_states), table.layout)
+        monkeypatch.setattr(table_rows.RowArrays, "policy_rows", lambda table, policy: one)
+        return prepared.make_operators(), policy, table.rows[own].toarray()
+
+    return build
 
 
-@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("discount", [0.9, 0.95])
 @pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
-def test_systems_of_long_rows_are_solved_by_iterations_to_the_tolerance(shared, discount, scale):
-    one, moves = one_policy(shared)
-    rhs = np.cos(np.arange(len(moves)))
-    exact = one.solve_system(scale * rhs, discount) / scale
+def test_systems_of_long_rows_are_solved_by_iterations_to_the_tolerance(long_rows, discount, scale):
+    operators, policy, moves = long_rows(discount)
+    rhs = np.cos(np.arange(len(moves))).reshape(policy.shape)
+    exact = operators.solve_policy_system(policy, scale * rhs) / scale
     dense = np.eye(len(moves)) - discount * moves
-    assert np.abs(dense @ exact - rhs).max() <= 1e-12
+    assert np.abs(dense @ exact.ravel() - rhs.ravel()).max() <= 1e-12
     for tol in (1e-2, 1e-6, 1e-10):
-        found = one.solve_system(scale * rhs, discount, tol) / scale
-        assert 0 < np.linalg.norm(dense @ found - rhs) <= 2 * tol * np.linalg.norm(rhs) + 1e-12
+        found = solve_small_system(operators, policy, scale * rhs, tol) / scale
+        left = np.linalg.norm(dense @ found.ravel() - rhs.ravel())
+        assert 0 < left <= 2 * tol * np.linalg.norm(rhs) + 1e-12
         assert (found != exact).any()
-    assert not one.solve_system(0 * rhs, discount, 1e-6).any()
+    assert not solve_small_system(operators, policy, 0 * rhs, 1e-6).any()
 
 
-def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(monkeypatch):
-    one, moves = one_policy()
-    rhs = np.cos(np.arange(len(moves)))
-    exact = one.solve_system(rhs, 0.99)
+def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(long_rows, monkeypatch):
+    operators, policy, moves = long_rows(0.99)
+    rhs = np.cos(np.arange(len(moves))).reshape(policy.shape)
+    exact = operators.solve_policy_system(policy, rhs)
     for steps in range(1, 25, 3):
-        hasty = replace(one, layout=replace(one.layout, iterations_max_steps=steps))
-        assert np.array_equal(hasty.solve_system(rhs, 0.99, 1e-12), exact)
-    monkeypatch.setattr(table_rows.NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
-    assert np.array_equal(one.solve_system(rhs, 0.99, 1e-10), exact)
+        monkeypatch.setattr(policy_iteration, "ITERATIVE_MAX_STEPS", steps)
+        assert np.array_equal(solve_small_system(operators, policy, rhs, 1e-12), exact)
+    monkeypatch.setattr(NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
+    assert np.array_equal(solve_small_system(operators, policy, rhs, 1e-10), exact)
 
 
 @pytest.mark.parametrize("name", ["INV-Mix", "INV-Hard"])
@@ -248,7 +257,7 @@ def test_long_rows_that_mix_or_do_not_take_few_rounds_at_any_scale(scale, discou
     banded /= banded.sum(axis=2, keepdims=True)
     reward = scale * rng.normal(size=(n, 3))
     mdp = ts.MDP.from_arrays([sp.csr_array(each) for each in banded], reward, discount)
-    assert make_plan(mdp).backend_model.arrays.layout.solves_iteratively
+    assert make_plan(mdp).backend_model.arrays.layout.has_long_rows
     for tol in (None, 1e-4 * scale / (1 - discount)):
         assert ts.solve(mdp, tol=tol).sweeps <= 12
 

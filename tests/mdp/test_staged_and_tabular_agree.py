@@ -47,7 +47,7 @@ def run_best(program, arrays, w_S):
 @in_float64
 def backup(mdp, w, pay=True):
     """(A, S) by the compiled tail and head."""
-    lowered = mdp.dynamics.compiled_model
+    lowered = mdp.dynamics.compile()
     result = run_backup(
         lowered.backend, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)), pay
     )
@@ -57,7 +57,7 @@ def backup(mdp, w, pay=True):
 @in_float64
 def forward(mdp, weights):
     """(S,) the adjoint of the backups of all actions: sum_a P_a^T weights[a]."""
-    lowered = mdp.dynamics.compiled_model
+    lowered = mdp.dynamics.compile()
     shaped = jnp.asarray(weights.reshape(mdp.n_actions, *mdp.grid.shape))
     return np.asarray(run_forward(lowered.backend, lowered.arrays, shaped)).ravel()
 
@@ -65,7 +65,7 @@ def forward(mdp, weights):
 @in_float64
 def best(mdp, w):
     """(S,) the maximum over actions by the fold that solvers use: a scan when they are many."""
-    lowered = mdp.dynamics.compiled_model
+    lowered = mdp.dynamics.compile()
     result = run_best(lowered.backend, lowered.arrays, jnp.asarray(w.reshape(mdp.grid.shape)))
     return np.asarray(result).ravel()
 

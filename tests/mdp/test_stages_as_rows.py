@@ -306,7 +306,7 @@ def test_who_needs_something_compiled_gets_stages_and_makes_no_table():
     mdp = PLATELETS.build(most=2)
     plan = make_plan(mdp, backend="jax")
     assert isinstance(plan.backend_model.backend, staged.StageBackend)
-    assert isinstance(mdp.dynamics.compiled_model.backend, staged.StageBackend)
+    assert isinstance(mdp.dynamics.compile().backend, staged.StageBackend)
     assert "_rows" not in mdp.dynamics.__dict__
 
 

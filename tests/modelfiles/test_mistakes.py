@@ -69,6 +69,12 @@ def test_the_story_itself_has_none(file):
     assert ts.read_model(file(STORY)).n_states == 14
 
 
+def test_a_mistake_in_a_table_is_said_once_and_not_where_the_table_is_looked_up(file, mistakes):
+    text = planted(("[0.5, 2.5]", "[0.5]"), ("mean[season]", "mean[season, 1]"))
+    (found,) = mistakes(file(text))
+    assert found.startswith("20: its values must be 2 numbers")
+
+
 def test_five_planted_mistakes_get_five_messages_each_with_its_line(file, mistakes):
     text = planted(
         ("discount = 0.9", "discont = 0.9"),

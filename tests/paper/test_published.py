@@ -94,7 +94,7 @@ def test_running_it_again_gives_the_same_policies_and_counts_bit_for_bit(results
     Last digits of trained weights depend on how code is optimised: here in full, as in a study.
     """
     published = {record.spec.key: record for record in results.records}
-    batches = [batch.specs for batch in make_batches([*OPTIMA.specs, *QUICK.specs])]
+    batches = make_batches([*OPTIMA.specs, *QUICK.specs])
     for name in ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     with ProcessPoolExecutor(1, get_context("spawn")) as process:

@@ -53,7 +53,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> PaperResults:
     folder = tmp_path_factory.mktemp("study")
     with Store.writer(folder) as store:
         for batch in make_batches(STUDY.specs):
-            outcome = run_batch(batch.specs)
+            outcome = run_batch(batch)
             store.add(outcome.records, outcome.context)
         return PaperResults(STUDY, tuple(store.records()), store.sessions(), store.contexts())
 

@@ -11,6 +11,7 @@ import pytest
 import tessella as ts
 from tessella.errors import ArgumentError
 from tessella.problems import registry
+from tessella.problems.problem import integer
 
 
 def walk(size: int, drift: float, moves: list[int], start: str, discount: float) -> ts.MDP:
@@ -55,6 +56,17 @@ def test_settings_are_all_of_them_plain_and_checked():
     assert json.loads(json.dumps(given)) == given
     kinds = [type(value) for value in given.values()]
     assert kinds == [int, float, list, str, float, float]
+
+
+def test_a_builder_may_state_its_parameters_as_the_defaults_of_its_arguments():
+    size = integer(3, "states", low=1)
+
+    def build(size: int = size, slope: float = 1.0) -> ts.MDP:
+        return ts.MDP.from_arrays([np.eye(size)], slope * np.ones((size, 1)), 0.9)
+
+    line = ts.Problem("line", "A line", build)
+    assert line.parameters == (ts.Integer("size", 3, "states", low=1),)
+    assert line.build(size=4).n_states == 4
 
 
 def test_a_model_knows_its_settings_and_the_noise_stands_beside_them():

@@ -70,7 +70,7 @@ def test_stages_do_what_events_one_by_one_do(case):
 @in_float64
 def test_a_compiled_backup_is_that_of_the_events(case):
     mdp, (moves, rewards) = case
-    lowered, w = mdp.dynamics.compiled_model, np.random.default_rng(1).normal(size=mdp.grid.shape)
+    lowered, w = mdp.dynamics.compile(), np.random.default_rng(1).normal(size=mdp.grid.shape)
     program, arrays = lowered.backend, lowered.arrays
 
     @jax.jit
@@ -123,7 +123,7 @@ def test_the_gain_is_the_one_that_was_published():
 def test_nothing_over_states_and_units_that_are_wanted_is_ever_held():
     """Between stages w has length one along what later stages overwrite or forget."""
     mdp = ts.problem("two_products").build()
-    lowered = mdp.dynamics.compiled_model
+    lowered = mdp.dynamics.compile()
     program, arrays = lowered.backend, lowered.arrays
     held = jax.make_jaxpr(
         lambda w: program.action_backup(arrays, program.shared_backup(arrays, w, True), 7, True)

@@ -210,6 +210,12 @@ def test_a_measure_that_gives_no_number_is_a_failed_run_with_the_reason(of, reas
     assert f"failed: {results.failed[0].spec}: {reason}" in str(results)
 
 
+def test_a_learner_that_sees_margins_is_said_to_see_them():
+    margins = ts.LearnerMethod("by margin", ts.MarginBoundary(epochs=1, min_steps=1))
+    (record,) = ts.run_study(ts.Study("QUE-Lin", margins, (20,), 1)).records
+    assert (record.information.labels, record.information.margins) == (20, 20)
+
+
 def test_in_this_process_only_the_culprit_of_a_batch_fails():
     def odd(instance, n, rng):
         if rng.random() < 2 and n == 20:

@@ -15,7 +15,7 @@ from tessella.errors import StudyError
 from tessella.mdp.policy import Policy
 from tessella.runner.methods.method import Fit, get_instance
 from tessella.runner.record import InformationBudget
-from tessella.runner.run import BatchError, run_batch, run_batch_safely, score
+from tessella.runner.run import run_batch, run_batch_on_worker, run_batch_safely, score
 from tessella.runner.run_study import run_study
 from tessella.runner.store import Store
 from tessella.runner.study import Study, make_batches
@@ -46,7 +46,7 @@ def kinds() -> list[str]:
 def test_every_kind_of_garbage_is_a_failed_record_beside_a_good_one(tmp_path):
     """In one batch, on the worker; and all of it can be stored and read."""
     (batch,) = make_batches(study("toy:careless", 1 + len(kinds())).specs)
-    outcome = run_batch_safely(batch.specs)
+    outcome = run_batch_safely(batch)
     good, *bad = outcome.records
     assert not good.failed
     assert {
@@ -140,12 +140,22 @@ def test_a_batch_without_one_fit_for_each_run_fails_as_a_whole_and_one_by_one():
     }
     for method, reason in said.items():
         specs = study(method, 3).specs
-        with pytest.raises(BatchError, match=reason):
-            run_batch_safely(specs)
-        (alone,) = run_batch_safely(specs[:1]).records
-        assert "StudyError: a method must return one Fit for each run" in alone.reason
         with pytest.raises(StudyError, match=reason):
             run_batch(specs)
+        records = run_batch_safely(specs).records
+        assert tuple(record.spec for record in records) == specs
+        for record in records:
+            assert "StudyError: a method must return one Fit for each run" in record.reason
+
+
+def test_an_exit_or_an_interrupt_ends_this_process_but_no_worker():
+    exits, interrupts = study("toy:wild", 4).specs[2:]
+    with pytest.raises(SystemExit):
+        run_batch_safely([exits])
+    with pytest.raises(KeyboardInterrupt):
+        run_batch_safely([interrupts])
+    reasons = [record.reason for record in run_batch_on_worker([exits, interrupts]).records]
+    assert reasons == ["SystemExit: 3", "KeyboardInterrupt: "]
 
 
 def test_a_study_of_careless_and_wild_methods_comes_to_its_end(tmp_path, compiled):
@@ -192,4 +202,4 @@ def test_a_method_that_cannot_be_planned_is_refused_before_any_work(
     setattr(Odd, part, lambda self, *given: answer)
     monkeypatch.setattr(toy, "odd", Odd(), raising=False)
     with pytest.raises(StudyError, match=message):
-        [spec.key for batch in make_batches(study("toy:odd").specs) for spec in batch.specs]
+        [spec.key for batch in make_batches(study("toy:odd").specs) for spec in batch]

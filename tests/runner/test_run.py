@@ -27,12 +27,12 @@ def numbers(record) -> dict:
 def test_a_record_is_the_same_alone_in_a_batch_and_in_reverse(method):
     specs = Study(("QUE-Lin",), (method,), (60, 90), 3).specs
     for batch in make_batches(specs):
-        together = run_batch(batch.specs).records
-        reverse = run_batch(batch.specs[::-1]).records[::-1]
-        alone = [run(spec) for spec in (batch.specs[0], batch.specs[-1])]
+        together = run_batch(batch).records
+        reverse = run_batch(batch[::-1]).records[::-1]
+        alone = [run(spec) for spec in (batch[0], batch[-1])]
         assert [numbers(r) for r in together] == [numbers(r) for r in reverse]
         assert [numbers(r) for r in alone] == [numbers(together[0]), numbers(together[-1])]
-        assert [r.spec for r in together] == list(batch.specs)
+        assert [r.spec for r in together] == list(batch)
 
 
 @pytest.mark.parametrize("label", ["INV-Mix", "QUE-Mix"])

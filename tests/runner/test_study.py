@@ -19,16 +19,16 @@ from tessella.runner.study import make_batches
 def test_batches_hold_every_spec_once_and_never_mix_methods_or_dynamics():
     specs = paper_study(seeds=3).specs
     made = make_batches(specs)
-    assert Counter(s.key for b in made for s in b.specs) == Counter(s.key for s in specs)
+    assert Counter(s.key for b in made for s in b) == Counter(s.key for s in specs)
     dynamics = {label: known.build().fingerprint for label, known in BENCHMARKS.items()}
     for batch in made:
-        assert len({(dynamics[s.problem], s.method) for s in batch.specs}) == 1
+        assert len({(dynamics[s.problem], s.method) for s in batch}) == 1
 
 
 def test_environments_that_differ_only_in_noise_are_one_to_a_baseline_and_three_to_a_learner():
     def labels(method: str) -> list[list[str]]:
         made = make_batches(paper_study(methods=(method,), sizes=(100,), seeds=1).specs)
-        return sorted(sorted({s.problem for s in batch.specs}) for batch in made)
+        return sorted(sorted({s.problem for s in batch}) for batch in made)
 
     assert ["INV-Mix", "INV-N0", "INV-NH"] in labels("fitted_q")
     assert ["QUE-Mix", "QUE-N0"] in labels("tabular_q")
@@ -38,12 +38,12 @@ def test_environments_that_differ_only_in_noise_are_one_to_a_baseline_and_three_
 
 def test_q_learning_of_all_seeds_and_budgets_is_one_batch():
     made = make_batches(paper_study(("INV-Mix",), ("tabular_q",), seeds=4).specs)
-    assert [len(batch.specs) for batch in made] == [7 * 4]
+    assert [len(batch) for batch in made] == [7 * 4]
 
 
 def test_the_longest_batches_come_first():
     made = make_batches(paper_study(("INV-Mix",)).specs)
-    seconds = [sum(find_method(s.method).seconds(s) for s in batch.specs) for batch in made]
+    seconds = [sum(find_method(s.method).seconds(s) for s in batch) for batch in made]
     assert seconds[0] == max(seconds)
     assert sum(seconds[: len(seconds) // 4]) > sum(seconds) / 2
 

@@ -397,7 +397,8 @@ def test_one_product_for_each_colour_gives_the_system_of_all_nodes(reaches, spac
         right @ multigrid._solve_coarse_adjoint(found, c)
     )
     x, on_device = np.cos(np.arange(41 * 64.0)).reshape(41, 64), jax.tree.map(jnp.asarray, found)
-    for function in (multigrid.apply_correction, multigrid.apply_adjoint_correction):
+    apply_adjoint = partial(multigrid.apply_correction, adjoint=True)
+    for function in (multigrid.apply_correction, apply_adjoint):
         single = jax.jit(function)(on_device, jnp.asarray(x, jnp.float32))
         assert single.dtype == jnp.float32
         plain = function(found, x)
@@ -490,7 +491,7 @@ def test_the_correction_inverts_a_system_whose_states_are_all_nodes_and_has_an_a
     )[1]
     there, back = (
         multigrid.apply_correction(part, f),
-        multigrid.apply_adjoint_correction(part, right),
+        multigrid.apply_correction(part, right, adjoint=True),
     )
     assert (there * right).sum() == pytest.approx((f * back).sum(), rel=1e-9)
     single = multigrid.apply_correction(part, f.astype(np.float32))

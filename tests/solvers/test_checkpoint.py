@@ -147,8 +147,9 @@ def test_the_time_left_follows_from_the_pace_of_the_last_rounds():
     seconds = np.asarray(2.0 * np.arange(30), dtype=np.float64)
     before = History(bounds, np.zeros(30, np.int64), seconds)
     log = RunLog(None, before)
-    assert log.estimate_seconds_left(bounds[-1] / 8) == pytest.approx(
-        3 * 2.0
-    )  # three halvings, two seconds each
-    assert log.estimate_seconds_left(bounds[-1] * 2) == 0.0
-    assert RunLog(None, None).estimate_seconds_left(1.0) is None
+    log.target = bounds[-1] / 8
+    # Three halvings, two seconds each.
+    assert log.estimate_seconds_left() == pytest.approx(3 * 2.0)
+    log.target = bounds[-1] * 2
+    assert log.estimate_seconds_left() == 0.0
+    assert RunLog(None, None).estimate_seconds_left() is None

@@ -9,7 +9,8 @@ import pytest
 
 import tessella as ts
 from tessella.solvers.execution_plan import Thresholds, make_plan
-from tessella.solvers.mixed_precision import PhaseLog, make_phases
+from tessella.solvers.loop import RunLog
+from tessella.solvers.mixed_precision import make_phases
 from tessella.solvers.prepared_model import PreparedModel
 
 DISCOUNTS = (0.95, 0.999, 0.9999, 0.999999)
@@ -115,6 +116,13 @@ def test_a_policy_is_evaluated_by_the_same_route(discount):
     assert visits.error_bound <= 1e-6
 
 
+def log_of(bounds: list[float], changes: list[int], target: float) -> RunLog:
+    """The log of a run with these iterations."""
+    log = RunLog(None)
+    log.add(bounds, changes, target)
+    return log
+
+
 def test_phases_follow_one_another_where_linear_systems_achieve_little():
     mdp = inventory(0.9999)
     plan = plan_as_large(mdp)
@@ -130,22 +138,34 @@ def test_phases_follow_one_another_where_linear_systems_achieve_little():
     assert last.has_ended is None
     slow, quick = [1e6, 9e5, 8e5], [1e6, 1e3, 1e0]
     unsettled = [mdp.n_states // 2] * 3
-    assert first.has_ended(PhaseLog(slow, [0, 0, 0], 1.0))
-    assert not first.has_ended(PhaseLog(slow, unsettled, 1.0))
-    assert not first.has_ended(PhaseLog(quick, [0, 0, 0], 0.5))
-    assert second.has_ended(PhaseLog(slow, [0, 0, 0], 1.0))
-    assert not second.has_ended(PhaseLog(quick, [0, 0, 0], 0.5))
-    assert third.has_ended(PhaseLog(slow, [0, 0, 0], 1.0))
-    assert not third.has_ended(PhaseLog([1e6, 7e5, 5e5], [0, 0, 0], 1.0))
+    assert first.has_ended(log_of(slow, [0, 0, 0], 1.0))
+    assert not first.has_ended(log_of(slow, unsettled, 1.0))
+    assert not first.has_ended(log_of(quick, [0, 0, 0], 0.5))
+    assert second.has_ended(log_of(slow, [0, 0, 0], 1.0))
+    assert not second.has_ended(log_of(quick, [0, 0, 0], 0.5))
+    assert third.has_ended(log_of(slow, [0, 0, 0], 1.0))
+    assert not third.has_ended(log_of([1e6, 7e5, 5e5], [0, 0, 0], 1.0))
 
 
 def test_the_pace_of_the_last_iteration_says_how_many_are_left():
-    assert PhaseLog([1e6, 1e4], [0, 0], 1.0).count_iterations_left() == pytest.approx(2)
-    assert PhaseLog([1e6, 1e6], [0, 0], 1.0).count_iterations_left() == np.inf
-    assert PhaseLog([1e6], [0], 1.0).count_iterations_left() == 0
-    assert PhaseLog([1e6, 0.5], [0, 0], 1.0).count_iterations_left() == 0
-    assert not PhaseLog([1.0, 1.0], [0, 0], 1.0).is_slow()
-    assert PhaseLog([1.0, 1.0, 0.9], [0, 0, 0], 1.0).is_slow()
+    assert log_of([1e6, 1e4], [0, 0], 1.0).count_iterations_left() == pytest.approx(2)
+    assert log_of([1e6, 1e6], [0, 0], 1.0).count_iterations_left() == np.inf
+    assert log_of([1e6], [0], 1.0).count_iterations_left() == 0
+    assert log_of([1e6, 0.5], [0, 0], 1.0).count_iterations_left() == 0
+    assert not log_of([1.0, 1.0], [0, 0], 1.0).has_slowed(0.5, 2)
+    assert log_of([1.0, 1.0, 0.9], [0, 0, 0], 1.0).has_slowed(0.5, 2)
+
+
+def test_a_phase_counts_from_the_last_iteration_before_it():
+    log = log_of([1e6, 1e4, 1e3], [0, 0, 0], 1.0)
+    log.start_phase()
+    assert log.phase_iterations == 1
+    assert log.count_iterations_left() == 0
+    assert not log.has_slowed(0.01, 1)
+    log.add([1e2], [0], 1.0)
+    assert log.phase_iterations == 2
+    assert log.count_iterations_left() == pytest.approx(2)
+    assert log.has_slowed(0.01, 1)
 
 
 @pytest.mark.parametrize("discount", [0.9999, 0.999999, 1 - 1e-8])

@@ -480,15 +480,14 @@ def test_rows_are_laid_out_by_thresholds():
     assert layout(dense_rows_max_entries=cells).dense
     assert not layout(dense_rows_max_entries=cells - 1).dense
     long = {"dense_rows_max_entries": 0}
-    assert layout(**long, long_row_entries=int(length)).solves_iteratively
-    assert not layout(**long, long_row_entries=int(length) + 1).solves_iteratively
-    assert not layout(dense_rows_max_entries=cells, long_row_entries=1).solves_iteratively
+    assert layout(**long, long_row_entries=int(length)).has_long_rows
+    assert not layout(**long, long_row_entries=int(length) + 1).has_long_rows
+    assert not layout(dense_rows_max_entries=cells, long_row_entries=1).has_long_rows
     assert layout(all_actions_max_pairs=n_pairs).sweeps_are_cheap
     assert not layout(all_actions_max_pairs=n_pairs - 1).sweeps_are_cheap
     cheap = {"short_row_entries": 0}
     assert layout(**cheap, cheap_sweep_max_entries=rows.nnz).sweeps_are_cheap
     assert not layout(**cheap, cheap_sweep_max_entries=rows.nnz - 1).sweeps_are_cheap
-    assert layout(iterations_max_steps=7).iterations_max_steps == 7
     assert layout(dense_solve_max_states=5).dense_solve_max_states == 5
 
 

@@ -7,6 +7,7 @@ import tessella as ts
 from tessella.mdp.stages import stage as rewards
 from tessella.mdp.stages.stage import ExpectedReward
 from tessella.mdp.stages.staged import Staged
+from tessella.solvers.loop import Progress
 
 SETTINGS = {"max_stock": 149, "max_regime": 8, "max_demand": 6, "orders": (0, 4)}
 
@@ -61,3 +62,21 @@ def test_a_tolerance_below_rounding_ends_with_the_bound_that_rounding_leaves():
     mdp = ts.inventory(**SETTINGS)
     with pytest.raises(ts.NotConverged, match="float64 cannot certify tol=1e-18"):
         ts.solve(mdp, ts.InPlace(1e-18, block_states=500))
+
+
+def test_a_callback_hears_of_every_check_with_the_time_left_and_may_stop():
+    seen: list[Progress] = []
+
+    def stop_after_three(progress: Progress) -> bool:
+        seen.append(progress)
+        return len(seen) == 3
+
+    mdp = ts.inventory(**SETTINGS)
+    found = ts.solve(mdp, ts.InPlace(1e-9, block_states=500), callback=stop_after_three)
+    assert [progress.sweep for progress in seen] == [16, 32, 48]
+    assert seen[0].left is None, "one bound shows no pace"
+    assert seen[2].left is not None
+    assert seen[2].left > 0
+    assert "stopped by the callback after 48 sweeps" in found.reason
+    assert len(found.history) == 48
+    assert (np.diff(found.history.seconds) >= 0).all()

@@ -169,7 +169,7 @@ def test_an_accelerator_factorises_its_own_coarse_grid(criterion, monkeypatch):
 def test_a_plan_puts_no_model_on_a_device(monkeypatch):
     mdp = ts.inventory(max_stock=60, max_regime=400).with_criterion(ts.Average())
     monkeypatch.setattr(prepared_model, "results_stay_on_device", lambda: True)
-    monkeypatch.setattr(Staged, "compile_with", None)
+    monkeypatch.setattr(Staged, "compile", None)
     made = estimate_cost(make_plan(mdp, representation="stages"), calibrate=False)
     assert made.arrays["coarse nodes"] > 0
     assert made.arrays["to factorise them"] > 0

@@ -25,7 +25,7 @@ def test_nothing_that_slices_prove_is_false_in_rational_arithmetic(seed):
 def bound_slices(mdp: ts.MDP, value: np.ndarray) -> np.ndarray:
     prepared = PreparedModel(plan_by(mdp, "rows"))
     slices = Slices.build(prepared)
-    return slices.bound_point(measure_slices(prepared.backend, slices.axes, prepared.data, value))
+    return slices.bound_point(measure_slices(slices.axes, prepared.make_operators(), value))
 
 
 def test_the_bound_is_that_of_the_formula():

@@ -6,13 +6,12 @@ without ties. A changed document is false or malformed, so the checker must reje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
-from tessella.checker.claim import get_typed_fields
 from tessella.solvers.solution import Solution
 
 # Not claims: the name and size of a policy, and the requested tolerance and eps.
@@ -77,12 +76,11 @@ def alter_value(value: Any, rng: np.random.Generator) -> Any:
     return value + sign * float(rng.uniform(0.01, 0.5)) * max(1.0, abs(value))
 
 
-def map_field_readers(record: type, prefix: str = "") -> dict[str, Callable]:
-    """The reader of each field of a record of the checker, by path, inner records included."""
-    readers: dict[str, Callable] = {}
-    for name, (hint, _) in get_typed_fields(record).items():
-        if is_dataclass(hint):
-            readers |= map_field_readers(hint, f"{prefix}{name}.")
-        else:
-            readers[prefix + name] = get_args(hint)[1]
-    return readers
+def map_field_types(record: type, prefix: str = "") -> dict[str, Any]:
+    """The type of each field of a record of the checker, by path, inner records included."""
+    types: dict[str, Any] = {}
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        options = (part for part in (hint, *get_args(hint)) if isinstance(part, type))
+        inner = next(filter(is_dataclass, options), None)
+        types |= map_field_types(inner, f"{prefix}{name}.") if inner else {prefix + name: hint}
+    return types

@@ -6,7 +6,7 @@ usual, so that no two statements of the forged certificate contradict one anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest import mock
@@ -15,26 +15,28 @@ import numpy as np
 
 import tessella as ts
 from tessella.certificates import certify_values as certify_values
-from tessella.certificates import decisions
 from tessella.certificates.interval import Interval, IntervalArray, IntervalSum
 
 
-def _make_error_lie(which: Callable[[object], bool]):
+def _make_error_lie(of_optimum: bool, of_policy: bool):
     """Stated errors of V, of V_pi, or of both, are ``factor`` times what is proven."""
 
     def lie(factor: float):
-        def prove(prepared, value, policy=None):
-            true = original_bound_error(prepared, value, policy)
-            return true * factor if which(policy) else true
+        def prove(*args):
+            value_error, policy_value_error = original_bound_value_errors(*args)
+            return (
+                value_error * (factor if of_optimum else 1.0),
+                policy_value_error * (factor if of_policy else 1.0),
+            )
 
-        return {(certify_values, "bound_error"): prove}
+        return {(certify_values, "_bound_value_errors"): prove}
 
     return lie
 
 
-original_bound_error, original_compare_policy, original_enclose_losses = (
-    certify_values.bound_error,
-    decisions.compare_policy,
+original_bound_value_errors, original_compute_tie_tolerance, original_enclose_losses = (
+    certify_values._bound_value_errors,
+    certify_values.compute_tie_tolerance,
     certify_values.enclose_losses,
 )
 original_compute_occupancy, original_enclose_sum, original_enclose_share = (
@@ -48,10 +50,9 @@ def _lie_about_ties(factor: float):
     """Actions are told apart by less than can be known."""
 
     def contrast(*args):
-        margin, local_loss, tie_tolerance = original_compare_policy(*args)
-        return margin, local_loss, factor * tie_tolerance
+        return factor * original_compute_tie_tolerance(*args)
 
-    return {(decisions, "compare_policy"): contrast}
+    return {(certify_values, "compute_tie_tolerance"): contrast}
 
 
 def _lie_about_losses(factor: float):
@@ -125,9 +126,9 @@ def _lie_about_shares(factor: float):
 
 
 LIES = {
-    "both errors": _make_error_lie(lambda policy: True),
-    "the error of the optimum": _make_error_lie(lambda policy: policy is None),
-    "the error of the policy's value": _make_error_lie(lambda policy: policy is not None),
+    "both errors": _make_error_lie(of_optimum=True, of_policy=True),
+    "the error of the optimum": _make_error_lie(of_optimum=True, of_policy=False),
+    "the error of the policy's value": _make_error_lie(of_optimum=False, of_policy=True),
     "the tie tolerance": _lie_about_ties,
     "the losses": _lie_about_losses,
     "the error of the occupancy": _lie_about_occupancy,

@@ -184,7 +184,9 @@ def make_certificate(
     mdp: ts.MDP, table: np.ndarray, values: np.ndarray, gains: Sequence[Interval]
 ) -> Certificate:
     """A document with these values and gains, consistent in all else."""
-    loss = _enclose_loss(*gains) if gains[0].upper >= gains[1].lower else Interval(0, 0, 0)
+    loss = Interval(0, 0, 0)
+    if gains[0].upper >= gains[1].lower:
+        loss = _enclose_loss(*gains).max()
     errors = np.zeros_like(values[0])
     return Certificate(
         relative_values=RelativeValues(values[0], errors, values[1], errors),

@@ -195,7 +195,7 @@ def check_comparisons(model: SlicedModel, optimum, rng: np.random.Generator) -> 
     for _ in range(3):
         for _ in range(int(rng.integers(0, 6))):
             point = _back_up(mdp, point)
-        measured = measure_slices(prepared.backend, slices.axes, prepared.data, point)
+        measured = measure_slices(slices.axes, prepared.make_operators(), point)
         bound = np.broadcast_to(slices.bound_point(measured), mdp.grid.shape).ravel()
         at_point = [Fraction(x) for x in point.ravel().tolist()]
         # The point is rounded once more where its middle is taken out.

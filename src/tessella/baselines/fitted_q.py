@@ -2,8 +2,8 @@
 
     Q_{k+1} = forest fitted to  (s_i, a_i) -> r_i + discount max_{b feasible in s'_i} Q_k(s'_i, b)
 
-from Q_0 = 0, over one fixed set of n transitions. The maximum is taken on the table of next states
-that occur, not on n x A rows.
+from Q_0 = 0, over one fixed set of n transitions. The maximum is taken on a table of all pairs, not
+on n x A rows.
 
 In an extremely randomised tree a split is drawn at random for each feature and the best of them is
 kept, down to leaves of at least ``leaf`` observations; the forest predicts the mean over its trees.
@@ -108,89 +108,50 @@ class FittedQ:
 
 
 def train_forests(
-    method: FittedQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int], watch: bool = False
+    method: FittedQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> dict[tuple[int, int], TrainedPolicy]:
-    """A policy for each (seed, budget), each from the seed's first ``budget`` transitions.
-
-    ``watch`` keeps the policy of every iteration for the curve, and not only the last.
-    """
+    """A policy for each (seed, budget), each from the seed's first ``budget`` transitions."""
     policies = {}
     for seed in seeds:
         transitions = draw_uniform_transitions(mdp, budgets[-1], seed)
         for budget in budgets:
             # The tree builder takes its seeds from a RandomState.
             rng = np.random.RandomState(np.random.PCG64([seed, budget]))
-            batch = _prepare_batch(mdp, transitions.take_first(budget))
-            policies[seed, budget] = _run_iterations(method, mdp, batch, rng, watch)
+            curve = _run_iterations(method, mdp, transitions.take_first(budget), rng)
+            policies[seed, budget] = TrainedPolicy.of_method(
+                method, mdp, curve.tables[-1], curve, budget
+            )
     return policies
 
 
-@dataclass(frozen=True, eq=False)
-class _TrainingBatch:
-    """Transitions, with everything that stays the same from iteration to iteration."""
-
-    transitions: Transitions
-    pair_inputs: NDArray[np.float32]  # (S A, d + 1) inputs of all pairs
-    distinct_rows: WeightedRows  # the pairs that occur
-    row_index: NDArray[np.intp]  # (n,) which of them
-    next_states: NDArray[np.int64]  # (N,) the next states that occur
-    next_index: NDArray[np.intp]  # (n,) which of them
-    next_inputs: NDArray[np.float32]  # (N A, d + 1) their inputs
-    next_feasible: NDArray[np.bool_]  # (N, A)
-
-
-def _prepare_batch(mdp: MDP, transitions: Transitions) -> _TrainingBatch:
+def make_pair_inputs(mdp: MDP) -> NDArray[np.float32]:
+    """(S A, d + 1) coordinates and action index of all pairs."""
     points = np.repeat(mdp.grid.points, mdp.n_actions, axis=0)
     actions = np.tile(np.arange(mdp.n_actions), mdp.n_states)
-    pair_inputs = np.ascontiguousarray(np.column_stack([points, actions]), dtype=np.float32)
+    return np.ascontiguousarray(np.column_stack([points, actions]), dtype=np.float32)
+
+
+def _run_iterations(
+    method: FittedQ, mdp: MDP, transitions: Transitions, rng: np.random.RandomState
+) -> TrainingCurve:
+    inputs = make_pair_inputs(mdp)
     pairs, row_index, counts = np.unique(
         transitions.states * mdp.n_actions + transitions.actions,
         return_inverse=True,
         return_counts=True,
     )
-    next_states, next_index = np.unique(transitions.nexts, return_inverse=True)
-    next_inputs = pair_inputs.reshape(mdp.n_states, mdp.n_actions, -1)[next_states].reshape(
-        -1, pair_inputs.shape[1]
-    )
-    rows = WeightedRows(pair_inputs[pairs], counts.astype(np.float64))
-    return _TrainingBatch(
-        transitions,
-        pair_inputs,
-        rows,
-        row_index,
-        next_states,
-        next_index,
-        next_inputs,
-        mdp.feasible_mask[next_states],
-    )
-
-
-def _run_iterations(
-    method: FittedQ, mdp: MDP, batch: _TrainingBatch, rng: np.random.RandomState, watch: bool
-) -> TrainedPolicy:
-    future = np.zeros(len(batch.row_index))
-    at = []
+    rows = WeightedRows(inputs[pairs], counts.astype(np.float64))
+    future = np.zeros(len(row_index))
     tables = []
     residual = []
-    for k in range(1, method.iterations + 1):
-        use_all_pairs = watch or k == method.iterations
-        targets = (
-            np.bincount(batch.row_index, batch.transitions.rewards + future)
-            / batch.distinct_rows.weights
-        )
-        queries = batch.pair_inputs if use_all_pairs else batch.next_inputs
-        q = predict_with_forest(
-            batch.distinct_rows, targets, queries, method.trees, method.leaf, rng
-        )
-        q = q.reshape(-1, mdp.n_actions)
-        best = np.where(
-            batch.next_feasible, q[batch.next_states] if use_all_pairs else q, -np.inf
-        ).max(axis=1)
+    for _ in range(method.iterations):
+        targets = np.bincount(row_index, transitions.rewards + future) / rows.weights
+        q = predict_with_forest(rows, targets, inputs, method.trees, method.leaf, rng)
+        q_SA = np.where(mdp.feasible_mask, q.reshape(-1, mdp.n_actions), -np.inf)
         previous = future
-        future = mdp.discount * np.where(batch.transitions.ended, 0.0, best[batch.next_index])
-        if use_all_pairs:
-            at.append(k)
-            tables.append(select_greedy(q, mdp))
-            residual.append(np.abs(future - previous).mean())
-    curve = TrainingCurve("iterations", np.array(at), np.stack(tables), np.array(residual))
-    return TrainedPolicy.of_method(method, mdp, tables[-1], curve, len(batch.row_index))
+        best_S = q_SA.max(axis=1)
+        future = mdp.discount * np.where(transitions.ended, 0.0, best_S[transitions.nexts])
+        tables.append(select_greedy(q_SA, mdp))
+        residual.append(np.abs(future - previous).mean())
+    at = np.arange(1, method.iterations + 1)
+    return TrainingCurve("iterations", at, np.stack(tables), np.array(residual))

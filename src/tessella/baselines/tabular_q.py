@@ -51,7 +51,7 @@ class ConstantStep:
         if not (is_positive(self.size) and self.size <= 1):
             raise ArgumentError("a step size must lie in (0, 1]", value=f"got {self.size!r}")
 
-    def step_size(self, visits):
+    def step_size(self, visits: int) -> float:
         """Step size of a pair's update number ``visits`` (1, 2, ...)."""
         return self.size
 
@@ -66,13 +66,14 @@ class DecayingStep:
         if not (is_positive(self.power) and 0.5 < self.power <= 1):
             raise ArgumentError("power must lie in (1/2, 1]", value=f"got {self.power!r}")
 
-    def step_size(self, visits):
+    def step_size(self, visits: int) -> float:
         """Step size of a pair's update number ``visits`` (1, 2, ...)."""
         return visits**-self.power
 
 
 Sampling = UniformPairs | Trajectory
 StepSize = ConstantStep | DecayingStep
+QTables = list[list[list[float]]]  # by table, state and action; -inf where infeasible
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,9 @@ class TabularQ:
         """Numbers stored."""
         return self.tables * mdp.n_states * mdp.n_actions
 
-    def target(self, q_TSA, next_state, coin, feasible_SA):
+    def target(self, q: QTables, next_state: int, coin: int) -> tuple[int, float]:
         """Which table learns, and its target: the value of the future after ``next_state``."""
-        import jax.numpy as jnp
-
-        return 0, jnp.where(feasible_SA[next_state], q_TSA[0, next_state], -jnp.inf).max()
+        return 0, max(q[0][next_state])
 
 
 @dataclass(frozen=True)
@@ -124,9 +123,7 @@ class DoubleQ(TabularQ):
     title: ClassVar[str] = "Double Q-learning"
     tables: ClassVar[int] = 2
 
-    def target(self, q_TSA, next_state, coin, feasible_SA):
+    def target(self, q: QTables, next_state: int, coin: int) -> tuple[int, float]:
         """The table that ``coin`` names learns; the other one values its choice."""
-        import jax.numpy as jnp
-
-        choice = jnp.where(feasible_SA[next_state], q_TSA[coin, next_state], -jnp.inf).argmax()
-        return coin, q_TSA[1 - coin, next_state, choice]
+        row = q[coin][next_state]
+        return coin, q[1 - coin][next_state][row.index(max(row))]

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tessella.baselines.fitted_q import FittedQ, train_forests
-from tessella.baselines.tabular_q import TabularQ, Trajectory
+from tessella.baselines.q_learning import train_tables
+from tessella.baselines.tabular_q import TabularQ
 from tessella.baselines.training import TrainedPolicy, TrainingCurve, select_greedy
 from tessella.criteria.criterion import require_criterion
 from tessella.errors import ArgumentError, is_count, require_type, require_whole
@@ -47,7 +48,7 @@ def train(
     is_seed = isinstance(rng, int | np.integer)
     seed = require_whole("a seed", rng) if is_seed else int(as_generator(rng).integers(2**63))
     if isinstance(baseline, FittedQ):
-        return train_forests(baseline, mdp, [budget], [seed], watch=True)[seed, budget]
+        return train_forests(baseline, mdp, [budget], [seed])[seed, budget]
     # Halved ten times at most: where the curve of a single run has entries.
     budgets = sorted({max(1, budget >> k) for k in range(11)})
     return _train_tables(baseline, mdp, budgets, [seed])[seed, budget]
@@ -111,15 +112,9 @@ def _require_budgets(budgets: Sequence[int]) -> list[int]:
 def _train_tables(
     method: TabularQ, mdp: MDP, budgets: Sequence[int], seeds: Sequence[int]
 ) -> dict[tuple[int, int], TrainedPolicy]:
-    from tessella.baselines.q_learning import train_along_path, train_uniformly
-
-    sampling = method.sampling
-    if isinstance(sampling, Trajectory):
-        runs = [train_along_path(method, sampling, mdp, budgets, seed) for seed in seeds]
-    else:
-        runs = train_uniformly(method, mdp, budgets, seeds)
     policies = {}
-    for seed, run in zip(seeds, runs, strict=True):
+    for seed in seeds:
+        run = train_tables(method, mdp, budgets, seed)
         tables = np.stack([select_greedy(q_SA, mdp) for q_SA in run.q])
         curve = TrainingCurve("updates", run.at, tables, run.residual)
         for budget, table in zip(budgets, tables, strict=True):

@@ -8,7 +8,9 @@ of a seed are the same whatever the budget they are part of.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -34,13 +36,18 @@ class Transitions(NamedTuple):
         return Transitions(*(column[:n] for column in self))
 
 
-def draw_uniform_transitions(mdp: MDP, n: int, seed: int, begin: int = 0) -> Transitions:
-    """Transitions ``begin`` (the first of a block) to n, from uniform feasible pairs."""
-    pairs = None if mdp.feasible is None else np.flatnonzero(mdp.feasible.ravel())
-    numbers = range(begin // TRANSITIONS_PER_BLOCK, -(-n // TRANSITIONS_PER_BLOCK))
-    blocks = [_draw_block(mdp, pairs, np.random.default_rng([seed, i])) for i in numbers]
+def draw_uniform_transitions(mdp: MDP, n: int, seed: int) -> Transitions:
+    """The first n transitions of a seed."""
+    blocks = islice(draw_blocks(mdp, seed), -(-n // TRANSITIONS_PER_BLOCK))
     columns = zip(*blocks, strict=True)
-    return Transitions(*(np.concatenate(column)[: n - begin] for column in columns))
+    return Transitions(*(np.concatenate(column)[:n] for column in columns))
+
+
+def draw_blocks(mdp: MDP, seed: int) -> Iterator[Transitions]:
+    """Transitions from uniform feasible pairs, block after block, without end."""
+    pairs = None if mdp.feasible is None else np.flatnonzero(mdp.feasible.ravel())
+    for index in count():
+        yield _draw_block(mdp, pairs, np.random.default_rng([seed, index]))
 
 
 def _draw_block(mdp: MDP, pairs: NDArray | None, rng: np.random.Generator) -> Transitions:

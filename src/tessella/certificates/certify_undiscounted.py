@@ -36,8 +36,6 @@ from tessella.certificates.interval import (
     Interval,
     IntervalArray,
     enclose_mean,
-    next_down,
-    next_up,
 )
 from tessella.certificates.loss import (
     evaluate_to_optimum_accuracy,
@@ -67,7 +65,7 @@ def certify_average(solution: Solution, policy: Policy) -> Certificate:
     evaluation = evaluate_to_optimum_accuracy(prepared, optimal_value, policy, "gain")
     optimal_gain, *optimal_pair = _bound_gain(prepared, optimal_value, solution.policy.table, False)
     policy_gain, *policy_pair = _bound_gain(prepared, evaluation.value, policy.table, True)
-    loss = _enclose_loss(optimal_gain, policy_gain)
+    loss = _enclose_loss(optimal_gain, policy_gain).max()
     return Certificate(
         optimal_mean=optimal_gain,
         policy_mean=policy_gain,
@@ -87,8 +85,13 @@ def _bound_gain(
     From nothing but relative values: ``value``, or double-doubles where those prove more.
     """
     actions = table if evaluates_policy else None
-    extra_error = _bound_saved_model_error(prepared, value)
-    gain = Interval.from_error(*enclose_gain(prepared, value, actions, extra_error))
+    as_given = prepared.mdp.dynamics.rounding.in_memory
+    as_saved = prepared.mdp.dynamics.rounding.in_file
+    # How far a residual may change when it is computed from the saved model.
+    saved_error = 2 * (as_saved.reward_error - as_given.reward_error)
+    saved_error += 2 * as_saved.row_error * float(np.ptp(value))
+    saved_error *= 1 + 64 * EPS
+    gain = Interval.from_error(*enclose_gain(prepared, value, actions, saved_error))
     if gain.width > 2 * SHARP_GAIN_FRACTION * abs(gain):
         extended = compute_policy_residuals(prepared.mdp, prepared.row_sum_bounds.deviation, table)
         if extended is not None:
@@ -113,25 +116,6 @@ def _bound_checker_error(prepared: PreparedModel, value: NDArray, largest_residu
     )
 
 
-def _bound_saved_model_error(prepared: PreparedModel, value: NDArray) -> float:
-    """How far a residual at ``value`` may change when it is computed from the saved model."""
-    as_given = prepared.mdp.dynamics.rounding.in_memory
-    as_saved = prepared.mdp.dynamics.rounding.in_file
-    row_error = 2 * as_saved.row_error * float(value.max() - value.min())
-    return (2 * (as_saved.reward_error - as_given.reward_error) + row_error) * (1 + 64 * EPS)
-
-
-def _enclose_loss(optimal_gain: Interval, policy_gain: Interval) -> Interval:
-    """gain(pi*) - gain(pi), which is not negative."""
-    lower = max(next_down(optimal_gain.lower - policy_gain.upper), 0.0)
-    upper = next_up(optimal_gain.upper - policy_gain.lower)
-    if not lower <= upper:
-        raise ArithmeticError(
-            f"a policy earns more than the best: {policy_gain!r} and {optimal_gain!r}"
-        )
-    return Interval(min(max(optimal_gain - policy_gain, lower), upper), lower, upper)
-
-
 def certify_total(solution: Solution, policy: Policy, start: NDArray) -> Certificate:
     """What ``policy`` loses against the best total reward, from ``start`` (grid)."""
     mdp = solution.mdp
@@ -147,7 +131,7 @@ def certify_total(solution: Solution, policy: Policy, start: NDArray) -> Certifi
     policy_value = _enclose_value(
         prepared, absorbing, evaluation.value, policy.table, evaluates_policy=True
     )
-    losses = _enclose_losses(optimal_value, policy_value)
+    losses = _enclose_loss(optimal_value, policy_value)
     optimal_mean = enclose_mean(start, optimal_value)
     mean_loss = enclose_mean(start, losses)
     return Certificate(
@@ -197,11 +181,15 @@ def _is_strict_bound(
     return bool((absorbing | (sign * residual < -2 * error)).all())
 
 
-def _enclose_losses(optimal: IntervalArray, policy: IntervalArray) -> IntervalArray:
-    """(grid) V* - V_pi, which is not negative."""
-    rounding = EPS * (
-        np.abs(optimal.upper) + np.abs(policy.upper) + np.abs(optimal.lower) + np.abs(policy.lower)
-    )
-    upper = np.maximum(optimal.upper - policy.lower, 0.0) + rounding
-    lower = np.maximum(optimal.lower - policy.upper - rounding, 0.0)
-    return IntervalArray(np.clip(optimal.value - policy.value, lower, upper), lower, upper)
+def _enclose_loss(
+    optimal: Interval | IntervalArray, policy: Interval | IntervalArray
+) -> IntervalArray:
+    """What the policy loses against the best, which is not negative; shaped as these are."""
+    loss = np.subtract(optimal.parts[0], policy.parts[0])
+    least = np.subtract(optimal.lower, policy.upper)
+    most = np.subtract(optimal.upper, policy.lower)
+    if (most < 0).any():
+        raise ArithmeticError("internal error: a policy earns more than the best")
+    lower = np.maximum(least - 2 * EPS * np.abs(least), 0.0)
+    upper = most + 2 * EPS * most
+    return IntervalArray(np.clip(loss, lower, upper), lower, upper)

@@ -18,6 +18,7 @@ state, and the interval of the mean loss may be a little wider without the occup
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,19 +29,15 @@ from tessella.certificates.certificate import Certificate, StateValues, ValueFig
 from tessella.certificates.decisions import (
     Decisions,
     bound_loss_error,
-    classify_decisions,
     enclose_decisions,
     enclose_losses,
-    widen_tie_tolerance,
 )
 from tessella.certificates.interval import (
     EPS,
     Interval,
     IntervalArray,
     IntervalSum,
-    enclose_mean,
     enclose_share,
-    next_down,
     next_up,
 )
 from tessella.certificates.loss import (
@@ -48,15 +45,16 @@ from tessella.certificates.loss import (
     get_finite_value,
     prepare_for_certificate,
 )
-from tessella.certificates.loss_bounds import compute_loss_bounds, decompose
+from tessella.certificates.loss_bounds import compute_loss_bounds, decompose, weigh_by_occupancy
 from tessella.criteria.criterion import require_criterion
 from tessella.errors import ModelError
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.partition import partition_by_size
 from tessella.mdp.start import Start, start_distribution
-from tessella.solvers.blocks import BLOCK_STATES, BlockComparison, ComparedBlock, ValueRange
-from tessella.solvers.bounds import bound_error, compute_tie_tolerance
+from tessella.solvers.blocks import BLOCK_STATES, BlockComparison, ComparedBlock, compare_whole
+from tessella.solvers.bounds import compute_tie_tolerance
+from tessella.solvers.operators import ModelData, max_abs
 from tessella.solvers.policy_evaluation import Occupancy, compute_prepared_occupancy
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.solution import Solution
@@ -78,6 +76,47 @@ class ProvenErrors:
     max_size: float  # |V| + |V_pi| at most
 
 
+def _prove_errors(prepared: PreparedModel, blocks: Iterable[ComparedBlock]) -> ProvenErrors:
+    sizes = np.zeros((3, 2))  # |residual|, what that is off by, and |value|: of V and of U, at most
+    eta = 0.0
+    max_local_loss = 0.0
+    max_margin = 0.0
+    min_margin = np.inf
+    for block in blocks:
+        residuals = max_abs(block.residual), max_abs(block.policy_residual)
+        errors = block.residual_error, block.policy_residual_error
+        values = max_abs(block.value), max_abs(block.policy_value)
+        sizes = np.maximum(sizes, [residuals, errors, values])
+        eta = max(eta, block.action_value_error)
+        max_local_loss = max(max_local_loss, float(block.local_loss.max()))
+        min_margin = min(min_margin, float(block.margin.min()))
+        max_margin = np.max(block.margin, initial=max_margin, where=np.isfinite(block.margin))
+    model_data = prepared.build_data(None, None)  # the numbers of the model, without arrays
+    value_error, policy_value_error = _bound_value_errors(prepared, model_data, sizes)
+    eta += prepared.saved_backup_error(sizes[2, 0])
+    carried_error = float(model_data.criterion.contraction_factor) * value_error
+    # The row sums of a file may differ by rounding, and differences round once more.
+    tie_tolerance = compute_tie_tolerance(carried_error, eta)
+    tie_tolerance *= 1 + 2 * float(model_data.accuracy.relative_rounding)
+    tie_tolerance += 16 * EPS * max(float(max_margin), max_local_loss)
+    max_loss = (max_local_loss + tie_tolerance) / prepared.saved_contraction_gap
+    if max_local_loss == 0 and min_margin > tie_tolerance:  # it surely loses nothing
+        max_loss = 0.0
+    max_size = float(sizes[2].sum())
+    return ProvenErrors(value_error, policy_value_error, tie_tolerance, max_loss, max_size)
+
+
+def _bound_value_errors(
+    prepared: PreparedModel, model_data: ModelData, sizes: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Bounds on the errors of V and of U in every state, from ``sizes`` in ``_prove_errors``."""
+    residual, error, value = sizes
+    error = error + [prepared.saved_backup_error(size) for size in value]
+    bound = model_data.criterion.bound_error((1 + EPS) * residual + error)
+    bound = bound * prepared.contraction_gap / prepared.saved_contraction_gap
+    return float(bound[0]), float(bound[1])
+
+
 class FigureSums:
     """The figures of a certificate, added up over blocks of states; the whole grid is one block."""
 
@@ -96,18 +135,15 @@ class FigureSums:
         self.worst_state = 0
 
     def add(
-        self,
-        index: tuple[slice, ...],
-        value: NDArray,
-        policy_value: NDArray,
-        decisions: Decisions,
-        weights: NDArray | None,
+        self, block: ComparedBlock, decisions: Decisions, weights: NDArray | None
     ) -> IntervalArray:
-        """Add the states at ``index`` of the grid, all else in their shape; returns their losses.
+        """Add the states of a block, all else in their shape; returns their losses.
 
         ``weights`` are those of the start; None for a uniform one.
         """
         proven = self.proven
+        value = block.value
+        policy_value = block.policy_value
         uniform_weights = np.full(value.shape, 1 / self.mdp.n_states)
         weights = uniform_weights if weights is None else weights
         error = bound_loss_error(proven.value_error, proven.policy_value_error, proven.max_size)
@@ -122,7 +158,7 @@ class FigureSums:
         self.differing_counts += [int(mask.sum()) for mask in masks]
         losses_by_end = decisions.local_losses.parts
         self.costly_counts += [int((array > self.tolerance).sum()) for array in losses_by_end]
-        self._find_worst(index, losses)
+        self._find_worst(block.index, losses)
         return losses
 
     def _find_worst(self, index: tuple[slice, ...], losses: IntervalArray) -> None:
@@ -174,22 +210,15 @@ def certify_whole(
     if not prepared.saved_contraction_gap > 0:
         raise ModelError(f"{mdp.criterion} is too near 1 for a certificate of this model")
     value = get_finite_value(solution)
-    value_error = _bound_value_error(prepared, value)
     policy_value = evaluate_to_optimum_accuracy(prepared, value, policy).value
-    policy_value_error = _bound_value_error(prepared, policy_value, policy.table)
-    decisions = classify_decisions(prepared, solution, value_error, policy.table)
-    proven = ProvenErrors(
-        value_error,
-        policy_value_error,
-        decisions.tie_tolerance,
-        float(decisions.local_losses.upper.max()) / prepared.saved_contraction_gap,
-        float(np.abs(value).max() + np.abs(policy_value).max()),
-    )
+    block = compare_whole(prepared, value, policy_value, policy)
+    proven = _prove_errors(prepared, [block])
     sums = FigureSums(mdp, proven, tol)
-    losses = sums.add((), value, policy_value, decisions, start)
+    decisions = enclose_decisions(block, solution.policy.table, proven.tie_tolerance)
+    losses = sums.add(block, decisions, start)
     mean_loss = sums.losses.enclose()
     occupancy = _compute_occupancy(prepared, policy, start, mean_loss, decisions.local_losses)
-    occupancy_loss = _enclose_loss_by_occupancy(decisions.local_losses, occupancy)
+    occupancy_loss = weigh_by_occupancy(occupancy, decisions.local_losses)
     return sums.make_certificate(
         policy,
         mean_loss.intersect(occupancy_loss, "the mean loss"),
@@ -203,14 +232,6 @@ def certify_whole(
             decisions, occupancy, _bound_reward(mdp), prepared.saved_contraction_gap, eps
         ),
     )
-
-
-def _bound_value_error(
-    prepared: PreparedModel, value: NDArray, actions: NDArray | None = None
-) -> float:
-    """Bound on the error of ``value`` (grid) in every state, from its residual."""
-    error = bound_error(prepared, value, actions)
-    return error * prepared.contraction_gap / prepared.saved_contraction_gap
 
 
 def _compute_occupancy(
@@ -234,14 +255,6 @@ def _compute_occupancy(
         result,
         error_bound=result.error_bound * prepared.contraction_gap / prepared.saved_contraction_gap,
     )
-
-
-def _enclose_loss_by_occupancy(local_losses: IntervalArray, occupancy: Occupancy) -> Interval:
-    """sum_s d(s) l(s) / (1 - discount)."""
-    total = enclose_mean(occupancy.share, local_losses)
-    error = occupancy.error_bound * float(local_losses.upper.max())
-    total = Interval(total, next_down(max(total.lower - error, 0.0)), next_up(total.upper + error))
-    return total.scale(occupancy.mdp.criterion.value_of_constant_reward(1))
 
 
 def _bound_reward(mdp: MDP) -> float:
@@ -287,62 +300,12 @@ def sum_blocks(
     comparison: BlockComparison, solution: Solution, weights: NDArray | None, tol: float | None
 ) -> Certificate:
     """The certificate out of all blocks; ``weights`` (grid) of the start, None if uniform."""
-    proven = _prove_errors(comparison)
+    proven = _prove_errors(comparison.prepared, comparison)
     sums = FigureSums(solution.mdp, proven, tol)
     for block in comparison:
-        decisions = _enclose_block_decisions(block, solution.policy, proven.tie_tolerance)
-        block_weights = None if weights is None else weights[block.index]
-        sums.add(block.index, block.value, block.policy_value, decisions, block_weights)
+        optimal_table = solution.policy.table[block.index]
+        decisions = enclose_decisions(block, optimal_table, proven.tie_tolerance)
+        sums.add(block, decisions, None if weights is None else weights[block.index])
     return sums.make_certificate(
         comparison.policy, sums.losses.enclose(), blocks=len(comparison.partition.blocks)
     )
-
-
-def _enclose_block_decisions(
-    block: ComparedBlock, optimal_policy: Policy, tie_tolerance: float
-) -> Decisions:
-    local_loss = block.residuals.local_loss
-    margin = block.residuals.margin
-    optimal = optimal_policy.table[block.index]
-    # Where the best action is certain, the policy takes it if its local loss is 0.
-    differs = np.where(margin > tie_tolerance, local_loss > 0, block.actions != optimal)
-    return enclose_decisions(local_loss, margin, tie_tolerance, optimal, differs)
-
-
-def _prove_errors(comparison: BlockComparison) -> ProvenErrors:
-    prepared = comparison.prepared
-    model_data = comparison.scalars
-    residuals = np.zeros(2)
-    max_local_loss = 0.0
-    max_margin = 0.0
-    min_margin = np.inf
-    for block in comparison:
-        residual, policy_residual, margin, local_loss = block.residuals
-        block_maxima = np.abs(residual).max(), np.abs(policy_residual).max()
-        residuals = np.maximum(residuals, block_maxima)
-        max_local_loss = max(max_local_loss, float(local_loss.max()))
-        min_margin = min(min_margin, float(margin.min()))
-        max_margin = np.max(margin, initial=max_margin, where=np.isfinite(margin))
-
-    def bound_value_error(residual: float, value_range: ValueRange) -> float:
-        extra_error = prepared.saved_backup_error(value_range.ends)
-        max_deviation = float(np.abs(value_range.ends - value_range.shift).max())
-        eta = comparison.bound_rounding(value_range) + extra_error + EPS * max_deviation
-        bound = float(model_data.criterion.bound_error((1 + EPS) * residual + eta))
-        return bound * prepared.contraction_gap / prepared.saved_contraction_gap
-
-    optimal_range, policy_range = comparison.value_ranges
-    value_error = bound_value_error(float(residuals[0]), optimal_range)
-    eta = comparison.bound_rounding(optimal_range) + prepared.saved_backup_error(optimal_range.ends)
-    carried_error = float(model_data.criterion.contraction_factor) * value_error
-    tie_tolerance = widen_tie_tolerance(
-        model_data,
-        float(compute_tie_tolerance(carried_error, eta)),
-        max(float(max_margin), max_local_loss),
-    )
-    max_loss = (max_local_loss + tie_tolerance) / prepared.saved_contraction_gap
-    if max_local_loss == 0 and min_margin > tie_tolerance:  # it surely loses nothing
-        max_loss = 0.0
-    max_size = float(np.abs(optimal_range.ends).max() + np.abs(policy_range.ends).max())
-    policy_value_error = bound_value_error(float(residuals[1]), policy_range)
-    return ProvenErrors(value_error, policy_value_error, tie_tolerance, max_loss, max_size)

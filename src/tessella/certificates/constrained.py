@@ -29,7 +29,7 @@ from tessella.mdp.measures import (
 from tessella.mdp.model import MDP
 from tessella.mdp.netcdf import rebuild_from_contents
 from tessella.mdp.policy import Policy
-from tessella.solvers.constrained import ConstrainedSolution
+from tessella.solvers.constraints.constrained_solution import ConstrainedSolution
 from tessella.solvers.policy_evaluation import evaluate, find_sum_scale
 from tessella.solvers.solve import solve
 

@@ -28,10 +28,7 @@ from numpy.typing import NDArray
 
 from tessella.certificates.interval import EPS, IntervalArray
 from tessella.errors import ArgumentError, counted
-from tessella.solvers.bounds import compare_policy, decide
-from tessella.solvers.operators import ModelData
-from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.solution import Solution
+from tessella.solvers.blocks import ComparedBlock
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +55,7 @@ class Decisions:
         tie_tolerance: what the error of the value, and rounding, could overturn.
         local_losses: best minus the policy's action value.
         margin: margins of the best action over the second best.
-        optimal: the solution's policy; where the error proven here separates actions that the
-            solution could not, the best action.
+        optimal: the best action where it is certain, elsewhere the solution's.
         differs: the action is not that of ``optimal``.
         wrong: the action is certainly not optimal.
         possibly_wrong: the action is not certainly optimal.
@@ -80,38 +76,18 @@ class Decisions:
         return StateDecisions(self.optimal, self.margin.value, slack, self.local_losses)
 
 
-def classify_decisions(
-    prepared: PreparedModel, solution: Solution, error: float, actions: NDArray
-) -> Decisions:
-    """What ``actions`` (grid of feasible action indices) decide, compared with the optimum.
-
-    The solution's value is within ``error`` of the optimum.
-    """
-    margin, local_loss, tie_tolerance = compare_policy(prepared, solution.value, error, actions)
-    max_difference = float(np.max(margin, initial=local_loss.max(), where=np.isfinite(margin)))
-    tie_tolerance = widen_tie_tolerance(prepared.data, tie_tolerance, max_difference)
-    optimal = solution.policy.table
-    is_newly_decided = (margin > tie_tolerance) & ~solution.decided
-    if is_newly_decided.any():
-        optimal = np.where(
-            is_newly_decided, decide(prepared, solution.value, error).policy, optimal
-        )
-    return enclose_decisions(local_loss, margin, tie_tolerance, optimal, actions != optimal)
-
-
-def widen_tie_tolerance(data: ModelData, tie_tolerance: float, max_difference: float) -> float:
-    """The tolerance of a model as saved; action values differ by up to ``max_difference``."""
-    # The row sums of a file may differ by rounding, and differences round once more.
-    return (
-        tie_tolerance * (1 + 2 * float(data.accuracy.relative_rounding)) + 16 * EPS * max_difference
-    )
-
-
 def enclose_decisions(
-    local_loss: NDArray, margin: NDArray, tie_tolerance: float, optimal: NDArray, differs: NDArray
+    block: ComparedBlock, optimal_table: NDArray[np.int32], tie_tolerance: float
 ) -> Decisions:
-    """What follows from computed local losses and margins, both within ``tie_tolerance``."""
-    is_optimal = (margin > tie_tolerance) & (local_loss == 0)
+    """What follows from local losses and margins that are known within ``tie_tolerance``.
+
+    ``optimal_table`` has the solution's actions in the states of the block.
+    """
+    margin = block.margin
+    local_loss = block.local_loss
+    is_decided = margin > tie_tolerance
+    is_optimal = is_decided & (local_loss == 0)
+    optimal = np.where(is_decided, block.best_action, optimal_table)
     return Decisions(
         tie_tolerance,
         IntervalArray(
@@ -121,7 +97,7 @@ def enclose_decisions(
         ),
         IntervalArray(margin, np.maximum(margin - tie_tolerance, 0.0), margin + tie_tolerance),
         optimal,
-        differs,
+        block.actions != optimal,
         local_loss > tie_tolerance,
         ~is_optimal,
     )

@@ -47,6 +47,11 @@ class Interval(float):
         return {"value": float(self), "lower": self.lower, "upper": self.upper}
 
     @property
+    def parts(self) -> tuple[float, float, float]:
+        """(value, lower, upper)."""
+        return float(self), self.lower, self.upper
+
+    @property
     def width(self) -> float:
         return self.upper - self.lower
 
@@ -82,7 +87,7 @@ class Interval(float):
         return Interval(min(max(self, lower), upper), lower, upper)
 
     def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]
-        return float(self), self.lower, self.upper
+        return self.parts
 
     def __repr__(self) -> str:
         return f"{float(self):.6g} [{self.lower!r}, {self.upper!r}]"

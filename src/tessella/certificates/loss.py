@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ from tessella.errors import (
 )
 from tessella.mdp.as_policy import as_policy
 from tessella.mdp.dynamics import as_generator
-from tessella.mdp.measures import CONSTANT, MeasureFormula
+from tessella.mdp.measures import CONSTANT
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.simulate import MeasureEstimate, Rng, estimate_measure
@@ -213,23 +213,14 @@ class Estimate:
     replay: Callable[[str], NDArray[np.float64]] = field(repr=False, compare=False)
     mdp: MDP = field(repr=False, compare=False)
 
-    @property
-    def minimise(self) -> bool:
-        """Whether the model is stated in costs; then the summary speaks of them."""
-        return self.mdp.minimise
-
-    @property
-    def formulas(self) -> Mapping[str, MeasureFormula]:
-        """The measures of the model."""
-        return self.mdp.measures
-
     @cached_property
     def measures(self) -> dict[str, MeasureEstimate | None]:
         """Estimates of the policy's measures, from the same paths; None for a ratio by 0."""
-        names = set().union(*(formula.names for formula in self.formulas.values()))
+        formulas = self.mdp.measures
+        names = set().union(*(formula.names for formula in formulas.values()))
         sums = {name: self.replay(name) for name in names}
         sums[CONSTANT] = np.ones(self.paths)
-        return {name: estimate_measure(formula, sums) for name, formula in self.formulas.items()}
+        return {name: estimate_measure(formula, sums) for name, formula in formulas.items()}
 
     def __str__(self) -> str:
         return self.summary()
@@ -238,6 +229,7 @@ class Estimate:
         """The finding in words, clearly called an estimate."""
         name, *other = (f'"{n}"' if n else "the policy" for n in self.names)
         sense = self.mdp.sense
+        criterion = self.mdp.criterion
         scale = find_sum_scale(self.mdp)
         subject = f"{_describe_value(self.mdp)} of {name}"
         mean, lower, upper = scale * self.mean, scale * self.lower, scale * self.upper
@@ -246,21 +238,16 @@ class Estimate:
         else:
             mean = sense.display(mean)
             lower, upper = sense.display_interval(lower, upper)
-        unit = f" {average_unit(self.mdp.clock)[1]}" if self.mdp.criterion.has_gain else ""
+        unit = f" {average_unit(self.mdp.clock)[1]}" if criterion.has_gain else ""
+        length = "to the end" if criterion.requires_absorption else f"of {self.periods:,} periods"
+        if criterion.has_gain:
+            length += f" after a warm-up of {self.warm_up:,}; its bias is not included"
         return wrap(
             f"Simulated estimate, not a certificate: the {subject} is {format_money(mean)}{unit}, "
             f"between {round_down(lower, 4)} and {round_up(upper, 4)} "
             f"with {format_percent(self.confidence)} confidence "
-            f"({self.paths:,} paths {self._describe_length()})."
+            f"({self.paths:,} paths {length})."
         )
-
-    def _describe_length(self) -> str:
-        if self.mdp.criterion.requires_absorption:
-            return "to the end"
-        length = f"of {self.periods:,} periods"
-        if not self.mdp.criterion.has_gain:
-            return length
-        return f"{length} after a warm-up of {self.warm_up:,}; its bias is not included"
 
 
 def _describe_value(mdp: MDP) -> str:
@@ -328,7 +315,12 @@ def estimate(
     require_type("estimate", mdp, MDP)
     flags = ("is_discounted", "has_horizon", "has_gain", "requires_absorption")
     require_criterion("estimate", mdp.criterion, *flags)
-    _check_sample_sizes(paths, periods, confidence)
+    has_enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
+    if not (has_enough and is_positive(confidence) and confidence < 1):
+        requirement = (
+            "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
+        )
+        raise ArgumentError(requirement, value=f"got {paths!r}, {periods!r} and {confidence!r}")
     generator = as_generator(rng)
     policies = [as_policy(mdp, p) for p in (policy, other) if p is not None]
     length = _choose_length(mdp, periods, warm_up)
@@ -341,7 +333,12 @@ def estimate(
         sums = _simulate_returns(model, policies[:1], paths, length, start, same_draws)[0]
         return find_sum_scale(mdp) * sums
 
-    sample = path_returns[-1] - path_returns[0] if other is not None else path_returns[0]
+    sample = path_returns[0]
+    pairing = None
+    if other is not None:
+        sample = path_returns[1] - path_returns[0]
+        paired = float(sample.var(ddof=1))
+        pairing = float(path_returns.var(axis=1, ddof=1).sum()) / paired if paired else math.inf
     truncation = _bound_truncation(mdp, length.periods) * len(policies)
     standard_error = float(sample.std(ddof=1)) / math.sqrt(paths)
     quantile = float(stdtrit(paths - 1, (1 + confidence) / 2))  # of Student's t, two-sided
@@ -357,20 +354,11 @@ def estimate(
         paths,
         length.periods,
         tuple(p.name for p in policies),
-        _compute_pairing(path_returns, sample) if other is not None else None,
+        pairing,
         length.warm_up,
         replay,
         mdp,
     )
-
-
-def _check_sample_sizes(paths: int, periods: int | None, confidence: float) -> None:
-    has_enough = is_count(paths) and paths >= 2 and (periods is None or is_count(periods))
-    if not (has_enough and is_positive(confidence) and confidence < 1):
-        requirement = (
-            "there must be 2 paths and 1 period at least, and a confidence between 0 and 1"
-        )
-        raise ArgumentError(requirement, value=f"got {paths!r}, {periods!r} and {confidence!r}")
 
 
 def _bound_truncation(mdp: MDP, periods: int) -> float:
@@ -383,10 +371,11 @@ def _bound_truncation(mdp: MDP, periods: int) -> float:
 
 
 def _choose_length(mdp: MDP, periods: int | None, warm_up: int | None) -> PathLength:
-    if mdp.criterion.has_gain:
+    criterion = mdp.criterion
+    if criterion.has_gain:
         row_sums = mdp.dynamics.row_sums
-        if not mdp.criterion.contraction_gap(row_sums) > 0:
-            raise ModelError(mdp.criterion.explain_unbounded(row_sums))
+        if not criterion.contraction_gap(row_sums) > 0:
+            raise ModelError(criterion.explain_unbounded(row_sums))
         periods = periods or AVERAGE_PERIODS
         length = PathLength(periods, int(WARM_UP_SHARE * periods) if warm_up is None else warm_up)
         if not is_whole(length.warm_up):
@@ -394,24 +383,15 @@ def _choose_length(mdp: MDP, periods: int | None, warm_up: int | None) -> PathLe
             raise ArgumentError(requirement, value=f"got {warm_up!r}")
         return length
     if warm_up is not None:
-        raise ArgumentError(f"a warm-up is for averages, not for {mdp.criterion}")
-    return PathLength(periods or _choose_horizon(mdp))
-
-
-def _choose_horizon(mdp: MDP) -> int:
-    if mdp.criterion.requires_absorption:
-        return TOTAL_MAX_PERIODS
-    if mdp.criterion.periods is not None:
-        return mdp.criterion.periods
-    if mdp.discount == 0:
-        return 1
-    return max(math.ceil(math.log(TRUNCATION_RELATIVE_TOLERANCE) / math.log(mdp.discount)), 1)
-
-
-def _compute_pairing(path_returns: NDArray, sample: NDArray) -> float:
-    paired = float(sample.var(ddof=1))
-    unpaired = float(path_returns.var(axis=1, ddof=1).sum())
-    return unpaired / paired if paired > 0 else math.inf
+        raise ArgumentError(f"a warm-up is for averages, not for {criterion}")
+    if criterion.requires_absorption:
+        default = TOTAL_MAX_PERIODS
+    elif criterion.periods is not None:
+        default = criterion.periods
+    else:
+        discount = max(mdp.discount, TRUNCATION_RELATIVE_TOLERANCE)
+        default = math.ceil(math.log(TRUNCATION_RELATIVE_TOLERANCE) / math.log(discount))
+    return PathLength(periods or default)
 
 
 def _simulate_returns(
@@ -470,15 +450,11 @@ def _simulate_paths(
             is_alive = is_alive & ~ends[states]
         discount_factor = discount_factor * mdp.discount
     if ends is not None and is_alive.any():
-        _raise_for_endless_paths(policy, is_alive, length.periods)
+        name = f'"{policy.name}"' if policy.name else "the policy"
+        value = f"{is_alive.sum():,} of {len(is_alive):,} paths of {name} had not ended"
+        raise ModelError(
+            "the total reward needs paths that end",
+            location=f"after {length.periods:,} periods (periods= sets the limit)",
+            value=value,
+        )
     return returns / length.periods if mdp.criterion.has_gain else returns
-
-
-def _raise_for_endless_paths(policy: Policy, is_alive: NDArray, periods: int) -> NoReturn:
-    name = f'"{policy.name}"' if policy.name else "the policy"
-    value = f"{is_alive.sum():,} of {len(is_alive):,} paths of {name} had not ended"
-    raise ModelError(
-        "the total reward needs paths that end",
-        location=f"after {periods:,} periods (periods= sets the limit)",
-        value=value,
-    )

@@ -26,6 +26,7 @@ between two optimal actions that is nearest to the state, in grid steps. If d is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ from tessella.certificates.interval import (
     IntervalArray,
     enclose_mean,
     enclose_weight,
+    next_down,
+    next_up,
 )
 from tessella.solvers.policy_evaluation import Occupancy
 
@@ -153,12 +156,13 @@ def compute_loss_bounds(
         and localisation.holds
         and rate.smallest <= localisation.eps <= rate.largest
     ):
-        rate = _apply_rate(
+        share = rate.constant * localisation.eps**rate.exponent
+        neighbourhood = Interval.from_error(share, 64 * EPS * share)
+        sharper = neighbourhood.scale(value_of_constant_reward(localisation.eps))
+        rate = replace(
             rate,
-            localisation.eps,
-            factor,
-            value_of_constant_reward(localisation.eps),
-            second_best.holds is True,
+            bound=neighbourhood.scale(factor),
+            second_best_bound=sharper if second_best.holds else None,
         )
     return LossBounds(
         reward_bound, error_share, error_share.scale(factor), localisation, rate, second_best
@@ -208,10 +212,15 @@ def _check_second_best(decisions: Decisions, occupancy: Occupancy) -> SecondBest
         np.where(decisions.wrong, margin.lower, 0.0),
         np.where(decisions.possibly_wrong, margin.upper, 0.0),
     )
-    total = enclose_mean(occupancy.share, margins_of_errors)
-    error = occupancy.error_bound * float(margins_of_errors.upper.max())
-    total = Interval(total, max(total.lower - error, 0.0), total.upper + error)
-    return SecondBest(True, 0, total.scale(occupancy.mdp.criterion.value_of_constant_reward(1)))
+    return SecondBest(True, 0, weigh_by_occupancy(occupancy, margins_of_errors))
+
+
+def weigh_by_occupancy(occupancy: Occupancy, amounts: IntervalArray) -> Interval:
+    """sum_s d(s) x(s) / (1 - discount), of amounts x that are not negative."""
+    total = enclose_mean(occupancy.share, amounts)
+    error = occupancy.error_bound * float(amounts.upper.max())
+    total = Interval(total, next_down(max(total.lower - error, 0.0)), next_up(total.upper + error))
+    return total.scale(occupancy.mdp.criterion.value_of_constant_reward(1))
 
 
 def _fit_rate(
@@ -260,15 +269,6 @@ def _fit_slope(x: NDArray, y: NDArray, weights: NDArray) -> float:
     return min(slope, RATE_MAX_EXPONENT) if slope > 0 else 1.0
 
 
-def _apply_rate(
-    rate: MarginRate, eps: float, factor: float, value_of_eps: float, second_best_holds: bool
-) -> MarginRate:
-    share = rate.constant * eps**rate.exponent
-    neighbourhood = Interval.from_error(share, 64 * EPS * share)
-    second_best_bound = neighbourhood.scale(value_of_eps) if second_best_holds else None
-    return replace(rate, bound=neighbourhood.scale(factor), second_best_bound=second_best_bound)
-
-
 @dataclass(frozen=True, eq=False)
 class Decomposition:
     """The loss in parts. Each of the last four has the whole loss as its sum. ``A`` actions.
@@ -306,9 +306,7 @@ def decompose(
     if not occupancy.mdp.grid.is_listed:
         faces = find_nearest_faces(best, n_actions)
 
-    def split_by(groups: NDArray, shape: tuple[int, ...]) -> IntervalArray:
-        return _sum_by_group(groups.ravel(), shape, loss, occupancy)
-
+    split_by = partial(_sum_by_group, loss, occupancy)
     return Decomposition(
         occupancy.share,
         occupancy.error_bound,
@@ -342,8 +340,9 @@ def find_nearest_faces(action_table: NDArray[np.int64], n_actions: int) -> NDArr
 
 
 def _sum_by_group(
-    groups: NDArray, shape: tuple[int, ...], loss: IntervalArray, occupancy: Occupancy
+    loss: IntervalArray, occupancy: Occupancy, groups: NDArray, shape: tuple[int, ...]
 ) -> IntervalArray:
+    groups = groups.ravel()
     n = int(np.prod(shape))
     d = occupancy.share.ravel()
     value_of_constant_reward = occupancy.mdp.criterion.value_of_constant_reward

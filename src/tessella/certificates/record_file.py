@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType, UnionType
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.certificates.interval import Interval, IntervalArray
-from tessella.criteria import read_criterion
+from tessella.criteria import Discounted, read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.errors import FileError
 from tessella.files import FIELD_CHECKS, NATURAL_NUMBER, NOT_NEGATIVE, is_finite, read_field
@@ -31,12 +30,8 @@ def _require_finite(figure: float) -> float:
     return float(figure)
 
 
-def _interval_to_json(interval: Interval) -> list[float]:
-    return [*map(_require_finite, (float(interval), interval.lower, interval.upper))]
-
-
 FILE_CONVERTERS = {
-    Interval: _interval_to_json,
+    Interval: lambda interval: [*map(_require_finite, interval.parts)],
     float: _require_finite,
     Criterion: lambda criterion: criterion.fingerprint_key(),
 }
@@ -135,9 +130,7 @@ def _read_weights(content: Mapping[str, Any], name: str) -> dict[str, float]:
 def _read_criterion(content: Mapping[str, Any], name: str) -> Criterion:
     """The criterion of this ``fingerprint_key``; a number is a discount."""
     key = content[name]
-    if is_finite(key):
-        return read_criterion(None, key)
-    return read_criterion(json.dumps(key), 1.0)
+    return Discounted(key) if is_finite(key) else read_criterion(key)
 
 
 def _read_interval(content: Mapping[str, Any], name: str) -> Interval:

@@ -56,30 +56,20 @@ def write_paragraphs(c: Certificate) -> list[str]:
     return [*result, NOT_STATED_TEXT + reason]
 
 
-def write_summary(certificate: Certificate) -> str:
+def write_summary(c: Certificate) -> str:
     """The paragraphs under a title, as plain text of short lines."""
-    paragraphs = [_write_title(certificate)]
-    for paragraph in certificate.paragraphs():
+    name = f'Certificate of the policy "{c.policy.name}"' if c.policy.name else "Certificate"
+    model = f"{c.model}, " if c.model else ""
+    headline = f"{name}: {model}{c.grid.size:,} states, {len(c.actions)} actions"
+    paragraphs = [f"{headline}\n{'=' * len(headline)}"]
+    for paragraph in c.paragraphs():
         lines = paragraph.split("\n")
         paragraphs.append("\n".join(s if s.startswith(" ") else wrap(s) for s in lines))
     return "\n\n".join(paragraphs)
 
 
-def format_with_error(figure: Interval) -> str:
-    """``8.18912345678 and at most 3e-11``: a figure, and how far that text is off."""
-    off = max(figure.upper - figure, figure - figure.lower)
-    return " and at most ".join(format_with_error_bound(figure, off * (1 + EPS)))
-
-
 def wrap(text: str) -> str:
     return textwrap.fill(text, LINE_WIDTH, break_long_words=False, break_on_hyphens=False)
-
-
-def _write_title(c: Certificate) -> str:
-    name = f'Certificate of the policy "{c.policy.name}"' if c.policy.name else "Certificate"
-    model = f"{c.model}, " if c.model else ""
-    headline = f"{name}: {model}{c.grid.size:,} states, {len(c.actions)} actions"
-    return f"{headline}\n{'=' * len(headline)}"
 
 
 def _describe_start(c: Certificate) -> str:
@@ -174,18 +164,14 @@ def _describe_loss(c: Certificate) -> str:
         upper = round_up(c.mean_loss.upper, 4)
         return f"No {c.sense.loss} can be seen; it is at most {upper}{unit}."
     verb = "Its mean extra cost is" if c.sense.is_cost else "It gives away"
-    relative_text = _format_relative(c, c.relative_loss)
-    return f"{verb} {format_money(c.mean_loss)}{unit}{relative_text}{_describe_equivalent(c)}."
-
-
-def _describe_equivalent(c: Certificate) -> str:
-    """The mean loss as a reward of every period, of values that sum rewards over known times."""
+    text = f"{verb} {format_money(c.mean_loss)}{unit}{_format_relative(c, c.relative_loss)}"
     if c.figures is None:
-        return ""
+        return f"{text}."
+    # Values that sum rewards over known times, as a reward of every period.
     clock = None if c.mdp is None else c.mdp.clock
     times, unit = (1.0, "every period") if clock is None else average_unit(clock)
     per_period = times * c.criterion.equivalent_constant_reward(c.mean_loss)
-    return f", as much as {format_money(per_period)} {unit}"
+    return f"{text}, as much as {format_money(per_period)} {unit}."
 
 
 def _describe_worst(c: Certificate) -> str:
@@ -269,7 +255,9 @@ def _describe_certainty(c: Certificate) -> str:
             f"Certainty: that the {word} is 0 is certain for this model, all rounding included. "
             "Whether the model fits the business is another question."
         )
-    known = f"is {format_with_error(c.mean_loss)} off"
+    off = max(c.mean_loss.upper - c.mean_loss, c.mean_loss - c.mean_loss.lower)
+    figure, error = format_with_error_bound(c.mean_loss, off * (1 + EPS))
+    known = f"is {figure} and at most {error} off"
     if _is_wide(c, c.mean_loss):
         least = round_down(c.mean_loss.lower, 12)
         known = f"is at least {least} and at most {round_up(c.mean_loss.upper, 12)}"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from .claim import (
     TotalClaim,
     ValueClaim,
     check_actions,
-    get_typed_fields,
     read_certificate,
     read_claim,
     read_record,
@@ -27,7 +26,7 @@ from .model import Model, WrongFile, is_netcdf, read_saved_model
 from .undiscounted import check_average, check_total
 from .values import check_values
 
-SHARED_FIELDS = (*get_typed_fields(Header), "policy", "start")  # of certificates within another
+SHARED_FIELDS = (*get_type_hints(Header), "policy", "start")  # of certificates within another
 NOT_CHECKED = ("policy.name", "policy.size")
 CHECK_BY_CRITERION: dict[str, tuple[type[Claim], Callable[[Any, Model], str]]] = {
     "discounted": (ValueClaim, check_values),
@@ -77,9 +76,12 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         with np.errstate(all="ignore"):  # what is not a number fails its comparison
-            check_argument_order(*arguments)
-            certificate = read_or_reject(arguments[1], read_certificate, "a certificate")
-            model = read_or_reject(arguments[0], read_saved_model, "a saved model")
+            model_path, certificate_path = arguments
+            is_second_netcdf = read_or_reject(certificate_path, is_netcdf, "a certificate")
+            if is_second_netcdf and not read_or_reject(model_path, is_netcdf, "a saved model"):
+                raise NotChecked("the arguments seem to be swapped: the model comes first")
+            certificate = read_or_reject(certificate_path, read_certificate, "a certificate")
+            model = read_or_reject(model_path, read_saved_model, "a saved model")
             try:
                 print(f"HOLDS: {check_certificate(certificate, model)}")
             except (*DAMAGE_ERRORS, *CONTENT_ERRORS) as error:
@@ -94,13 +96,6 @@ def main(arguments: list[str]) -> int:
         print(f"REJECTED: {reason}")
         return 1
     return 0
-
-
-def check_argument_order(model_path: str, certificate_path: str) -> None:
-    """Raise NotChecked where only the second file is a netCDF file, as models are."""
-    is_second_netcdf = read_or_reject(certificate_path, is_netcdf, "a certificate")
-    if is_second_netcdf and not read_or_reject(model_path, is_netcdf, "a saved model"):
-        raise NotChecked("the arguments seem to be swapped: the model comes first")
 
 
 def read_or_reject(path: str, reader: Callable[[str], Any], kind: str) -> Any:

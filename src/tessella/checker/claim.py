@@ -1,15 +1,15 @@
 """What a certificate states, and how a stated figure is compared with the derived one.
 
 There is one document. It consists of a header, the losses, and parts, which differ by criterion. A
-record is a dataclass whose fields carry their readers; the fields of a document are those of its
-record, no fewer and no more.
+record is a dataclass, whose types say how its fields are read; the fields of a document are those
+of its record, no fewer and no more.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from types import NoneType
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -106,18 +106,6 @@ def check_relative_loss(
 
 
 @dataclass(frozen=True)
-class TypeReader:
-    """A value of one type."""
-
-    type: type
-
-    def __call__(self, path: str, value: object, model: Model) -> Any:
-        if not isinstance(value, self.type):
-            raise Rejected(f"{path} must be of type {self.type.__name__}")
-        return value
-
-
-@dataclass(frozen=True)
 class ArrayReader:
     """(n,) finite numbers; ``kinds`` are NumPy's, i for whole ones."""
 
@@ -128,11 +116,8 @@ class ArrayReader:
         return read_numbers(path, value, self.shape(model), self.kinds).ravel()
 
 
-@dataclass(frozen=True)
-class IntervalsReader:
+class IntervalsReader(ArrayReader):
     """(3, n) value, lower and upper of n numbers."""
-
-    shape: Callable[[Model], tuple[int, ...]]
 
     def __call__(self, path: str, value: object, model: Model) -> np.ndarray:
         if not isinstance(value, dict) or set(value) - set(INTERVAL_PARTS):
@@ -140,9 +125,8 @@ class IntervalsReader:
         for part in INTERVAL_PARTS:
             if part not in value:
                 raise Rejected(f"{path}.{part} is missing")
-        shape = self.shape(model)
-        parts = [read_numbers(f"{path}.{part}", value[part], shape) for part in INTERVAL_PARTS]
-        return np.array([part.ravel() for part in parts])
+        read = super().__call__
+        return np.array([read(f"{path}.{part}", value[part], model) for part in INTERVAL_PARTS])
 
 
 def read_weights(path: str, value: object, model: Model) -> dict[str, float]:
@@ -162,10 +146,6 @@ def read_number(path: str, value: object, model: Model, kinds: str = "if") -> An
     if number < 0:
         raise Rejected(f"{path} must not be negative")
     return number
-
-
-def read_count(path: str, value: object, model: Model) -> Any:
-    return read_number(path, value, model, "i")
 
 
 def read_margins(path: str, value: object, model: Model) -> np.ndarray:
@@ -195,17 +175,9 @@ def replace_null(value: object) -> object:
     return MAX_FLOAT if value is None else value
 
 
-Text = Annotated[str, TypeReader(str)]
-Criterion = Annotated[object, TypeReader(object)]
-Flag = Annotated[bool, TypeReader(bool)]
-Labels = Annotated[list, TypeReader(list)]
-Axes = Annotated[dict, TypeReader(dict)]
-Number = Annotated[float, read_number]
-Count = Annotated[int, read_count]
 States = Annotated[np.ndarray, ArrayReader(lambda model: model.shape)]
 Actions = Annotated[np.ndarray, ArrayReader(lambda model: model.shape, "i")]
 Weights = Annotated[dict, read_weights]
-Nested = Annotated[dict, TypeReader(dict)]
 Margins = Annotated[np.ndarray, read_margins]
 Interval = Annotated[np.ndarray, ArrayReader(lambda _: (len(INTERVAL_PARTS),))]
 StateIntervals = Annotated[np.ndarray, IntervalsReader(lambda model: model.shape)]
@@ -222,22 +194,22 @@ PairIntervals = Annotated[
 class Header:
     """Which model it is about."""
 
-    format: Text
-    version: Count
-    fingerprint: Text
-    content: Text
-    minimise: Flag
-    model: Text
-    action_name: Text
-    criterion: Criterion
-    actions: Labels
-    grid: Axes
+    format: str
+    version: int
+    fingerprint: str
+    content: str
+    minimise: bool
+    model: str
+    action_name: str
+    criterion: object
+    actions: list
+    grid: dict
 
 
 @dataclass(frozen=True)
 class StatedPolicy:
-    name: Text  # not checked: the model file does not know it
-    size: Count  # not checked either
+    name: str  # not checked: the model file does not know it
+    size: int  # not checked either
     table: Actions
 
 
@@ -282,13 +254,13 @@ class TotalClaim(Claim):
 
 @dataclass(frozen=True)
 class StatedFigures:
-    optimal_value_error: Number
-    policy_value_error: Number
-    tolerance: Number
+    optimal_value_error: float
+    policy_value_error: float
+    tolerance: float
     policy_error: Interval
     costly_error: Interval
     value_gap: Interval
-    worst_state: Count
+    worst_state: int
 
 
 @dataclass(frozen=True)
@@ -302,40 +274,40 @@ class StatedValues:
 class StatedDecisions:
     optimal: Actions
     margin: Margins
-    margin_slack: Number
+    margin_slack: float
     local_losses: StateIntervals
 
 
 @dataclass(frozen=True)
 class StatedLocalisation:
-    eps: Number
-    holds: Flag | None
-    exceptions: Count
-    example: Count | None
+    eps: float
+    holds: bool | None
+    exceptions: int
+    example: int | None
     neighbourhood: Interval
     bound: Interval | None
 
 
 @dataclass(frozen=True)
 class StatedRate:
-    constant: Number
-    exponent: Number
-    smallest: Number
-    largest: Number
+    constant: float
+    exponent: float
+    smallest: float
+    largest: float
     bound: Interval | None
     second_best_bound: Interval | None
 
 
 @dataclass(frozen=True)
 class StatedSecondBest:
-    exceptions: Count
-    holds: Flag | None
+    exceptions: int
+    holds: bool | None
     loss: Interval | None
 
 
 @dataclass(frozen=True)
 class StatedBounds:
-    reward_bound: Number
+    reward_bound: float
     error_share: Interval
     policy_error: Interval
     localisation: StatedLocalisation
@@ -346,7 +318,7 @@ class StatedBounds:
 @dataclass(frozen=True)
 class StatedDecomposition:
     occupancy: States
-    occupancy_error: Number
+    occupancy_error: float
     state: StateIntervals
     region: ActionIntervals
     pair: PairIntervals
@@ -367,23 +339,23 @@ class ValueClaim(Claim):
 
 @dataclass(frozen=True)
 class StatedConstraint:
-    name: Text
+    name: str
     numerator: Weights
     denominator: Weights
     bound: Weights
     proven: Weights
-    price: Number
-    certificate: Nested
+    price: float
+    certificate: dict
 
 
 @dataclass(frozen=True)
 class StatedConstrained:
     """A part that any certificate may have; the certificates within are claims of their own."""
 
-    counts: Text
+    counts: str
     constraints: Annotated[tuple, read_constraints]
-    lagrangian: Nested
-    loss: Number
+    lagrangian: dict
+    loss: float
 
 
 # Reading.
@@ -422,7 +394,7 @@ def read_claim(record: type[C], content: dict, model: Model) -> C:
     check_format(content, model)
     if "blocks" in content:
         raise NotChecked("it was computed in blocks and states figures without what proves them")
-    header = {name: content[name] for name in get_typed_fields(Header) if name in content}
+    header = {name: content[name] for name in get_type_hints(Header) if name in content}
     check_identity(read_record(Header, header, model), model)
     return read_record(record, content, model)
 
@@ -435,7 +407,7 @@ def check_format(content: dict, model: Model) -> None:
     stated = content["format"]
     if stated != FORMAT:
         raise Rejected(f"the document has the format {stated!r:.60}, and {FORMAT!r} is expected")
-    version = read_count("version", content["version"], model)
+    version = read_number("version", content["version"], model, "i")
     if version != VERSION:
         raise Rejected(
             f"the certificate has version {version} of its format; "
@@ -464,40 +436,32 @@ def check_identity(header: Header, model: Model) -> None:
         raise Rejected("the model file is of another model: grid differs")
 
 
-def get_typed_fields(record: type) -> dict[str, tuple[Any, bool]]:
-    """Name of each field of a record to its type and whether it may be null."""
-    hints = get_type_hints(record, include_extras=True)
-    return {field.name: split_optional(hints[field.name]) for field in fields(record)}
-
-
-def split_optional(hint: Any) -> tuple[Any, bool]:
-    """``X`` and whether it may be null, of the type ``X`` or ``X | None``."""
-    options = get_args(hint)
-    if NoneType in options:
-        return next(option for option in options if option is not NoneType), True
-    return hint, False
-
-
 def read_record(record: type[R], content: object, model: Model, prefix: str = "") -> R:
     """A record of what ``content`` holds, or Rejected where a field is not what it has to be."""
     stated = content if isinstance(content, dict) else {}
-    typed_fields = get_typed_fields(record)
+    hints = get_type_hints(record, include_extras=True)
     for name in stated:
-        if name not in typed_fields:  # it would pass unchecked
+        if name not in hints:  # it would pass unchecked
             raise Rejected(f"{prefix + name!r} is not a field of a certificate")
     parts = {}
-    for name, (hint, is_optional) in typed_fields.items():
+    for name, hint in hints.items():
         # Of a record that is missing, the first missing field is named.
-        if name not in stated and (is_optional or not is_dataclass(hint)):
+        if name not in stated and not is_dataclass(hint):
             raise Rejected(f"{prefix}{name} is missing")
-        value = stated.get(name)
-        is_null = is_optional and value is None
-        parts[name] = None if is_null else read_typed(hint, prefix + name, value, model)
+        parts[name] = read_field(hint, prefix + name, stated.get(name), model)
     return record(**parts)
 
 
-def read_typed(hint: Any, path: str, value: object, model: Model) -> Any:
-    """A value as its type reads it: a record by its fields, others by their reader."""
+def read_field(hint: Any, path: str, value: object, model: Model) -> Any:
+    """A value as its type says: a record, None, a number, by a reader, or as it is."""
     if is_dataclass(hint):
         return read_record(hint, value, model, f"{path}.")  # type: ignore[arg-type]
-    return get_args(hint)[1](path, value, model)
+    if get_origin(hint) is Annotated:
+        return hint.__metadata__[0](path, value, model)
+    if NoneType in get_args(hint):
+        return None if value is None else read_field(get_args(hint)[0], path, value, model)
+    if hint in (int, float):
+        return read_number(path, value, model, "i" if hint is int else "if")
+    if not isinstance(value, hint):
+        raise Rejected(f"{path} must be of type {hint.__name__}")
+    return value

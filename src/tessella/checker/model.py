@@ -189,7 +189,7 @@ class Model:
 def read_saved_model(path: str) -> Model:
     """The model of a file, or ValueError and its like where it is none."""
     model = build_model(*read_contents(path))
-    if not (has_valid_types(model) and has_valid_rows(model)):
+    if not has_valid_arrays(model):
         raise ValueError("its arrays do not fit one another")
     if model.criterion in ("average", "total"):
         check_undiscounted_rows(model)
@@ -286,23 +286,19 @@ def read_criterion(text: str, discount: float) -> tuple[Any, int | None]:
     return "horizon", periods
 
 
-def has_valid_types(model: Model) -> bool:
-    """Whether each array has the type and the shape that it needs."""
+def has_valid_arrays(model: Model) -> bool:
+    """Whether each array has its type and shape, and rows point at rows and states that exist."""
     integers = (model.indptr, model.indices, model.row_of, model.feasible)
     tables = (model.row_of, model.reward, model.feasible)
     lists = (model.indptr, model.indices, model.data)
-    return (
+    has_types = (
         all(array.dtype.kind == "i" for array in integers)
         and all(array.dtype == np.float64 for array in (model.data, model.reward))
         and all(array.shape == (model.n_states, model.n_actions) for array in tables)
         and all(array.ndim == 1 for array in lists)
     )
-
-
-def has_valid_rows(model: Model) -> bool:
-    """Whether rows follow one another, and indices point at rows and states that exist."""
     starts = model.indptr
-    if not (len(starts) > 1 and starts[0] == 0 and (np.diff(starts) >= 0).all()):
+    if not has_types or len(starts) < 2 or starts[0] != 0 or (np.diff(starts) < 0).any():
         return False
     if not starts[-1] == len(model.indices) == len(model.data):
         return False

@@ -306,12 +306,11 @@ def find_nearest_faces(table: np.ndarray, n_actions: int) -> np.ndarray:
     return code[tuple(np.asarray(near))]
 
 
-@dataclass(frozen=True)
-class BoundFactor:
-    """K, and what a multiple of it may be off in relation to its size."""
-
-    factor: float
-    relative_slack: float
+def compute_bound_factor(claim: ValueClaim, model: Model) -> float:
+    """K, by which an occupancy bounds the loss."""
+    discounting = model.discounting
+    gap = discounting.normalisation * discounting.contraction_gap
+    return 2 * claim.bounds.reward_bound / gap
 
 
 def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -> None:
@@ -322,22 +321,21 @@ def check_bounds(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -
         raise Rejected(
             f"bounds.reward_bound is {least:.12g} and rounding, not {reward_bound:.12g} as stated"
         )
-    bound_factor = BoundFactor(
-        2 * reward_bound / (model.discounting.normalisation * model.discounting.contraction_gap),
-        model.rounding + model.discounting.row_slack,
-    )
     wrong = enclose_occupancy(claim, *decisions.masks)
     check_interval("bounds.error_share", claim.bounds.error_share, wrong, model.rounding)
-    bound = bound_factor.factor * claim.bounds.error_share
-    check_bound("bounds.policy_error", claim.bounds.policy_error, bound, bound_factor)
-    check_localisation(claim, model, decisions, bound_factor)
+    bound = compute_bound_factor(claim, model) * claim.bounds.error_share
+    check_bound("bounds.policy_error", claim.bounds.policy_error, bound, model)
+    check_localisation(claim, model, decisions)
     check_second_best(claim, model, decisions)
-    check_rate(claim, model, decisions, bound_factor)
+    check_rate(claim, model, decisions)
 
 
-def check_bound(path: str, stated, derived: np.ndarray | None, bound_factor: BoundFactor) -> None:
-    """A bound on the loss: only its upper end is a claim."""
-    tolerance = 0.0 if derived is None else derived[2] * bound_factor.relative_slack
+def check_bound(
+    path: str, stated, derived: np.ndarray | None, model: Model, relative_slack: float = 0.0
+) -> None:
+    """A multiple of K, of which only the upper end is a claim."""
+    relative_slack += model.rounding + model.discounting.row_slack
+    tolerance = 0.0 if derived is None else derived[2] * relative_slack
     check_interval(path, stated, derived, tolerance, check_lower=False)
 
 
@@ -352,9 +350,7 @@ def enclose_occupancy(
     return np.array([value, max(low - error, 0), high + error if possible.any() else 0])
 
 
-def check_localisation(
-    claim: ValueClaim, model: Model, decisions: CheckedDecisions, bound_factor: BoundFactor
-) -> None:
+def check_localisation(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -> None:
     """Whether all errors have margins up to eps, and the bound if they have."""
     path = "bounds.localisation"
     stated = claim.bounds.localisation
@@ -366,8 +362,8 @@ def check_localisation(
     value, lower, upper = (margin <= stated.eps for margin in decisions.margin)
     neighbourhood = enclose_occupancy(claim, value, upper, lower)
     check_interval(f"{path}.neighbourhood", stated.neighbourhood, neighbourhood, model.rounding)
-    bound = bound_factor.factor * stated.neighbourhood if stated.holds else None
-    check_bound(f"{path}.bound", stated.bound, bound, bound_factor)
+    bound = compute_bound_factor(claim, model) * stated.neighbourhood if stated.holds else None
+    check_bound(f"{path}.bound", stated.bound, bound, model)
 
 
 def examine_premise(decisions: CheckedDecisions, eps: float) -> tuple[bool | None, int, int | None]:
@@ -427,9 +423,7 @@ def compute_distribution(claim: ValueClaim, model: Model, margin: np.ndarray) ->
     return MarginDistribution(ascending, cumulative, np.maximum(eps, range_ends))
 
 
-def check_rate(
-    claim: ValueClaim, model: Model, decisions: CheckedDecisions, bound_factor: BoundFactor
-) -> None:
+def check_rate(claim: ValueClaim, model: Model, decisions: CheckedDecisions) -> None:
     """d(B_x) <= C x^alpha for x in smallest..largest, with nearly the smallest C."""
     distribution = compute_distribution(claim, model, decisions.margin[1])
     rate = claim.bounds.rate
@@ -443,7 +437,7 @@ def check_rate(
         return
     check_range(rate, distribution)
     check_constant(claim, model, rate, distribution.restrict(rate.largest))
-    check_rate_bounds(claim, model, rate, bound_factor)
+    check_rate_bounds(claim, model, rate)
 
 
 def bound_occupancy(claim: ValueClaim, model: Model, inside: MarginDistribution) -> np.ndarray:
@@ -482,20 +476,12 @@ def check_constant(
         raise Rejected(f"bounds.rate.constant is not the smallest for its exponent, {alpha:.12g}")
 
 
-def check_rate_bounds(
-    claim: ValueClaim, model: Model, rate: StatedRate, bound_factor: BoundFactor
-) -> None:
+def check_rate_bounds(claim: ValueClaim, model: Model, rate: StatedRate) -> None:
     eps = claim.bounds.localisation.eps
     applies = claim.bounds.localisation.holds and rate.smallest <= eps <= rate.largest
     share = np.full(3, rate.constant * eps**rate.exponent)
-    bound = bound_factor.factor * share
-    check_interval(
-        "bounds.rate.bound",
-        rate.bound,
-        bound if applies else None,
-        bound * (256 * EPS + bound_factor.relative_slack),
-        check_lower=False,
-    )
+    bound = compute_bound_factor(claim, model) * share if applies else None
+    check_bound("bounds.rate.bound", rate.bound, bound, model, 256 * EPS)
     sharper_bound = share * eps / model.discounting.normalisation
     check_interval(
         "bounds.rate.second_best_bound",

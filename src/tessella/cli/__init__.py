@@ -97,7 +97,7 @@ class CommandGroup(click.Group):
 
 @click.group(
     cls=CommandGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog='Each command has --help with an example. `eval "$(_TESSELLA_COMPLETE=bash_source '
     'tessella)"` completes names in bash (zsh_source, fish_source in others).',
 )

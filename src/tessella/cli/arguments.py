@@ -9,75 +9,38 @@ model file or a function other settings.
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import os
 import re
+import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+import tessella as ts
 from tessella.cli.cache import solve_cached
-from tessella.cli.command import format_table
+from tessella.cli.command import Answer, format_table
 from tessella.errors import ArgumentError, FileError, ModelError, TessellaError, counted, is_number
-
-if TYPE_CHECKING:
-    from tessella.grid import StateGrid
-    from tessella.mdp.model import MDP
-    from tessella.problems.problem import Problem
-    from tessella.solvers.solution import Solution
 
 SAVED_SUFFIX = ".nc"
 MODEL_FILE_SUFFIX = ".toml"
 MODEL_CHECKER_SUFFIXES = (".drn", ".drn.gz", ".umb")
 PYTHON_SUFFIX = ".py"
+USER_MODULE = "model_of_the_user"  # a file's name in Python, which no other module has
 
-
-class CommaList(click.ParamType):
-    """A list written with commas."""
-
-    name = "list"
-
-    def __init__(self, kind: type = str) -> None:
-        self.kind = kind
-
-    def convert(self, value, param, ctx):
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(self.kind(part.strip()) for part in value.split(",") if part.strip())
-        except ValueError:
-            self.fail(f"{value!r} is not a list of {self.kind.__name__} with commas", param, ctx)
-
-
-class LossParam(click.ParamType):
-    """``1%`` or ``0.01`` of the optimal value, or ``12.5 units`` in the units of the model."""
-
-    name = "loss"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, bool]:
-        from tessella.rules.loss_target import parse_loss
-
-        if isinstance(value, tuple):
-            return value
-        try:
-            return parse_loss(value)
-        except ArgumentError as error:
-            self.fail(str(error), param, ctx)
-
-
-POLICY_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-
-
+PATH = click.Path(path_type=Path)
+EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 policy_option = click.option(
     "--policy",
-    type=POLICY_FILE,
+    type=EXISTING_FILE,
     help="A saved rule or policy (.json) or a table (.csv); by default the optimal policy.",
 )
 settings_option = click.option(
@@ -103,65 +66,63 @@ class ModelParam(click.ParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        from tessella.problems.registry import all_problems
-
-        matches = [p for p in all_problems() if p.name.startswith(incomplete)]
+        matches = [p for p in ts.all_problems() if p.name.startswith(incomplete)]
         completions = [CompletionItem(known.name, help=known.title) for known in matches]
         return [*completions, CompletionItem(incomplete, type="file")]
 
 
-def model_argument(function: Callable) -> Callable:
-    """Adds the argument MODEL and the option ``--set``."""
-    return click.argument("model", type=ModelParam())(settings_option(function))
+@dataclass(frozen=True)
+class NamedModel:
+    """The MODEL of a command, with the settings that were typed; opened when it is first used."""
+
+    word: str
+    assignments: tuple[str, ...] = ()
+
+    @cached_property
+    def opened(self) -> ts.MDP | ts.Solution:
+        """A model, or a solution with its model."""
+        sys.path.append(os.getcwd())  # a custom problem may lie in the current folder
+        path = Path(self.word)
+        if path.suffix == MODEL_FILE_SUFFIX:
+            return ts.read_model(path, dict(_parse_settings(self.assignments)))
+        if path.suffix == SAVED_SUFFIX:
+            _require_no_settings(self.assignments, f"{path.name} holds numbers")
+            return ts.MDP.load(path) if is_saved_model(path) else ts.Solution.load(path)
+        if self.word.endswith(MODEL_CHECKER_SUFFIXES):
+            return _open_model_checker_file(path, self.assignments)
+        if ":" in self.word:
+            return _open_from_code(self.word, self.assignments)
+        return build_problem(ts.problem(self.word), self.assignments)
+
+    @property
+    def mdp(self) -> ts.MDP:
+        return self.opened if isinstance(self.opened, ts.MDP) else self.opened.mdp
+
+    @property
+    def solution(self) -> ts.Solution:
+        """From a file, the cache, or a solve; constraints of the model do not count."""
+        if isinstance(self.opened, ts.MDP):
+            return solve_cached(self.opened, any_tol=True).solution
+        return self.opened
+
+    def solve_unconstrained(self) -> ts.Solution:
+        """The solution; a message names the constraints of the model, which it is without."""
+        if self.mdp.constraints:
+            terms = " and ".join(f"{name} {level}" for name, level in self.mdp.constraints.items())
+            click.echo(f"Note: this is the optimum without the constraint {terms}", err=True)
+        return self.solution
 
 
-def load_model(word: str, assignments: tuple[str, ...] = ()) -> MDP:
-    """The model that ``word`` names, with the settings that were typed."""
-    return get_model(open_model(word, assignments))
+def model_argument(function: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Adds the argument MODEL and the option ``--set``, which make a ``NamedModel``."""
 
+    @click.argument("model", type=ModelParam())
+    @settings_option
+    @wraps(function)
+    def command(model: str, assignments: tuple[str, ...], **options: Any) -> Answer:
+        return function(NamedModel(model, assignments), **options)
 
-def load_solution(word: str, assignments: tuple[str, ...]) -> Solution:
-    """The solution of the model that ``word`` names: from a file, the cache, or a solve.
-
-    A message names the constraints of the model, which it is without.
-    """
-    opened = open_model(word, assignments)
-    constraints = get_model(opened).constraints
-    if constraints:
-        terms = " and ".join(f"{name} {level}" for name, level in constraints.items())
-        click.echo(f"Note: this is the optimum without the constraint {terms}", err=True)
-    return get_solution(opened)
-
-
-def get_model(opened: MDP | Solution) -> MDP:
-    from tessella.mdp.model import MDP
-
-    return opened if isinstance(opened, MDP) else opened.mdp
-
-
-def get_solution(opened: MDP | Solution) -> Solution:
-    from tessella.mdp.model import MDP
-
-    return solve_cached(opened, any_tol=True).solution if isinstance(opened, MDP) else opened
-
-
-def open_model(word: str, assignments: tuple[str, ...] = ()) -> MDP | Solution:
-    """What ``word`` names: a model, or a solution with its model."""
-    from tessella.problems.registry import problem
-
-    sys.path.append(os.getcwd())  # a custom problem may lie in the current folder
-    path = Path(word)
-    if path.suffix == MODEL_FILE_SUFFIX:
-        from tessella.modelfiles.read_model import read_model
-
-        return read_model(path, dict(_parse_settings(assignments)))
-    if path.suffix == SAVED_SUFFIX:
-        return _open_saved(path, assignments)
-    if word.endswith(MODEL_CHECKER_SUFFIXES):
-        return _open_model_checker_file(path, assignments)
-    if ":" in word:
-        return _open_from_code(word, assignments)
-    return build_problem(problem(word), assignments)
+    return command
 
 
 def names_other_model(word: str) -> bool:
@@ -170,12 +131,12 @@ def names_other_model(word: str) -> bool:
     return word.endswith(suffixes) or ":" in word
 
 
-def build_problem(named_problem: Problem, assignments: tuple[str, ...]) -> MDP:
+def build_problem(named_problem: ts.Problem, assignments: tuple[str, ...]) -> ts.MDP:
     """A problem's model, with the settings that were typed."""
     return named_problem.build(**parse_settings(named_problem, assignments))
 
 
-def parse_settings(named_problem: Problem, assignments: tuple[str, ...]) -> dict[str, Any]:
+def parse_settings(named_problem: ts.Problem, assignments: tuple[str, ...]) -> dict[str, Any]:
     """Every setting of a problem, checked: as typed, else its default."""
     settings = {}
     for word in assignments:
@@ -189,25 +150,16 @@ def parse_settings(named_problem: Problem, assignments: tuple[str, ...]) -> dict
     return named_problem.settings(**settings)
 
 
-def _open_saved(path: Path, assignments: tuple[str, ...]) -> MDP | Solution:
-    from tessella.mdp.model import MDP
-    from tessella.solvers.solution import Solution
-
-    _require_no_settings(assignments, f"{path.name} holds numbers")
-    return MDP.load(path) if is_saved_model(path) else Solution.load(path)
-
-
-def _open_model_checker_file(path: Path, assignments: tuple[str, ...]) -> MDP:
+def _open_model_checker_file(path: Path, assignments: tuple[str, ...]) -> ts.MDP:
     from tessella.criteria import parse_criterion
-    from tessella.mdp.model import MDP
 
     typed = dict(_parse_settings(assignments))
-    unknown = typed.keys() - (set(inspect.signature(MDP.from_drn).parameters) - {"path"})
+    unknown = typed.keys() - (set(inspect.signature(ts.MDP.from_drn).parameters) - {"path"})
     if unknown:
         raise ArgumentError(f"{path.name} has no setting {min(unknown)!r}")
     parsers: dict[str, Callable[[str], Any]] = {"criterion": parse_criterion}
     options = {name: parsers.get(name, parse_literal)(text) for name, text in typed.items()}
-    return MDP.from_drn(path, **options)
+    return ts.MDP.from_drn(path, **options)
 
 
 def is_saved_model(path: Path) -> bool:
@@ -219,16 +171,14 @@ def is_saved_model(path: Path) -> bool:
     return read_format(path) == FORMAT
 
 
-def _open_from_code(word: str, assignments: tuple[str, ...]) -> MDP:
-    from tessella.mdp.model import MDP
-    from tessella.problems.problem import Problem
+def _open_from_code(word: str, assignments: tuple[str, ...]) -> ts.MDP:
     from tessella.problems.registry import import_object
 
     is_file = word.rpartition(":")[0].endswith(PYTHON_SUFFIX)
     imported = _load_from_file(word) if is_file else import_object(word, "problem")
-    if isinstance(imported, Problem):
+    if isinstance(imported, ts.Problem):
         return build_problem(imported, assignments)
-    if isinstance(imported, MDP):
+    if isinstance(imported, ts.MDP):
         _require_no_settings(assignments, f"{word} is a model")
         return imported
     if not callable(imported):
@@ -241,9 +191,9 @@ def _open_from_code(word: str, assignments: tuple[str, ...]) -> MDP:
     except Exception as error:
         requirement = f"{word} could not be called"
         raise ModelError(requirement, value=f"{type(error).__name__}: {error}") from error
-    if isinstance(mdp, Problem):
+    if isinstance(mdp, ts.Problem):
         return mdp.build()
-    if isinstance(mdp, MDP):
+    if isinstance(mdp, ts.MDP):
         return mdp
     raise ArgumentError(f"{word} must return an MDP", value=f"got {type(mdp).__name__}")
 
@@ -254,19 +204,14 @@ def _load_from_file(word: str) -> Any:
     path = Path(file)
     if not path.is_file():
         raise FileError(f"{path} cannot be read as Python", value="it is missing")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
     try:
-        spec.loader.exec_module(module)
+        names = runpy.run_path(file, run_name=USER_MODULE)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise FileError(f"{path} cannot be run as Python", value=reason) from error
-    if not hasattr(module, name):
+    if name not in names:
         raise ArgumentError(f"{path} has no {name!r}")
-    return getattr(module, name)
+    return names[name]
 
 
 def _require_no_settings(assignments: tuple[str, ...], reason: str) -> None:
@@ -292,7 +237,7 @@ def parse_literal(text: str) -> Any:
         return [parse_literal(part.strip()) for part in text.split(",") if part.strip()]
 
 
-def parse_coordinates(grid: StateGrid, words: tuple[str, ...], subject: str) -> dict[str, Any]:
+def parse_coordinates(grid: ts.StateGrid, words: tuple[str, ...], subject: str) -> dict[str, Any]:
     """Coordinates by name, typed as ``stock=3,regime=0``; text where an axis holds text."""
     result: dict[str, Any] = {}
     for word in (part for whole in words for part in whole.split(",") if part.strip()):
@@ -304,7 +249,7 @@ def parse_coordinates(grid: StateGrid, words: tuple[str, ...], subject: str) -> 
     return result
 
 
-def parse_start(mdp: MDP, text: str | None) -> Any:
+def parse_start(mdp: ts.MDP, text: str | None) -> Any:
     """A start as it is typed: ``stationary``, a state's number, or ``stock=3,regime=0``."""
     if text is None or text == "stationary":
         return text
@@ -314,7 +259,7 @@ def parse_start(mdp: MDP, text: str | None) -> Any:
     return parse_coordinates(mdp.grid, (text,), "--start, unless stationary or a number,")
 
 
-def describe_model(mdp: MDP) -> dict[str, Any]:
+def describe_model(mdp: ts.MDP) -> dict[str, Any]:
     """The fields of a model in JSON answers."""
     axes = zip(mdp.grid.axes, mdp.grid.values, strict=True)
     return {
@@ -330,13 +275,6 @@ def describe_model(mdp: MDP) -> dict[str, Any]:
         "criterion": describe_criterion(mdp),
         "stated_in": mdp.sense.rewards,
     }
-
-
-def evaluate_measures(mdp: MDP, policy: Any, start: Any = None) -> tuple[str, dict[str, Any]]:
-    """The measures of a policy: see ``describe_measures``."""
-    from tessella.solvers.policy_evaluation import evaluate
-
-    return describe_measures(evaluate(mdp, policy, start).measures if mdp.measures else {})
 
 
 def describe_measures(measures: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -361,7 +299,7 @@ def format_measures(rows: Sequence[tuple[str, str]]) -> str:
 CONSTRAINT = re.compile(r"\s*(\w+)\s*([<>]=)\s*([^\s%]+)\s*(%?)\s*")
 
 
-def collect_constraints(mdp: MDP, words: tuple[str, ...]) -> dict[str, Any]:
+def collect_constraints(mdp: ts.MDP, words: tuple[str, ...]) -> dict[str, Any]:
     """Constraints by measure: those of the model's file, and as typed, ``fill_rate>=98%``."""
     from tessella.mdp.measures import AtLeast, AtMost, read_constraints
 
@@ -387,7 +325,7 @@ def collect_constraints(mdp: MDP, words: tuple[str, ...]) -> dict[str, Any]:
 
 
 @contextmanager
-def citing_levels(word: str, mdp: MDP, constraints: dict[str, Any]) -> Iterator[None]:
+def citing_levels(model: NamedModel, constraints: dict[str, Any]) -> Iterator[None]:
     """Add to an error about levels that no policy reaches their lines in the model file."""
     from tessella.modelfiles.toml_document import ReadLimits, read_document
 
@@ -397,23 +335,23 @@ def citing_levels(word: str, mdp: MDP, constraints: dict[str, Any]) -> Iterator[
         cited = {
             (name, constraint.key)
             for name, constraint in constraints.items()
-            if constraint is mdp.constraints.get(name)
+            if constraint is model.mdp.constraints.get(name)
             and error.requirement.startswith((f"{name} is at ", "no policy satisfies"))
         }
-        if not (cited and word.endswith(MODEL_FILE_SUFFIX)):
+        if not (cited and model.word.endswith(MODEL_FILE_SUFFIX)):
             raise
-        lines = read_document(Path(word), ReadLimits()).lines
-        places = [f"{word}:{lines[('constraints', *key)]}" for key in sorted(cited)]
+        lines = read_document(Path(model.word), ReadLimits()).lines
+        places = [f"{model.word}:{lines[('constraints', *key)]}" for key in sorted(cited)]
         value = f"{error.value} ({', '.join(places)})"
         raise ArgumentError(error.requirement, location=error.location, value=value) from error
 
 
-def describe_criterion(mdp: MDP) -> str:
+def describe_criterion(mdp: ts.MDP) -> str:
     """The criterion in words, of costs where the model is stated in costs."""
     return str(mdp.criterion).replace("reward", mdp.sense.reward)
 
 
-def format_title(mdp: MDP) -> str:
+def format_title(mdp: ts.MDP) -> str:
     """``INV-Mix: 825 states (stock 33 x regime 25), 5 order actions, discount 0.95``."""
     axes = " x ".join(f"{n} {s}" for n, s in zip(mdp.grid.axes, mdp.grid.lengths, strict=True))
     action_name = "" if mdp.action_name == "action" else f"{mdp.action_name} "

@@ -16,16 +16,13 @@ import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
+import tessella as ts
 from tessella.errors import FileError
 from tessella.support.progress import open_progress
-
-if TYPE_CHECKING:
-    from tessella.mdp.model import MDP
-    from tessella.solvers.solution import Solution
 
 JAX_CACHE_MAX_BYTES = 1 << 29  # bytes of compiled code
 SOLUTIONS_MAX_BYTES = 1 << 30  # bytes of all solutions
@@ -79,12 +76,12 @@ def enable_jax_cache() -> None:
 
 
 class CachedSolution(NamedTuple):
-    solution: Solution
+    solution: ts.Solution
     is_cached: bool
 
 
 def solve_cached(
-    mdp: MDP,
+    mdp: ts.MDP,
     tol: float | None = None,
     *,
     any_tol: bool = False,
@@ -96,7 +93,12 @@ def solve_cached(
     ``tol``, either serves whose bound is as good; with ``any_tol``, whichever there is. All
     solutions together take at most ``max_bytes``.
     """
-    default_path, other_path = _solution_paths(mdp)
+    from tessella.solvers.solution import SOLUTION_FORMAT
+
+    identity = "\n".join([SOLUTION_FORMAT, ts.__version__, mdp.fingerprint])
+    name = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    default_path = cache_folder() / "solutions" / f"{name}.nc"
+    other_path = default_path.with_name(f"{name}-other.nc")
     for path in (default_path,) if tol is None and not any_tol else (default_path, other_path):
         cached = _read_cached(path, mdp)
         if cached is not None and (tol is None or cached.error_bound <= tol):
@@ -109,35 +111,19 @@ def solve_cached(
     return CachedSolution(solution, False)
 
 
-def solve_with_status(mdp: MDP, **options: Any) -> Solution:
+def solve_with_status(mdp: ts.MDP, **options: Any) -> ts.Solution:
     """Solve ``mdp`` with options of ``solve``, and show the progress of a large one."""
-    from tessella.solvers.solve import solve
-
     with open_progress() as progress:
         progress.status("solving; the first solve of a large shape compiles for some seconds")
         is_long = mdp.n_states >= PROGRESS_MIN_STATES
-        return solve(mdp, callback=progress.sweep if is_long else None, **options)
+        return ts.solve(mdp, callback=progress.sweep if is_long else None, **options)
 
 
-def _solution_paths(mdp: MDP) -> tuple[Path, Path]:
-    """Files of this model's solutions: with the default tolerance, and with another."""
-    from importlib.metadata import version
-
-    from tessella.solvers.solution import SOLUTION_FORMAT
-
-    identity = "\n".join([SOLUTION_FORMAT, version("tessella"), mdp.fingerprint])
-    name = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    folder = cache_folder() / "solutions"
-    return folder / f"{name}.nc", folder / f"{name}-other.nc"
-
-
-def _read_cached(path: Path, mdp: MDP) -> Solution | None:
-    from tessella.solvers.solution import Solution
-
+def _read_cached(path: Path, mdp: ts.MDP) -> ts.Solution | None:
     if not path.is_file():
         return None
     try:
-        solution = Solution.load(path, mdp)
+        solution = ts.Solution.load(path, mdp)
         os.utime(path)
     except (FileError, OSError):  # cut short, or gone since
         with suppress(OSError):
@@ -146,7 +132,7 @@ def _read_cached(path: Path, mdp: MDP) -> Solution | None:
     return solution
 
 
-def _store(solution: Solution, path: Path, max_bytes: int) -> None:
+def _store(solution: ts.Solution, path: Path, max_bytes: int) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         solution.save(path)

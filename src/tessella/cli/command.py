@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import click
 
+import tessella as ts
 from tessella.cli.cache import enable_jax_cache
 from tessella.errors import NotConverged, TessellaError
 from tessella.support.json_values import to_json_value
@@ -29,6 +31,10 @@ class Answer:
     data: Mapping[str, Any] = field(default_factory=dict)
     status: int = 0  # the exit status; 1 where a check fails
     follow_up: Callable[[], None] | None = None  # runs after printing, until it is interrupted
+
+    def to_json(self, command: str) -> str:
+        content = {"command": command, "tessella": ts.__version__, **self.data}
+        return json.dumps(to_json_value(content), indent=1, allow_nan=False)
 
 
 class Command(click.Command):
@@ -54,29 +60,16 @@ class Command(click.Command):
         enable_jax_cache()
         try:
             answer = super().invoke(ctx)
-            _print_answer(answer, str(ctx.command.name), as_json)
+            click.echo(answer.to_json(str(ctx.command.name)) if as_json else answer.text)
             if answer.follow_up is not None:
                 answer.follow_up()
         except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
             raise
-        except KeyboardInterrupt:
-            click.echo("stopped", err=True)
-            raise SystemExit(130) from None
         except Exception as error:
             if debug:
                 raise
             raise click.ClickException(_describe_error(error)) from None
         ctx.exit(answer.status)
-
-
-def _print_answer(answer: Answer, name: str, as_json: bool) -> None:
-    if not as_json:
-        click.echo(answer.text)
-        return
-    from importlib.metadata import version
-
-    content = {"command": name, "tessella": version("tessella"), **answer.data}
-    click.echo(json.dumps(to_json_value(content), indent=1, allow_nan=False))
 
 
 def _describe_error(error: Exception) -> str:
@@ -90,16 +83,9 @@ def _describe_error(error: Exception) -> str:
     return f"{subject}; this is a fault of the program, --debug shows where"
 
 
-def as_command(name: str, *, example: str) -> Callable[[Callable], Command]:
-    """A function as the command called ``name``; its docstring is the help.
-
-    Where there are many options, their types are not repeated in the signature: click checks them.
-    """
-
-    def make_command(function: Callable) -> Command:
-        return click.command(name, cls=Command, example=example)(function)
-
-    return make_command
+# A function as a command, by name and example; its docstring is the help. Where there are many
+# options, their types are not repeated in the signature: click checks them.
+as_command = partial(click.command, cls=Command)
 
 
 def format_table(

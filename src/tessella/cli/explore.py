@@ -6,25 +6,15 @@ import webbrowser
 from collections.abc import Mapping
 from functools import partial
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import click
 
-from tessella.cli.arguments import (
-    ModelParam,
-    load_model,
-    names_other_model,
-    open_model,
-    parse_settings,
-    settings_option,
-)
+import tessella as ts
+from tessella.cli import arguments
 from tessella.cli.command import Answer, as_command
 from tessella.errors import require_extra
-
-if TYPE_CHECKING:
-    from tessella.mdp.model import MDP
-    from tessella.solvers.solution import Solution
 
 DEFAULT_MODEL = "INV-Mix"
 BROWSER_DELAY_SECONDS = 0.5  # until the server answers
@@ -33,33 +23,27 @@ BROWSER_DELAY_SECONDS = 0.5  # until the server answers
 @as_command(
     "explore", example="tessella explore\ntessella explore perishable\ntessella explore shop.toml"
 )
-@click.argument("model", type=ModelParam(), required=False)
-@settings_option
+@click.argument("model", type=arguments.ModelParam(), required=False)
+@arguments.settings_option
 @click.option("--port", type=click.IntRange(1, 65535), help="By default 8765, or any that is free.")
-@click.option("--browser/--no-browser", default=True, help="Whether to open the page.")
 @click.option(
-    "--most-states",
-    type=click.IntRange(1),
-    default=500_000,
-    show_default=True,
-    help="A larger model is rejected.",
+    "--browser/--no-browser", default=True, show_default=False, help="Whether to open the page."
 )
 @click.option(
-    "--seconds",
-    type=click.FloatRange(1),
-    default=120.0,
-    show_default=True,
-    help="Work that takes longer is stopped.",
+    "--most-states", type=click.IntRange(1), default=500_000, help="A larger model is rejected."
+)
+@click.option(
+    "--seconds", type=click.FloatRange(1), default=120.0, help="Work that takes longer is stopped."
 )
 def explore_command(model, assignments, port, browser, most_states, seconds) -> Answer:
     """Open a page on which a model is changed, solved, looked at and compressed.
 
     The page is served to this machine alone, until the command is interrupted.
     """
-    from tessella.explore.worker import RequestLimits
-
     with require_extra("the explorer", "explore"):
         from tessella.explore.server import open_socket, serve
+        from tessella.explore.worker import RequestLimits
+
     opener, view = _open_view(model, assignments, most_states)
     listening = open_socket(port)
     address = f"http://127.0.0.1:{listening.getsockname()[1]}/{view}"
@@ -79,15 +63,14 @@ def explore_command(model, assignments, port, browser, most_states, seconds) -> 
 def _open_view(model: str | None, assignments: tuple[str, ...], max_states: int) -> tuple[Any, str]:
     """A function that opens a custom model, and the start of the page; checks the model first."""
     from tessella.grid import limit_states, require_product
-    from tessella.problems.registry import problem
 
     word = model or DEFAULT_MODEL
-    if names_other_model(word):
+    if arguments.names_other_model(word):
         with limit_states(max_states):
-            grid = load_model(word, assignments).grid
+            grid = arguments.NamedModel(word, assignments).mdp.grid
         require_product(grid, "the explorer")
         return partial(open_user_model, word, assignments), "#model=own"
-    parse_settings(problem(word), assignments)
+    arguments.parse_settings(ts.problem(word), assignments)
     fragments = [f"#model={quote(word)}"]
     for setting in assignments:
         name, _, text = setting.partition("=")
@@ -97,10 +80,10 @@ def _open_view(model: str | None, assignments: tuple[str, ...], max_states: int)
 
 def open_user_model(
     word: str, assignments: tuple[str, ...], settings: Mapping[str, Any]
-) -> MDP | Solution:
+) -> ts.MDP | ts.Solution:
     """The model that ``word`` names; settings from the page come after those that were typed."""
-    texts = {
-        name: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    chosen = [
+        f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in settings.items()
-    }
-    return open_model(word, assignments + tuple(f"{name}={text}" for name, text in texts.items()))
+    ]
+    return arguments.NamedModel(word, (*assignments, *chosen)).opened

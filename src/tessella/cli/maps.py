@@ -15,30 +15,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.cli.arguments import (
-    describe_model,
-    format_title,
-    load_model,
-    load_solution,
-    model_argument,
-    parse_coordinates,
-    policy_option,
-)
+import tessella as ts
+from tessella.cli import arguments
 from tessella.cli.command import Answer, as_command
 from tessella.errors import ArgumentError
 from tessella.files import atomic_write
 from tessella.grid import StateGrid, require_product, spaced_indices
-
-if TYPE_CHECKING:
-    from tessella.solvers.solution import Solution
-    from tessella.tessellation import Tessellation
-
 
 MAP_SHADES = 8  # levels of values or margins in a terminal
 LEVEL_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -53,21 +41,20 @@ ColouredLevels = tuple[NDArray[np.integer], list[str], list[RgbColour]]
     example="tessella map INV-Mix\ntessella map INV-Mix -o map.svg\n"
     "tessella map lost_sales --set lead_time=3 --at due2=0",
 )
-@model_argument
-@policy_option
+@arguments.model_argument
+@arguments.policy_option
 @click.option(
     "--colour",
     type=click.Choice(["action", "value", "margin"]),
     default="action",
-    show_default=True,
     help="What the colours show.",
 )
 @click.option(
     "--at", "fixed", multiple=True, metavar="AXIS=VALUE", help="Value of another axis; may repeat."
 )
 @click.option("--component", help="Which component of an action to show, of several.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
-def map_command(model, assignments, policy, colour, fixed, component, out) -> Answer:
+@click.option("-o", "--out", type=arguments.PATH, help="A picture: .svg .png .pdf.")
+def map_command(model, policy, colour, fixed, component, out) -> Answer:
     """Show which action each state gets.
 
     The first two axes are shown; the others are at their first value, or at that of --at.
@@ -76,10 +63,10 @@ def map_command(model, assignments, policy, colour, fixed, component, out) -> An
 
     if out is not None:
         _require_picture_format(out)
-    solution, tessellation, fields = _tessellate(model, assignments, policy, component)
+    solution, tessellation, fields = _tessellate(model, policy, component)
     grid = solution.mdp.grid
     require_product(grid, "map")
-    fixed_values = _fix_other_axes(grid, parse_coordinates(grid, fixed, "--at"))
+    fixed_values = _fix_other_axes(grid, arguments.parse_coordinates(grid, fixed, "--at"))
     part = section(tessellation, **fixed_values) if fixed_values else tessellation
     is_of_actions = colour == "action"
     data = fields | {
@@ -99,25 +86,23 @@ def map_command(model, assignments, policy, colour, fixed, component, out) -> An
 @as_command(
     "measure", example="tessella measure INV-Mix\ntessella measure lost_sales --sum stock+due1"
 )
-@model_argument
-@policy_option
+@arguments.model_argument
+@arguments.policy_option
 @click.option("--rim", type=int, default=0, help="Outer layers of the grid to leave out.")
 @click.option(
     "--sum", "sums", multiple=True, metavar="A+B", help="A sum of axes on which actions may depend."
 )
 @click.option("--component", help="Which component of an action to measure, of several.")
-def measure_command(model, assignments, policy, rim, sums, component) -> Answer:
+def measure_command(model, policy, rim, sums, component) -> Answer:
     """Measure the policy's geometry, and test it for structure.
 
     Boundary length, fragments and corners are those of the paper; structures are thresholds,
     monotone switching, base stock, (s, S) and the like, each with a counterexample where it fails.
     """
-    from tessella.tessellation import examine, measure
-
-    _, tessellation, fields = _tessellate(model, assignments, policy, component)
-    geometry = measure(tessellation, rim=rim)
+    _, tessellation, fields = _tessellate(model, policy, component)
+    geometry = ts.measure(tessellation, rim=rim)
     axis_sums = [tuple(part.strip() for part in word.split("+")) for word in sums]
-    structure = examine(tessellation, sums=axis_sums)
+    structure = ts.examine(tessellation, sums=axis_sums)
     data = fields | {"geometry": geometry.figures, "structures": structure.records()}
     return Answer(f"{geometry}\n\nStructure\n{structure}", data)
 
@@ -127,11 +112,9 @@ def measure_command(model, assignments, policy, rim, sums, component) -> Answer:
     example="tessella tradeoff inventory fill_rate\n"
     "tessella tradeoff inventory lost --better less --points 8 -o curve.svg",
 )
-@model_argument
+@arguments.model_argument
 @click.argument("measure")
-@click.option(
-    "--points", type=click.IntRange(2), default=20, show_default=True, help="Number of levels."
-)
+@click.option("--points", type=click.IntRange(2), default=20, help="Number of levels.")
 @click.option(
     "--level", "levels", type=float, multiple=True, help="A level instead of --points; may repeat."
 )
@@ -139,43 +122,39 @@ def measure_command(model, assignments, policy, rim, sums, component) -> Answer:
     "--better",
     type=click.Choice(["more", "less"]),
     default="more",
-    show_default=True,
     help="Whether more or less of the measure is better.",
 )
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="A picture: .svg .png .pdf.")
-def tradeoff_command(model, assignments, measure, points, levels, better, out) -> Answer:
+@click.option("-o", "--out", type=arguments.PATH, help="A picture: .svg .png .pdf.")
+def tradeoff_command(model, measure, points, levels, better, out) -> Answer:
     """Find what levels of a measure cost, with proven bounds.
 
     Without --level, the levels go from that of the optimum to the best of all policies.
     """
     from tessella.plot import tradeoff_plot
-    from tessella.solvers.tradeoff import tradeoff
 
     if out is not None:
         _require_picture_format(out)
-    mdp = load_model(model, assignments)
+    mdp = model.mdp
     objective = "cost" if mdp.sense.is_cost else "reward"
-    curve = tradeoff(mdp, objective, measure, points=levels or points, better=better)
-    lines = [format_title(mdp), str(curve)]
+    curve = ts.tradeoff(mdp, objective, measure, points=levels or points, better=better)
+    lines = [arguments.format_title(mdp), str(curve)]
     if out is not None:
         _write_picture(partial(tradeoff_plot, tradeoff=curve), mdp.name, out)
         lines.append(f"wrote {out}")
     rows = [{k: v for k, v in vars(p).items() if isinstance(v, float)} for p in curve.points]
-    data = {"model": describe_model(mdp), "objective": objective, "measure": measure}
+    data = {"model": arguments.describe_model(mdp), "objective": objective, "measure": measure}
     return Answer("\n".join(lines), data | {"better": better, "points": rows, "file": out})
 
 
 def _tessellate(
-    model: str, assignments: tuple[str, ...], policy: Path | None, component: str | None
-) -> tuple[Solution, Tessellation, dict[str, Any]]:
+    model: arguments.NamedModel, policy: Path | None, component: str | None
+) -> tuple[ts.Solution, ts.Tessellation, dict[str, Any]]:
     """The solution of a model, the tessellation of a policy, and both as JSON fields."""
-    from tessella.tessellation import tessellate
-
-    solution = load_solution(model, assignments)
+    solution = model.solve_unconstrained()
     chosen = None if policy is None else solution.mdp.policy(policy)
     name = "optimal" if chosen is None else chosen.name
-    fields = {"model": describe_model(solution.mdp), "policy": name}
-    return solution, tessellate(solution, chosen, component=component), fields
+    fields = {"model": arguments.describe_model(solution.mdp), "policy": name}
+    return solution, ts.tessellate(solution, chosen, component=component), fields
 
 
 def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
@@ -190,7 +169,7 @@ def _fix_other_axes(grid: StateGrid, fixed: dict[str, Any]) -> dict[str, Any]:
     return fixed
 
 
-def _shown_values(solution: Solution, colour: str, fixed_values: dict[str, Any]) -> NDArray:
+def _shown_values(solution: ts.Solution, colour: str, fixed_values: dict[str, Any]) -> NDArray:
     """Values or margins on the axes that are shown; costs where the model is stated in costs."""
     grid = solution.mdp.grid
     shown = solution.mdp.sense.display(solution.value) if colour == "value" else solution.margin
@@ -202,9 +181,9 @@ def _shown_values(solution: Solution, colour: str, fixed_values: dict[str, Any])
 
 
 def _format_map(
-    part: Tessellation,
-    tessellation: Tessellation,
-    solution: Solution,
+    part: ts.Tessellation,
+    tessellation: ts.Tessellation,
+    solution: ts.Solution,
     colour: str,
     fixed_values: dict[str, Any],
 ) -> str:
@@ -218,14 +197,13 @@ def _format_map(
     drawn = format_blocks(levels, part.grid, colours, coloured=coloured, width=width)
     fixed_text = ", ".join(f"{name}={value}" for name, value in fixed_values.items())
     fixed_line = f"\nat {fixed_text} (--at for another place)" if fixed_text else ""
-    head = format_title(solution.mdp) + fixed_line
+    head = arguments.format_title(solution.mdp) + fixed_line
     subject = part.action_name if colour == "action" else colour
-    return "\n".join(
-        [head, "", drawn, "", f"{subject}:", format_legend(names, colours, coloured=coloured)]
-    )
+    legend = [f"{_format_cell(k, colours, coloured)} {name}" for k, name in enumerate(names)]
+    return "\n".join([head, "", drawn, "", f"{subject}:", *legend])
 
 
-def _action_levels(part: Tessellation, tessellation: Tessellation) -> ColouredLevels:
+def _action_levels(part: ts.Tessellation, tessellation: ts.Tessellation) -> ColouredLevels:
     """Levels are the actions in use anywhere, by rank: the same in every part."""
     from tessella.plot.frame import action_colours
 
@@ -265,7 +243,9 @@ def format_blocks(
     """A map of ``levels`` (n,) or (n, m), each shown in its colour or by its letter."""
     axes = grid.picture_order(grid.axes)
     axis_order = [grid.axis(name) for name in axes]
-    column_labels, row_labels = _place_labels(grid, axis_order)
+    labels = [list(map(str, grid.values[k].tolist())) for k in axis_order]
+    column_labels = labels[0]
+    row_labels = labels[1] if grid.ndim == 2 else [""]
     table = levels.transpose(axis_order).reshape(len(column_labels), -1)
     margin = max(map(len, row_labels))
     cell_width = 2 if coloured else 1
@@ -279,31 +259,17 @@ def format_blocks(
     last = column_labels[columns[-1]]
     label_width = max(cell_width * len(columns) - len(first) - len(last), 1)
     lines.append(" " * (margin + 1) + first + f" {axes[0]} ".center(label_width) + last)
-    return "\n".join([*lines, *_describe_omissions((len(columns), len(rows)), table.shape)])
-
-
-def _place_labels(grid: StateGrid, axis_order: list[int]) -> tuple[list[str], list[str]]:
-    """The labels of columns and of rows; a map of one axis has one row without a label."""
-    values = [map(str, grid.values[k].tolist()) for k in axis_order]
-    return list(values[0]), list(values[1]) if grid.ndim == 2 else [""]
-
-
-def _describe_omissions(shown: Sequence[int], sizes: Sequence[int]) -> list[str]:
-    """A line about the places that a map leaves out, if there are any."""
-    parts = [f"{n} of {size}" for n, size in zip(shown, sizes, strict=True) if n < size]
-    return [f"shown: {' and '.join(parts)} places"] if parts else []
+    shown = zip((len(columns), len(rows)), table.shape, strict=True)
+    parts = [f"{n} of {size}" for n, size in shown if n < size]
+    if parts:
+        lines.append(f"shown: {' and '.join(parts)} places")
+    return "\n".join(lines)
 
 
 def _format_cell(level: int, colours: Sequence[RgbColour], coloured: bool) -> str:
     if coloured:
         return click.style("  ", bg=colours[level % len(colours)])
     return LEVEL_LETTERS[level % len(LEVEL_LETTERS)]
-
-
-def format_legend(names: Sequence[str], colours: Sequence[RgbColour], *, coloured: bool) -> str:
-    """What each colour or letter means."""
-    cells = (_format_cell(level, colours, coloured) for level in range(len(names)))
-    return "\n".join(f"{cell} {name}" for cell, name in zip(cells, names, strict=True))
 
 
 def _require_picture_format(out: Path) -> None:
@@ -317,7 +283,11 @@ def _require_picture_format(out: Path) -> None:
 
 
 def _save_picture(
-    part: Tessellation, solution: Solution, colour: str, fixed_values: dict[str, Any], out: Path
+    part: ts.Tessellation,
+    solution: ts.Solution,
+    colour: str,
+    fixed_values: dict[str, Any],
+    out: Path,
 ) -> None:
     from tessella.plot import margin_map, policy_map, value_map
 

@@ -8,29 +8,14 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from tessella.cli.arguments import (
-    ModelParam,
-    build_problem,
-    describe_criterion,
-    describe_model,
-    format_measures,
-    format_title,
-    is_saved_model,
-    load_model,
-    model_argument,
-    settings_option,
-)
+import tessella as ts
+from tessella.cli import arguments
 from tessella.cli.command import Answer, as_command, format_table
 from tessella.errors import ArgumentError, FileError, TessellaError, counted
-
-if TYPE_CHECKING:
-    from tessella.mdp.model import MDP
-    from tessella.problems.problem import Problem
-    from tessella.solvers.plan import CostEstimate
 
 LISTED_MAX_VALUES = 12  # values that are listed one by one
 
@@ -39,9 +24,7 @@ LISTED_MAX_VALUES = 12  # values that are listed one by one
 @click.option("--family", help="Those of one family alone.")
 def list_command(family: str | None) -> Answer:
     """Problems by name, with their families."""
-    from tessella.problems.registry import all_problems
-
-    problems = all_problems()
+    problems = ts.all_problems()
     shown = [known for known in problems if family in (None, known.family)]
     if not shown:
         families = ", ".join(sorted({known.family for known in problems}))
@@ -53,38 +36,40 @@ def list_command(family: str | None) -> Answer:
 
 
 @as_command("show", example="tessella show lost_sales --set lead_time=3\ntessella show model.toml")
-@model_argument
-def show_command(model: str, assignments: tuple[str, ...]) -> Answer:
+@arguments.model_argument
+def show_command(model: arguments.NamedModel) -> Answer:
     """Describe a model in words.
 
     Axes, actions, the events of a period, the criterion, and what it needs in memory.
 
     Of a problem also its settings, and what theory knows of it.
     """
-    from tessella.mdp.describe import describe_events
+    from tessella.mdp.describe import count_model_bytes, describe_events
+    from tessella.solvers.execution_plan import make_plan
+    from tessella.solvers.plan import estimate_cost
 
-    mdp = load_model(model, assignments)
-    named_problem = _find_problem(model)
+    mdp = model.mdp
+    try:
+        named_problem = ts.problem(model.word)
+    except TessellaError:
+        named_problem = None
     event_texts = describe_events(mdp)
-    exogenous = [] if mdp.exogenous is None else list(mdp.exogenous.names)
-    data = describe_model(mdp) | {"events": event_texts, "exogenous": exogenous}
-    data |= {"bytes": _memory_bytes(mdp), "measures": _list_measures(mdp)}
+    cost = estimate_cost(make_plan(mdp), calibrate=False)
+    model_bytes = count_model_bytes(mdp.dynamics)
+    data = arguments.describe_model(mdp) | {
+        "events": event_texts,
+        "exogenous": [] if mdp.exogenous is None else list(mdp.exogenous.names),
+        "bytes": {"model": model_bytes, "solve": cost.memory - model_bytes},
+        "measures": _list_measures(mdp),
+    }
+    text = _describe(mdp, event_texts, named_problem, model_bytes) + f"\n{cost.sentence}"
     if named_problem is not None:
         data["problem"] = _describe_problem(named_problem, mdp)
-    parts = [] if named_problem is None else [str(named_problem), ""]
-    return Answer("\n".join([*parts, _describe(mdp, event_texts, named_problem)]), {"model": data})
+        text = f"{named_problem}\n\n{text}"
+    return Answer(text, {"model": data})
 
 
-def _find_problem(word: str) -> Problem | None:
-    from tessella.problems.registry import problem
-
-    try:
-        return problem(word)
-    except TessellaError:
-        return None
-
-
-def _describe_problem(named_problem: Problem, mdp: MDP) -> dict[str, Any]:
+def _describe_problem(named_problem: ts.Problem, mdp: ts.MDP) -> dict[str, Any]:
     keys = ("name", "default", "range", "about")
     return {
         "title": named_problem.title,
@@ -95,13 +80,15 @@ def _describe_problem(named_problem: Problem, mdp: MDP) -> dict[str, Any]:
     }
 
 
-def _list_measures(mdp: MDP) -> dict[str, str]:
+def _list_measures(mdp: ts.MDP) -> dict[str, str]:
     """Each measure with its formula, and its constraint if it has one."""
     required = {name: f", {constraint}" for name, constraint in mdp.constraints.items()}
     return {name: one.text + required.get(name, "") for name, one in mdp.measures.items()}
 
 
-def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -> str:
+def _describe(
+    mdp: ts.MDP, event_texts: list[str], named_problem: ts.Problem | None, model_bytes: int
+) -> str:
     from tessella.mdp.describe import describe_exogenous
     from tessella.support.text import format_bytes
 
@@ -120,11 +107,10 @@ def _describe(mdp: MDP, event_texts: list[str], named_problem: Problem | None) -
     lines += [f"  {mdp.action_name}: {_format_values(mdp.actions)}"]
     lines += ["", period, *(f"  {k}. {subject}" for k, subject in enumerate(event_texts, 1))]
     lines += [f"  {sentence}" for sentence in describe_exogenous(mdp)]
-    lines[-1] += format_measures([*_list_measures(mdp).items()])
-    lines += ["", f"Wanted: {mdp.sense.goal}, {describe_criterion(mdp)}."]
-    model_size = format_bytes(_memory_bytes(mdp)["model"])
+    lines[-1] += arguments.format_measures([*_list_measures(mdp).items()])
+    lines += ["", f"Wanted: {mdp.sense.goal}, {arguments.describe_criterion(mdp)}."]
     size = f"{counted(mdp.n_states, 'state')}, {counted(mdp.n_actions, 'action')}"
-    lines += [f"Size: {size}; the model takes {model_size}.", _estimate_cost(mdp).sentence]
+    lines.append(f"Size: {size}; the model takes {format_bytes(model_bytes)}.")
     return "\n".join(lines)
 
 
@@ -136,39 +122,23 @@ def _format_values(values: Sequence[Any]) -> str:
     return separator.join([*words[:3], "...", words[-1]])
 
 
-def _memory_bytes(mdp: MDP) -> dict[str, int]:
-    """Bytes of the model's arrays, and of what a solve holds in addition."""
-    from tessella.mdp.describe import count_model_bytes
-
-    model_bytes = count_model_bytes(mdp.dynamics)
-    return {"model": model_bytes, "solve": _estimate_cost(mdp).memory - model_bytes}
-
-
-def _estimate_cost(mdp: MDP) -> CostEstimate:
-    from tessella.solvers.execution_plan import make_plan
-    from tessella.solvers.plan import estimate_cost
-
-    return estimate_cost(make_plan(mdp), calibrate=False)
-
-
 @as_command(
     "new", example="tessella new lost_sales > model.toml\ntessella new perishable -o shop.toml"
 )
-@click.argument("problem", type=ModelParam())
-@settings_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="A file instead of the screen.")
+@click.argument("problem", type=arguments.ModelParam())
+@arguments.settings_option
+@click.option("-o", "--out", type=arguments.PATH, help="A file instead of the screen.")
 def new_command(problem: str, assignments: tuple[str, ...], out: Path | None) -> Answer:
     """Write a model file of a problem, with every setting explained.
 
     The file solves as it is; change what differs in your business.
     """
-    from tessella.modelfiles.named_problem import write_model
-    from tessella.problems.registry import problem as find_problem
-
-    known = find_problem(problem)
+    known = ts.problem(problem)
     if out is not None and out.exists():
         raise FileError(f"{out} exists already", value="it is not overwritten")
-    text = write_model(build_problem(known, assignments) if assignments else known, out)
+    text = ts.write_model(
+        arguments.build_problem(known, assignments) if assignments else known, out
+    )
     output = text.rstrip() if out is None else f"{out}: {known.title}"
     return Answer(output, {"problem": known.name, "text": text, "file": out})
 
@@ -176,13 +146,13 @@ def new_command(problem: str, assignments: tuple[str, ...], out: Path | None) ->
 @as_command(
     "check", example="tessella check model.toml\ntessella check model.toml --certificate c.json"
 )
-@model_argument
+@arguments.model_argument
 @click.option(
     "--certificate",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=arguments.EXISTING_FILE,
     help="Check this certificate against the model, independently of the code that wrote it.",
 )
-def check_command(model: str, assignments: tuple[str, ...], certificate: Path | None) -> Answer:
+def check_command(model: arguments.NamedModel, certificate: Path | None) -> Answer:
     """Check a model, and whether a certificate of it holds.
 
     All mistakes in a model file are listed at once.
@@ -190,27 +160,27 @@ def check_command(model: str, assignments: tuple[str, ...], certificate: Path | 
     With --certificate, the stand-alone checker decides whether each figure in it is true of the
     model; the exit status is 1 if one is not, or if the certificate cannot be checked.
     """
-    mdp = load_model(model, assignments)
-    data = {"model": describe_model(mdp), "certificate": None}
-    text = f"valid: {format_title(mdp)}"
+    mdp = model.mdp
+    data = {"model": arguments.describe_model(mdp), "certificate": None}
+    text = f"valid: {arguments.format_title(mdp)}"
     if certificate is None:
         return Answer(text, data)
-    status, report = _run_checker(model, mdp, certificate)
+    status, report = _run_checker(model, certificate)
     holds = None if status > 1 else status == 0  # None where nothing was checked
     check = {"file": str(certificate), "holds": holds, "said": report}
     return Answer(f"{text}\n{report}", data | {"certificate": check}, min(status, 1))
 
 
-def _run_checker(model: str, mdp: MDP, certificate: Path) -> tuple[int, str]:
+def _run_checker(model: arguments.NamedModel, certificate: Path) -> tuple[int, str]:
     """The checker's status and report; a saved model is checked as the file that it is."""
     from tessella.checker import main
 
     output = io.StringIO()
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
-        path = Path(model)
-        if not is_saved_model(path):
+        path = Path(model.word)
+        if not arguments.is_saved_model(path):
             path = Path(folder) / "model.nc"
-            mdp.save(path)
+            model.mdp.save(path)
         with contextlib.redirect_stdout(output):
             status = main([str(path), str(certificate)])
     return status, output.getvalue().strip()

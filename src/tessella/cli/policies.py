@@ -10,25 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tessella.cli.arguments import (
-    POLICY_FILE,
-    LossParam,
-    ModelParam,
-    citing_levels,
-    collect_constraints,
-    constraints_option,
-    describe_measures,
-    describe_model,
-    get_model,
-    get_solution,
-    load_model,
-    load_solution,
-    model_argument,
-    open_model,
-    parse_start,
-    settings_option,
-    start_option,
-)
+import tessella as ts
+from tessella.cli import arguments
 from tessella.cli.cache import solve_with_status
 from tessella.cli.command import Answer, as_command
 from tessella.errors import ArgumentError
@@ -37,27 +20,20 @@ from tessella.support.json_values import to_json_value
 from tessella.support.progress import open_progress
 
 if TYPE_CHECKING:
-    from tessella.certificates.certificate import Certificate, ConstrainedPart
-    from tessella.mdp.measures import Constraint
-    from tessella.mdp.model import MDP
-    from tessella.mdp.policy import Policy
+    from tessella.certificates.certificate import Certificate
     from tessella.rules.compress import Preference, SearchOptions
-    from tessella.rules.rule import Rule
-    from tessella.solvers.solution import Solution
 
-OUTPUT_PATH = click.Path(path_type=Path)
 OPTIMAL_WORD = "optimal"
 SEARCH_MIN_SECONDS = 1e-3  # of the frontier, however much time the rule took
 
 
-def read_policy(path: Path) -> Policy:
+def read_policy(path: Path) -> ts.Policy:
     """A rule or a policy from the file where ``save`` put it."""
-    from tessella.mdp.policy import PROGRAM_FORMAT, Policy
-    from tessella.rules.rule import Rule
+    from tessella.mdp.policy import PROGRAM_FORMAT
 
     content = read_json(path, "a saved rule or policy")
     is_rule = isinstance(content, dict) and content.get("format") == PROGRAM_FORMAT
-    return Rule.load(path) if is_rule else Policy.load(path)
+    return ts.Rule.load(path) if is_rule else ts.Policy.load(path)
 
 
 def require_writable_targets(paths: Iterable[Path]) -> None:
@@ -69,14 +45,12 @@ def require_writable_targets(paths: Iterable[Path]) -> None:
         require_writable(path)
 
 
-def write_policy(policy: Policy, out: Path) -> str:
+def write_policy(policy: ts.Policy, out: Path) -> str:
     """Write a policy by the ending of ``out``, and return a line about it."""
-    from tessella.rules.export.export import export
-
     if out.suffix.lower() == ".json":
         policy.save(out)
         return f"{out}: saved, for other commands"
-    return str(export(policy, out))
+    return str(ts.export(policy, out))
 
 
 def certificate_json(certificate: Certificate) -> dict[str, Any]:
@@ -87,25 +61,38 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
     losses = {
         name: getattr(certificate, name) for name in ("mean_loss", "relative_loss", "worst_loss")
     }
+    part = certificate.constrained
+    constrained = part and {
+        "loss": part.loss,  # against the best policy with the constraints
+        "constraints": [
+            {"measure": one.name, **one.bound, "proven": one.proven[key], "price": one.price}
+            for one in part.constraints
+            for key in one.bound
+        ],
+    }
     return {
         "policy_error": getattr(certificate, "policy_error", None),
         "costly_error": getattr(certificate, "costly_error", None),
         **to_json_value(losses, {Interval: Interval.record}),
         "worst_state": None if state is None else certificate.grid.describe(state),
-        "constrained": _describe_constrained(certificate.constrained),
+        "constrained": constrained,
     }
 
 
-def _describe_constrained(part: ConstrainedPart | None) -> dict[str, Any] | None:
-    """The constraints that a certificate proves, and the loss against the best policy with them."""
-    if part is None:
-        return None
-    constraints = [
-        {"measure": one.name, **one.bound, "proven": one.proven[key], "price": one.price}
-        for one in part.constraints
-        for key in one.bound
-    ]
-    return {"loss": part.loss, "constraints": constraints}
+class LossParam(click.ParamType):
+    """``1%`` or ``0.01`` of the optimal value, or ``12.5 units`` in the units of the model."""
+
+    name = "loss"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[float, bool]:
+        from tessella.rules.loss_target import parse_loss
+
+        if isinstance(value, tuple):
+            return value
+        try:
+            return parse_loss(value)
+        except ArgumentError as error:
+            self.fail(str(error), param, ctx)
 
 
 class LearnerParam(click.Choice):
@@ -122,33 +109,30 @@ class LearnerParam(click.Choice):
 
 
 @as_command("fit", example="tessella fit INV-Mix --learner margin --samples 1600 -o policy.json")
-@model_argument
-@click.option("--learner", type=LearnerParam(), default="margin", show_default=True)
-@click.option("--samples", type=click.IntRange(1), default=1600, show_default=True)
+@arguments.model_argument
+@click.option("--learner", type=LearnerParam(), default="margin")
+@click.option("--samples", type=click.IntRange(1), default=1600)
 @click.option(
     "--noise",
     type=float,
     help="Noise of observed states, in grid steps; by default the model's own.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option(
-    "-o", "--out", type=click.Path(path_type=Path), help="Write the policy: .json or .csv."
-)
-def fit_command(model, assignments, learner, samples, noise, seed, out) -> Answer:
+@click.option("--seed", type=click.IntRange(0), default=0)
+@click.option("-o", "--out", type=arguments.PATH, help="Write the policy: .json or .csv.")
+def fit_command(model, learner, samples, noise, seed, out) -> Answer:
     """Learn a policy from labelled states, and certify its loss."""
-    from tessella import learn
-    from tessella.certificates.certify import certify
+    from tessella.learn import make_learner
 
     if out is not None:
         require_writable_targets((out,))
-    solution = load_solution(model, assignments)
-    sample = learn.draw(solution, samples, noise=noise, rng=seed)
-    policy = learn.fit(learn.make_learner(learner, seed), sample)
-    certificate = certify(solution, policy)
+    solution = model.solve_unconstrained()
+    sample = ts.draw(solution, samples, noise=noise, rng=seed)
+    policy = ts.fit(make_learner(learner, seed), sample)
+    certificate = ts.certify(solution, policy)
     if out is not None:
         write_policy(policy, out)
     data = {
-        "model": describe_model(solution.mdp),
+        "model": arguments.describe_model(solution.mdp),
         "learner": learner,
         "samples": samples,
         "seed": seed,
@@ -165,12 +149,12 @@ def fit_command(model, assignments, learner, samples, noise, seed, out) -> Answe
     example="tessella certify INV-Mix rule.csv --save certificate.json\n"
     'tessella certify inventory rule.json --subject-to "fill_rate >= 98%"',
 )
-@model_argument
-@click.argument("policy", type=POLICY_FILE)
-@start_option
-@constraints_option
-@click.option("--save", type=click.Path(path_type=Path), help="Write the certificate as JSON.")
-def certify_command(model, assignments, policy, start, subject_to, save) -> Answer:
+@arguments.model_argument
+@click.argument("policy", type=arguments.EXISTING_FILE)
+@arguments.start_option
+@arguments.constraints_option
+@click.option("--save", type=arguments.PATH, help="Write the certificate as JSON.")
+def certify_command(model, policy, start, subject_to, save) -> Answer:
     """Compute what a policy loses on a model, exactly.
 
     With constraints (--subject-to, or those of a model file) a policy that satisfies them is
@@ -179,49 +163,34 @@ def certify_command(model, assignments, policy, start, subject_to, save) -> Answ
     POLICY is a saved rule or policy (.json), or a CSV file with a row for each state: a column for
     each axis, and one for the action.
     """
-    from tessella.certificates.certify import certify
-    from tessella.solvers.policy_evaluation import evaluate
+    from tessella.certificates.constrained import certify_constrained
 
-    opened = open_model(model, assignments)
-    mdp = get_model(opened)
+    mdp = model.mdp
     if subject_to and start is not None:
         raise ArgumentError("constraints are about the model's own start", value="got --start")
-    constraints = collect_constraints(mdp, subject_to) if start is None else {}
+    constraints = arguments.collect_constraints(mdp, subject_to) if start is None else {}
     chosen = mdp.policy(policy)
-    with citing_levels(model, mdp, constraints):
-        certificate = _certify_constrained(mdp, chosen, constraints) if constraints else None
-    start_state = parse_start(mdp, start)
-    if certificate is None:
-        certificate = certify(get_solution(opened), chosen, start_state)
-    measured = evaluate(mdp, chosen, start_state).measures if mdp.measures else {}
-    missed = _find_missed(constraints, measured)
+    certificate = None
+    if constraints:
+        with arguments.citing_levels(model, constraints):
+            constrained: Any = solve_with_status(mdp, subject_to=constraints)
+            certificate = certify_constrained(constrained, chosen)
+    start_state = arguments.parse_start(mdp, start)
+    if certificate is None:  # without constraints, or the policy misses one
+        certificate = ts.certify(model.solution, chosen, start_state)
+    measured = ts.evaluate(mdp, chosen, start_state).measures if mdp.measures else {}
+    missed = {
+        name: f"Not satisfied: {name} {constraint}; it is {measured[name]}."
+        for name, constraint in constraints.items()
+        if measured[name] is None or not constraint.is_met_by(measured[name])
+    }
     if save is not None:
         certificate.save(save)
-    text, measures = describe_measures(measured)
-    data = {"model": describe_model(mdp), "policy": certificate.policy.name}
+    text, measures = arguments.describe_measures(measured)
+    data = {"model": arguments.describe_model(mdp), "policy": certificate.policy.name}
     data |= {"certificate": certificate_json(certificate), "missed": list(missed)}
     data |= {"measures": measures, "file": save}
     return Answer("\n\n".join([*missed.values(), certificate.summary()]) + text, data)
-
-
-def _certify_constrained(
-    mdp: MDP, policy: Policy, constraints: dict[str, Constraint]
-) -> Certificate | None:
-    """A certificate with these constraints; None where the policy misses one."""
-    from tessella.certificates.constrained import certify_constrained
-
-    solution: Any = solve_with_status(mdp, subject_to=constraints)
-    return certify_constrained(solution, policy)
-
-
-def _find_missed(constraints: dict[str, Constraint], measured: dict[str, Any]) -> dict[str, str]:
-    """A sentence about each constraint that these values do not satisfy, by measure."""
-    sentences = {}
-    for name, constraint in constraints.items():
-        value = measured[name]
-        if value is None or not constraint.is_met_by(value):
-            sentences[name] = f"Not satisfied: {name} {constraint}; it is {value}."
-    return sentences
 
 
 @as_command(
@@ -230,21 +199,17 @@ def _find_missed(constraints: dict[str, Constraint], measured: dict[str, Any]) -
     "tessella compress INV-Mix --loss 1% --worst --time-limit 20\n"
     'tessella compress inventory --loss 2% --subject-to "fill_rate >= 98%" -o rule.xlsx',
 )
-@model_argument
+@arguments.model_argument
 @click.option(
-    "--loss",
-    type=LossParam(),
-    default="1%",
-    show_default=True,
-    help="The largest loss: 1%, 0.01, or '12.5 units'.",
+    "--loss", type=LossParam(), default="1%", help="The largest loss: 1%, 0.01, or '12.5 units'."
 )
 @click.option(
     "--worst",
     is_flag=True,
     help="Bound the loss from the worst state, not on average over the start.",
 )
-@start_option
-@constraints_option
+@arguments.start_option
+@arguments.constraints_option
 @click.option(
     "--class",
     "kinds",
@@ -257,32 +222,20 @@ def _find_missed(constraints: dict[str, Constraint], measured: dict[str, Any]) -
 @click.option(
     "-o",
     "--out",
-    type=OUTPUT_PATH,
+    type=arguments.PATH,
     multiple=True,
     help="Write the rule: .json .c .py .sql .xlsx ...; may repeat.",
 )
-@click.option("--certificate", type=OUTPUT_PATH, help="Write its certificate as JSON.")
+@click.option("--certificate", type=arguments.PATH, help="Write its certificate as JSON.")
 @click.option("--frontier", is_flag=True, help="Also search all sizes; list size against loss.")
 @click.option(
     "--prefer",
     type=click.Choice(["readable", "smallest"]),
     default="readable",
-    show_default=True,
     help="A readable rule may have one parameter more than the smallest.",
 )
 def compress_command(
-    model,
-    assignments,
-    loss,
-    worst,
-    start,
-    subject_to,
-    kinds,
-    time_limit,
-    out,
-    certificate,
-    frontier,
-    prefer,
+    model, loss, worst, start, subject_to, kinds, time_limit, out, certificate, frontier, prefer
 ) -> Answer:
     """Find the smallest rule whose certified loss is within a target.
 
@@ -290,19 +243,18 @@ def compress_command(
     is that against the best of all policies that do. A .json file holds the rule for other commands
     (certify, export, diff, map, simulate).
     """
-    from tessella.rules.compress import check_classes, compress
+    from tessella.rules.compress import check_classes
 
     require_writable_targets(out)
-    opened = open_model(model, assignments)
-    mdp = get_model(opened)
-    constraints = collect_constraints(mdp, subject_to)
+    mdp = model.mdp
+    constraints = arguments.collect_constraints(mdp, subject_to)
     if constraints and frontier:
         raise ArgumentError("--frontier lists rules without constraints", value=f"got {subject_to}")
-    solution: Any = mdp if constraints else get_solution(opened)
+    solution: Any = mdp if constraints else model.solution
     amount, relative = loss
-    with open_progress() as progress, citing_levels(model, mdp, constraints):
+    with open_progress() as progress, arguments.citing_levels(model, constraints):
         options: SearchOptions = {
-            "start": parse_start(mdp, start),
+            "start": arguments.parse_start(mdp, start),
             "worst": worst,
             "relative": relative,
             "time_limit": time_limit,
@@ -312,7 +264,7 @@ def compress_command(
         if frontier:
             rule = _compress_with_frontier(solution, amount, prefer, options)
         else:
-            rule = compress(
+            rule = ts.compress(
                 solution, amount, prefer=prefer, subject_to=constraints or None, **options
             )
     messages = {str(path): write_policy(rule, path) for path in out}
@@ -327,25 +279,23 @@ def compress_command(
 
 
 def _compress_with_frontier(
-    solution: Solution, loss: float, prefer: Preference, options: SearchOptions
-) -> Rule:
+    solution: ts.Solution, loss: float, prefer: Preference, options: SearchOptions
+) -> ts.Rule:
     """The rule, found in half of the time limit, with the frontier found in the rest of it."""
-    from tessella.rules.compress import compress, frontier
-
     limit = options.get("time_limit")
     if limit is not None:
         options["time_limit"] = limit / 2
-    rule = compress(solution, loss, prefer=prefer, **options)
+    rule = ts.compress(solution, loss, prefer=prefer, **options)
     if limit is not None:
         options["time_limit"] = max(limit - rule.seconds, SEARCH_MIN_SECONDS)
-    found = frontier(solution, **options)
+    found = ts.frontier(solution, **options)
     return replace(rule, frontier=found.merge(rule.frontier))
 
 
-def _describe_rule(rule: Rule, mdp: MDP, files: list[str]) -> dict[str, Any]:
+def _describe_rule(rule: ts.Rule, mdp: ts.MDP, files: list[str]) -> dict[str, Any]:
     points = rule.frontier.points
     return {
-        "model": describe_model(mdp),
+        "model": arguments.describe_model(mdp),
         "promise": rule.loss_target,
         "class": rule.kind,
         "size": rule.size,
@@ -368,9 +318,11 @@ def _describe_rule(rule: Rule, mdp: MDP, files: list[str]) -> dict[str, Any]:
     "tessella export policy.csv rule.xlsx --model INV-Mix\ntessella export INV-Mix optimal.c",
 )
 @click.argument("rule")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--model", type=ModelParam(), help="The model that a CSV table is a policy of.")
-@settings_option
+@click.argument("files", nargs=-1, required=True, type=arguments.PATH)
+@click.option(
+    "--model", type=arguments.ModelParam(), help="The model that a CSV table is a policy of."
+)
+@arguments.settings_option
 @click.option(
     "--off-grid",
     type=click.Choice(["clamp", "refuse"]),
@@ -383,11 +335,17 @@ def export_command(rule, files, model, assignments, off_grid) -> Answer:
     policy is written. Endings: .c .py .rs .sql .json .onnx .txt (formula) .xlsx .csv
     .dtcontrol.csv. Each file is run over every state before it is written.
     """
-    from tessella.rules.export.export import export
-
     require_writable_targets(files)
-    policy = _read_rule(rule, model, assignments)
-    written = [export(policy, path, off_grid=off_grid) for path in files]  # type: ignore[arg-type]
+    path = Path(rule)
+    if path.suffix == ".json" and model is None:
+        policy = read_policy(path)
+    elif path.suffix not in (".json", ".csv"):
+        policy = arguments.NamedModel(rule, assignments).solve_unconstrained().policy
+    elif model is None:
+        raise ArgumentError("a table needs its model", value="add --model MODEL")
+    else:
+        policy = arguments.NamedModel(model, assignments).mdp.policy(path)
+    written = [ts.export(policy, path, off_grid=off_grid) for path in files]  # type: ignore[arg-type]
     data = [
         {"file": str(w.path), "target": w.format_name, "states": w.states, "remark": w.remark}
         for w in written
@@ -395,43 +353,25 @@ def export_command(rule, files, model, assignments, off_grid) -> Answer:
     return Answer("\n".join(map(str, written)), {"rule": policy.name, "files": data})
 
 
-def _read_rule(rule: str, model: str | None, assignments: tuple[str, ...]) -> Policy:
-    path = Path(rule)
-    if path.suffix == ".json" and model is None:
-        return read_policy(path)
-    if path.suffix in (".json", ".csv"):
-        if model is None:
-            raise ArgumentError("a table needs its model", value="add --model MODEL")
-        return load_model(model, assignments).policy(path)
-    return load_solution(rule, assignments).policy
-
-
 @as_command(
     "diff",
     example="tessella diff INV-Mix old.csv rule.json\ntessella diff INV-Mix optimal rule.json",
 )
-@model_argument
+@arguments.model_argument
 @click.argument("a")
 @click.argument("b")
-@start_option
-def diff_command(
-    model: str, assignments: tuple[str, ...], a: str, b: str, start: str | None
-) -> Answer:
+@arguments.start_option
+def diff_command(model, a, b, start) -> Answer:
     """Show what changes from one policy to another, in states and money.
 
     A and B are saved rules or policies (.json), tables (.csv), or the word optimal.
     """
-    from tessella.rules.diff import diff
-
-    mdp = load_model(model, assignments)
-    optimal_policy = load_solution(model, assignments).policy if OPTIMAL_WORD in (a, b) else None
-    difference = diff(
-        mdp,
-        *(optimal_policy if word == OPTIMAL_WORD else mdp.policy(Path(word)) for word in (a, b)),
-        start=parse_start(mdp, start),
-    )
+    mdp = model.mdp
+    optimal_policy = model.solve_unconstrained().policy if OPTIMAL_WORD in (a, b) else None
+    old, new = (optimal_policy if word == OPTIMAL_WORD else Path(word) for word in (a, b))
+    difference = ts.diff(mdp, old, new, start=arguments.parse_start(mdp, start))
     data = {
-        "model": describe_model(mdp),
+        "model": arguments.describe_model(mdp),
         "a": difference.a.name,
         "b": difference.b.name,
         "states": int(difference.where.sum()),

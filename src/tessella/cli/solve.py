@@ -4,40 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
-from tessella.cli.arguments import (
-    citing_levels,
-    collect_constraints,
-    constraints_option,
-    describe_measures,
-    describe_model,
-    evaluate_measures,
-    format_measures,
-    format_title,
-    get_model,
-    get_solution,
-    load_model,
-    load_solution,
-    model_argument,
-    open_model,
-    parse_start,
-    policy_option,
-    start_option,
-)
+import tessella as ts
+from tessella.cli import arguments
 from tessella.cli.cache import CachedSolution, solve_cached, solve_with_status
 from tessella.cli.command import Answer, as_command, format_table
 from tessella.errors import ArgumentError, counted
 from tessella.files import atomic_write
 from tessella.rounding import round_up
-
-if TYPE_CHECKING:
-    from tessella.mdp.model import MDP
-    from tessella.mdp.simulate import Paths
-    from tessella.solvers.solution import Solution
 
 SHOWN_MAX_PERIODS = 12  # periods of the first path
 LISTED_MAX_ACTIONS = 12  # actions that are listed
@@ -49,27 +27,18 @@ SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution
     example="tessella solve INV-Mix\n"
     "tessella solve inventory --set max_stock=40 --save solution.nc",
 )
-@model_argument
+@arguments.model_argument
 @click.option("--tol", type=float, help="Largest error of any value; by default near rounding.")
 @click.option(
     "--until",
     type=click.Choice(["values", "policy"]),
     default="values",
-    show_default=True,
     help="Stop when values are accurate, or when the policy is proven.",
 )
-@constraints_option
-@click.option("--save", type=click.Path(path_type=Path), help="Write the solution as NetCDF.")
-@click.option("--policy", type=click.Path(path_type=Path), help="Write its policy as CSV.")
-def solve_command(
-    model: str,
-    assignments: tuple[str, ...],
-    tol: float | None,
-    until: str,
-    subject_to: tuple[str, ...],
-    save: Path | None,
-    policy: Path | None,
-) -> Answer:
+@arguments.constraints_option
+@click.option("--save", type=arguments.PATH, help="Write the solution as NetCDF.")
+@click.option("--policy", type=arguments.PATH, help="Write its policy as CSV.")
+def solve_command(model, tol, until, subject_to, save, policy) -> Answer:
     """Solve a model exactly, with a bound on the error.
 
     The solution is remembered for the next command, unless it is one until the policy is proven.
@@ -78,44 +47,43 @@ def solve_command(
         if path is not None and path.suffix != ending:
             requirement = f"the file of {option} must end in {ending}"
             raise ArgumentError(requirement, value=f"got {path.name!r}")
-    opened = open_model(model, assignments)
-    mdp = get_model(opened)
-    constraints = collect_constraints(mdp, subject_to)
+    mdp = model.mdp
+    constraints = arguments.collect_constraints(mdp, subject_to)
     if constraints:
         if save is not None:
             raise ArgumentError("with constraints, --policy writes the result", value="got --save")
-        with citing_levels(model, mdp, constraints):
+        with arguments.citing_levels(model, constraints):
             return _solve_constrained(mdp, policy, tol=tol, until=until, subject_to=constraints)
-    solution, is_cached = _find_solution(opened, tol, until)
+    solution, is_cached = _find_solution(model, tol, until)
     messages = _write_files(solution, save, policy)
-    text, measures = evaluate_measures(mdp, solution.policy)
+    measured = ts.evaluate(mdp, solution.policy).measures if mdp.measures else {}
+    text, measures = arguments.describe_measures(measured)
     data = _solution_data(solution) | {"remembered": is_cached, "files": list(messages)}
     lines = [_describe_solution(solution, is_cached) + text, *messages.values()]
     return Answer("\n".join(lines), data | {"measures": measures})
 
 
-def _find_solution(opened: MDP | Solution, tol: float | None, until: str) -> CachedSolution:
+def _find_solution(model: arguments.NamedModel, tol: float | None, until: str) -> CachedSolution:
     """The solution of a file if it is good enough, one from the cache, or a new one."""
-    mdp = get_model(opened)
     if until == "policy":
-        return CachedSolution(solve_with_status(mdp, tol=tol, until=until), is_cached=False)
-    if opened is not mdp:
-        solution = get_solution(opened)
+        return CachedSolution(solve_with_status(model.mdp, tol=tol, until=until), is_cached=False)
+    if isinstance(model.opened, ts.Solution):
+        solution = model.opened
         if solution.has_values and (tol is None or solution.error_bound <= tol):
             return CachedSolution(solution, is_cached=True)
-    return solve_cached(mdp, tol)
+    return solve_cached(model.mdp, tol)
 
 
-def _solve_constrained(mdp: MDP, policy: Path | None, **options: Any) -> Answer:
+def _solve_constrained(mdp: ts.MDP, policy: Path | None, **options: Any) -> Answer:
     """The optimum with constraints, and the best policy found that draws nothing."""
     solution: Any = solve_with_status(mdp, **options)
     if policy is not None and solution.policy is None:
         raise ArgumentError("the policy of a file draws nothing", value="none was found that does")
-    text, measures = describe_measures(solution.measures)
+    text, measures = arguments.describe_measures(solution.measures)
     messages = _write_files(solution, None, policy)
     low, high = mdp.sense.display_interval(solution.low, solution.high)
     data = {
-        "model": describe_model(mdp),
+        "model": arguments.describe_model(mdp),
         "optimum": {"lower": low, "upper": high},
         "constraints": [
             {"measure": one.name, one.constraint.key: one.constraint.level}
@@ -129,7 +97,7 @@ def _solve_constrained(mdp: MDP, policy: Path | None, **options: Any) -> Answer:
     return Answer("\n".join([str(solution) + text, *messages.values()]), data)
 
 
-def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
+def _write_files(solution: ts.Solution, save: Path | None, policy: Path | None) -> dict[str, str]:
     """A message about each file that is written, by path."""
     from tessella.mdp.netcdf import count_saved_probabilities
 
@@ -145,16 +113,16 @@ def _write_files(solution: Solution, save: Path | None, policy: Path | None) -> 
     return messages
 
 
-def _count_states_by_action(solution: Solution) -> list[tuple[str, int]]:
+def _count_states_by_action(solution: ts.Solution) -> list[tuple[str, int]]:
     counts = np.bincount(solution.policy.table.ravel(), minlength=solution.mdp.n_actions)
     return [(str(a), int(n)) for a, n in zip(solution.mdp.actions, counts, strict=True)]
 
 
-def _solution_data(solution: Solution) -> dict[str, Any]:
+def _solution_data(solution: ts.Solution) -> dict[str, Any]:
     value = solution.mdp.sense.display(solution.value)
     actions = [{"action": name, "states": n} for name, n in _count_states_by_action(solution)]
     return {
-        "model": describe_model(solution.mdp),
+        "model": arguments.describe_model(solution.mdp),
         "from_start": _start_value(solution),
         "value": {"mean": value.mean(), "least": value.min(), "most": value.max()},
         "gain": None if solution.gain is None else solution.mdp.sense.display(solution.gain),
@@ -169,7 +137,7 @@ def _solution_data(solution: Solution) -> dict[str, Any]:
     }
 
 
-def _start_value(solution: Solution) -> float | None:
+def _start_value(solution: ts.Solution) -> float | None:
     """The value from the model's own start; None where it has none, and for averages."""
     from tessella.mdp.start import start_distribution
 
@@ -181,7 +149,7 @@ def _start_value(solution: Solution) -> float | None:
     return float(mdp.sense.display(start @ solution.value.ravel()))
 
 
-def _describe_solution(solution: Solution, is_cached: bool) -> str:
+def _describe_solution(solution: ts.Solution, is_cached: bool) -> str:
     mdp = solution.mdp
     seconds = float(solution.history.seconds[-1]) if solution.sweeps else 0.0
     method_text = f"{solution.method}, {counted(solution.sweeps, 'sweep')}, {seconds:.2g} s"
@@ -194,11 +162,17 @@ def _describe_solution(solution: Solution, is_cached: bool) -> str:
         *_describe_value(solution),
         ("decided", f"{decided_text}; {ties_text}"),
     ]
-    lines = [format_title(mdp), format_table(rows), "", f"{mdp.action_name} by states:"]
-    return "\n".join(lines + _list_actions(solution))
+    lines = [arguments.format_title(mdp), format_table(rows), "", f"{mdp.action_name} by states:"]
+    counts = sorted(_count_states_by_action(solution), key=lambda row: -row[1])
+    actions = [(name, counted(n, "state"), f"{n / mdp.n_states:.1%}") for name, n in counts if n]
+    table = format_table(actions[:LISTED_MAX_ACTIONS], alignment="rrr")
+    lines += [f"  {line}" for line in table.splitlines()]
+    if len(actions) > LISTED_MAX_ACTIONS:
+        lines.append(f"  and {len(actions) - LISTED_MAX_ACTIONS} more")
+    return "\n".join(lines)
 
 
-def _describe_value(solution: Solution) -> list[tuple[str, str]]:
+def _describe_value(solution: ts.Solution) -> list[tuple[str, str]]:
     """Rows of a table: the gain, or the value from the start and its range, and the bound."""
     from tessella.solvers.result import format_average
 
@@ -223,53 +197,34 @@ def _describe_value(solution: Solution) -> list[tuple[str, str]]:
     return [start_row, ("", f"over all states: {range_text}"), bound]
 
 
-def _list_actions(solution: Solution) -> list[str]:
-    """Lines: the actions by the number of their states, most first."""
-    n_states = solution.mdp.n_states
-    counts = sorted(_count_states_by_action(solution), key=lambda row: -row[1])
-    rows = [(name, counted(n, "state"), f"{n / n_states:.1%}") for name, n in counts if n]
-    table = format_table(rows[:LISTED_MAX_ACTIONS], alignment="rrr")
-    lines = [f"  {line}" for line in table.splitlines()]
-    n_unlisted = len(rows) - LISTED_MAX_ACTIONS
-    return lines + ([f"  and {n_unlisted} more"] if n_unlisted > 0 else [])
-
-
 @as_command(
     "simulate",
     example="tessella simulate INV-Mix --periods 50 --start stock=3,regime=0\n"
     "tessella simulate INV-Mix --policy rule.json --paths 1000 -o paths.csv",
 )
-@model_argument
-@policy_option
-@click.option(
-    "--periods", type=click.IntRange(1), default=100, show_default=True, help="Length of each path."
-)
-@click.option(
-    "--paths", type=click.IntRange(1), default=100, show_default=True, help="Number of paths."
-)
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same paths."
-)
-@start_option
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="All paths as CSV.")
-def simulate_command(model, assignments, policy, periods, paths, seed, start, out) -> Answer:
+@arguments.model_argument
+@arguments.policy_option
+@click.option("--periods", type=click.IntRange(1), default=100, help="Length of each path.")
+@click.option("--paths", type=click.IntRange(1), default=100, help="Number of paths.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Same seed, same paths.")
+@arguments.start_option
+@click.option("-o", "--out", type=arguments.PATH, help="All paths as CSV.")
+def simulate_command(model, policy, periods, paths, seed, start, out) -> Answer:
     """Play a policy forward on independent paths, and print what it earned."""
-    from tessella.mdp.simulate import simulate
-
     if policy is None:
-        chosen: Any = load_solution(model, assignments)
-        mdp = chosen.mdp
+        chosen: Any = model.solve_unconstrained()
     else:
-        mdp = load_model(model, assignments)
-        chosen = mdp.policy(policy)
-    simulated = simulate(mdp, chosen, periods, seed, paths=paths, start=parse_start(mdp, start))
+        chosen = model.mdp.policy(policy)
+    mdp = model.mdp
+    first = arguments.parse_start(mdp, start)
+    simulated = ts.simulate(mdp, chosen, periods, seed, paths=paths, start=first)
     returns = mdp.sense.display(simulated.returns)
     if out is not None:
         _write_csv(simulated, out)
     measures = {name: found and asdict(found) for name, found in simulated.measures.items()}
     rows = [(name, str(found)) for name, found in simulated.measures.items()]
     data = {
-        "model": describe_model(mdp),
+        "model": arguments.describe_model(mdp),
         "measures": measures,
         "policy": "optimal" if policy is None else chosen.name,
         "periods": periods,
@@ -279,12 +234,12 @@ def simulate_command(model, assignments, policy, periods, paths, seed, start, ou
         "standard_error": returns.std(ddof=1) / np.sqrt(paths) if paths > 1 else None,
         "file": out,
     }
-    text = str(simulated) + format_measures(rows)
+    text = str(simulated) + arguments.format_measures(rows)
     lines = [text, "", "The first path:", _format_first_path(simulated)]
     return Answer("\n".join(lines + ([f"wrote {out}"] if out is not None else [])), data)
 
 
-def _format_first_path(simulated: Paths) -> str:
+def _format_first_path(simulated: ts.Paths) -> str:
     mdp = simulated.mdp
     end_periods = np.flatnonzero(simulated.actions[0] < 0)
     n_shown = min(
@@ -299,7 +254,7 @@ def _format_first_path(simulated: Paths) -> str:
     return format_table(rows, headings, alignment="r" * len(headings))
 
 
-def _write_csv(simulated: Paths, out: Path) -> None:
+def _write_csv(simulated: ts.Paths, out: Path) -> None:
     import pandas as pd
 
     mdp = simulated.mdp

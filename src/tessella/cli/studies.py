@@ -14,24 +14,35 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from tessella.cli.arguments import (
-    CommaList,
-    ModelParam,
-    describe_model,
-    load_model,
-    settings_option,
-)
+import tessella as ts
+from tessella.cli import arguments
 from tessella.cli.command import Answer, as_command, format_table
 from tessella.errors import FileError, StudyError, counted
+from tessella.rounding import round_up
 
 if TYPE_CHECKING:
-    from tessella.paper.reproduce import FinishedStudy
-    from tessella.problems.problem import Problem
-    from tessella.runner.run_study import ClusterOptions
+    from tessella.paper.results import PaperResults
 
 SHOWN_METRICS = ("policy_error", "mean_loss", "relative_loss")
 LOCAL_MAX_WORKERS = 256  # worker processes of one machine; each holds a few hundred MB
 DEFAULT_MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
+
+
+class CommaList(click.ParamType):
+    """A list written with commas."""
+
+    name = "list"
+
+    def __init__(self, kind: type = str) -> None:
+        self.kind = kind
+
+    def convert(self, value, param, ctx):
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(self.kind(part.strip()) for part in value.split(",") if part.strip())
+        except ValueError:
+            self.fail(f"{value!r} is not a list of {self.kind.__name__} with commas", param, ctx)
 
 
 @as_command(
@@ -46,12 +57,11 @@ DEFAULT_MODELS = ("QUE-Mix", "INV-Mix", "INV-Hard")
     "--sizes",
     type=CommaList(int),
     default="100,400,1600",
-    show_default=True,
     help="Labels, or updates, that a method gets.",
 )
-@click.option("--seeds", type=int, default=5, show_default=True, help="Repetitions of every run.")
-@click.option("--measures", type=CommaList(), default="", help="What else to store: module:name.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder where runs are kept.")
+@click.option("--seeds", type=int, default=5, help="Repetitions of every run.")
+@click.option("--measures", type=CommaList(), default=(), help="What else to store: module:name.")
+@click.option("--out", type=arguments.PATH, help="Folder where runs are kept.")
 @click.option(
     "--workers", type=click.IntRange(0, LOCAL_MAX_WORKERS), default=0, help="Worker processes."
 )
@@ -61,14 +71,10 @@ def study_command(models, methods, sizes, seeds, measures, out, workers, retry) 
 
     With --out a study may be stopped at any time; the same command continues it.
     """
-    from tessella.runner.run_study import run_study
-    from tessella.runner.study import Study
-    from tessella.support.progress import open_progress
-
     problems = tuple(map(_as_problem, models))
-    study = Study(problems, methods, sizes, seeds, measures)
-    with open_progress() as progress:
-        results = run_study(study, out, workers=workers, retry=retry, progress=progress)
+    study = ts.Study(problems, methods, sizes, seeds, measures)
+    with ts.open_progress() as progress:
+        results = ts.run_study(study, out, workers=workers, retry=retry, progress=progress)
     shown = (*SHOWN_METRICS, *results.measures)
     columns = [name for name in shown if name in results.frame.columns]
     keys = ["problem", "method", "n", *columns]
@@ -88,19 +94,17 @@ def _format_cell(value: Any) -> str:
     return "-" if math.isnan(value) else f"{value:.4g}"
 
 
-def _as_problem(word: str) -> str | Problem:
+def _as_problem(word: str) -> str | ts.Problem:
     """A problem by name; of any other model, one known by its word and the model's fingerprint.
 
     The fingerprint is a setting, so that stored runs of an earlier form of the model are not used.
     """
-    from tessella.problems.problem import Choice, Problem
-
     if not word.endswith((".toml", ".nc")) and ".py:" not in word:
         return word
-    mdp = load_model(word)
-    identity = Choice("model", mdp.fingerprint, "what it is", options=(mdp.fingerprint,))
+    mdp = arguments.NamedModel(word).mdp
+    identity = ts.Choice("model", mdp.fingerprint, "what it is", options=(mdp.fingerprint,))
     noise = mdp.observation_noise if isinstance(mdp.observation_noise, float) else 0.0
-    return Problem(
+    return ts.Problem(
         word.replace(":", " "),
         f"the model {word}",
         make=lambda model: mdp,
@@ -113,7 +117,7 @@ def _as_problem(word: str) -> str | Problem:
     "paper",
     example="tessella paper --seeds 3\ntessella paper --methods linear,margin --out results",
 )
-@click.option("--seeds", default=15, show_default=True, help="Repetitions of every run.")
+@click.option("--seeds", default=15, help="Repetitions of every run.")
 @click.option(
     "--methods",
     type=CommaList(),
@@ -129,7 +133,6 @@ def _as_problem(word: str) -> str | Problem:
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("results"),
-    show_default=True,
     help="Folder for the store, tables, figures and report.",
 )
 @click.option(
@@ -139,7 +142,12 @@ def _as_problem(word: str) -> str | Problem:
 )
 @click.option("--scheduler", help="A running dask scheduler's address, such as tcp://host:8786.")
 @click.option("--retry", is_flag=True, help="Run again what failed before.")
-@click.option("--report/--no-report", default=True, help="Write tables, figures and report.")
+@click.option(
+    "--report/--no-report",
+    default=True,
+    show_default=False,
+    help="Write tables, figures and report.",
+)
 def paper_command(
     seeds, methods, problems, sizes, out, workers, scheduler, retry, report
 ) -> Answer:
@@ -148,8 +156,6 @@ def paper_command(
     May be stopped at any time; the same command continues it. A finished study starts no work, and
     a changed setting runs only what depends on it.
     """
-    from tessella.runner.run_study import ClusterOptions
-
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers is for this machine; a scheduler has its own")
     if scheduler is not None and not scheduler.strip():
@@ -160,36 +166,29 @@ def paper_command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = {"problems": problems, "methods": methods, "sizes": sizes, "seeds": seeds}
     given = {name: value for name, value in chosen.items() if value is not None}
-    finished = _run_paper(
-        given, out, ClusterOptions(workers, scheduler), retry=retry, report=report
+    results = _run_paper(
+        given, out, workers=workers, scheduler=scheduler, retry=retry, report=report
     )
-    if finished.failed:
-        _report_failures(len(finished.failed), retry)
-    where = finished.folder / "report.html" if report else finished.folder
-    return Answer(str(where), {"folder": finished.folder, "report": where if report else None})
+    n_failed = len(results.failed)
+    if n_failed:
+        again = _format_command() if retry else f"{_format_command()} --retry"
+        pronoun = "it" if n_failed == 1 else "them"
+        _exit_with(f"{counted(n_failed, 'run')} failed; to run {pronoun} again: {again}", 1)
+    where = out / "report.html" if report else out
+    return Answer(str(where), {"folder": out, "report": where if report else None})
 
 
-def _report_failures(n_failed: int, was_retry: bool) -> None:
-    """End the command, with the command that runs the failed ones again."""
-    retry_command = _format_command() if was_retry else f"{_format_command()} --retry"
-    pronoun = "it" if n_failed == 1 else "them"
-    _exit_with(f"{counted(n_failed, 'run')} failed; to run {pronoun} again: {retry_command}", 1)
-
-
-def _run_paper(
-    settings: dict[str, Any], out: Path, cluster: ClusterOptions, *, retry: bool, report: bool
-) -> FinishedStudy:
-    """Run the study; if it stops, print the command that continues it."""
+def _run_paper(settings: dict[str, Any], out: Path, **options: Any) -> PaperResults:
+    """Run the study with the options of ``reproduce``; if it stops, print how to continue it."""
     from tessella.paper.published import paper_study
     from tessella.paper.reproduce import reproduce
     from tessella.runner.methods.method import UnknownNameError
     from tessella.runner.run_study import StudyInterrupted
-    from tessella.support.progress import open_progress
 
     study = paper_study(**settings)
     try:
-        with open_progress() as shown:
-            return reproduce(study, out, shown, cluster, retry=retry, report=report)
+        with ts.open_progress() as shown:
+            return reproduce(study, out, shown, **options)
     except UnknownNameError:
         raise
     except (StudyError, FileError) as error:
@@ -214,10 +213,10 @@ def _exit_with(message: str, status: int) -> NoReturn:
 
 
 @as_command("bench", example="tessella bench\ntessella bench model.toml lost_sales --repeat 5")
-@click.argument("models", nargs=-1, type=ModelParam())
-@settings_option
-@click.option("--repeat", type=click.IntRange(1, 1000), default=3, show_default=True)
-@click.option("--tol", type=float, default=1e-6, show_default=True, help="Largest error.")
+@click.argument("models", nargs=-1, type=arguments.ModelParam())
+@arguments.settings_option
+@click.option("--repeat", type=click.IntRange(1, 1000), default=3)
+@click.option("--tol", type=float, default=1e-6, help="Largest error.")
 def bench_command(
     models: tuple[str, ...], assignments: tuple[str, ...], repeat: int, tol: float
 ) -> Answer:
@@ -225,7 +224,7 @@ def bench_command(
 
     The first solve compiles; of later ones the quickest counts. Solutions are not cached.
     """
-    from tessella.rounding import round_up
+    import resource
 
     timings = [_time_model(word, assignments, repeat, tol) for word in models or DEFAULT_MODELS]
     rows = [
@@ -239,33 +238,25 @@ def bench_command(
         for timing in timings
     ]
     headings = ("model", "states", "build s", "first s", "again s", "sweeps", "bound")
-    peak = _peak_memory_bytes()
-    text = format_table(rows, headings, alignment=" rrrrrr") + f"\npeak memory {peak / 1e6:,.0f} MB"
-    return Answer(text, {"runs": timings, "peak_bytes": peak})
-
-
-def _peak_memory_bytes() -> int:
-    """The most memory that this process held, in bytes."""
-    import resource
-
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    peak_bytes = peak if sys.platform == "darwin" else 1024 * peak
+    table = format_table(rows, headings, alignment=" rrrrrr")
+    text = f"{table}\npeak memory {peak_bytes / 1e6:,.0f} MB"
+    return Answer(text, {"runs": timings, "peak_bytes": peak_bytes})
 
 
 def _time_model(word: str, assignments: tuple[str, ...], repeat: int, tol: float) -> dict[str, Any]:
-    from tessella.solvers.solve import solve
-
     began = time.perf_counter()
-    mdp = load_model(word, assignments)
+    mdp = arguments.NamedModel(word, assignments).mdp
     seconds = [time.perf_counter() - began]
     solution = None
     for _ in range(1 + repeat):
         began = time.perf_counter()
-        solution = solve(mdp, tol=tol)
+        solution = ts.solve(mdp, tol=tol)
         seconds.append(time.perf_counter() - began)
     assert solution is not None
     return {
-        "model": describe_model(mdp),
+        "model": arguments.describe_model(mdp),
         "build": seconds[0],
         "first": seconds[1],
         "again": min(seconds[2:]),

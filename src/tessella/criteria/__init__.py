@@ -6,7 +6,7 @@ A criterion is given as an object, as a number (a discount), or in a file as JSO
 from __future__ import annotations
 
 import ast
-import json
+from typing import Any
 
 from tessella.criteria.average import Average
 from tessella.criteria.criterion import Criterion
@@ -25,6 +25,11 @@ __all__ = [
     "parse_criterion",
     "read_criterion",
 ]
+
+
+# What parsing and calling raise for text that is no criterion; the last two for text that is huge.
+UNREADABLE = SyntaxError, ValueError, TypeError, LookupError, AttributeError
+UNREADABLE += RecursionError, MemoryError
 
 
 def as_criterion(source: float | Criterion) -> Criterion:
@@ -60,25 +65,15 @@ def parse_criterion(text: str) -> Criterion:
         return kind(*arguments, **{str(k.arg): ast.literal_eval(k.value) for k in call.keywords})
     except TessellaError:
         raise
-    except (
-        SyntaxError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        RecursionError,
-        MemoryError,
-    ) as error:
+    except UNREADABLE as error:
         requirement = "a criterion is written Average(), Total(), Discounted(0.9)"
         requirement += " or FiniteHorizon(12, discount=0.9)"
         raise ArgumentError(requirement, value=f"got {text!r:.60}") from error
 
 
-def read_criterion(criterion_json: str | None, discount: float) -> Criterion:
-    """The criterion of a file: its ``fingerprint_key`` as JSON; None for a discount."""
-    if criterion_json is None:
-        return Discounted(discount)
-    match json.loads(criterion_json):
+def read_criterion(fingerprint_key: Any) -> Criterion:
+    """The criterion that a file states by its ``fingerprint_key``, where it is no discount."""
+    match fingerprint_key:
         case "average":
             return Average()
         case "total":

@@ -17,7 +17,7 @@ in the first state. Plain sweeps are damped by half: on a periodic chain they wo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from tessella.criteria.criterion import (
     Criterion,
     CriterionKernel,
     Enclosure,
-    NumberOrArray,
 )
 from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
@@ -50,12 +49,6 @@ class Average(Criterion):
     def __str__(self) -> str:
         return "average reward"
 
-    def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
-        return reward
-
-    def equivalent_constant_reward(self, value: NumberOrArray) -> NumberOrArray:
-        return value
-
     def contraction_gap(self, row_sums: RowSumBounds) -> float:
         return 1.0 if row_sums.deviation < ENDING_MIN_DEFICIT else 0.0
 
@@ -64,7 +57,9 @@ class Average(Criterion):
         return f"{requirement}; rows sum to 1 - {row_sums.deficit:.3g}"
 
     def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> AverageKernel:
-        return AverageKernel(np.float64(row_sums.deviation))
+        one = np.float64(1)
+        deviation = np.float64(row_sums.deviation)
+        return AverageKernel(one, one, one, deviation=deviation, use_shift=one)
 
     def occupancy_rhs(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.full(start.shape, 1 / start.size)  # the average does not depend on the start
@@ -73,18 +68,10 @@ class Average(Criterion):
         return "average"
 
 
-class AverageConstants(NamedTuple):
-    """The constants of ``AverageKernel``."""
-
-    deviation: Any  # largest distance of a row sum from 1
-
-
-class AverageKernel(CriterionKernel, AverageConstants):
+class AverageKernel(CriterionKernel):
     """The kernel of average reward."""
 
     __slots__ = ()
-    discount = 1.0
-    contraction_factor = 1.0
 
     def split_shift(self, value):
         """The midrange is subtracted and dropped: values are relative here."""
@@ -101,20 +88,8 @@ class AverageKernel(CriterionKernel, AverageConstants):
             rounding * OUTWARD_FACTOR,
         )
 
-    def bound_error(self, residual):
-        return residual * OUTWARD_FACTOR
-
     def bound_value(self, reward_scale):
         return UNKNOWN_VALUE_BOUND + reward_scale
-
-    def value_of_constant_reward(self, reward):
-        return reward
-
-    def common_part(self, residual):
-        return (residual.max() + residual.min()) / 2
-
-    def span(self, residual):
-        return residual.max() - residual.min()
 
     def next_iterate(self, value, backup):
         return (value + backup) / 2

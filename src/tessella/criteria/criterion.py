@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, ModelError, format_value
 from tessella.numerics import array_namespace
-from tessella.rounding import EPS, RowSumBounds
+from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
 
 NumberOrArray = TypeVar("NumberOrArray")  # a number, or an array of them
 CRITERION_NAMES = {
@@ -36,49 +36,65 @@ class Enclosure(NamedTuple):
     floor: Any  # what rounding alone contributes
 
 
-class CriterionKernel:
+class CriterionKernel(NamedTuple):
     """The compiled side of a criterion: its numbers, which can change without recompilation.
 
     Arguments are arrays of the backend; ``backup_error`` bounds the rounding of a computed backup.
-    A kernel is a named tuple with these methods. The defaults fit a sum of rewards: values are not
-    shifted, and ``bound_error`` derives every bound from a residual.
+    These methods serve sums of rewards: see ``discounted`` for the mathematics. Values are shifted,
+    and a backup is improved by a constant, only where the criterion says so.
     """
 
-    __slots__ = ()
-    requires_absorption: ClassVar[bool] = False  # see ``Criterion``
     discount: Any  # what multiplies the value of the next state
     contraction_factor: Any  # discount times the largest row sum: what a backup keeps of an error
+    error_factor: Any  # a residual of size r proves an error of at most r times this
+    c_low: Any = np.float64(0)  # discount times the smallest row sum
+    gap_low: Any = np.float64(1)  # 1 - contraction_factor
+    gap_high: Any = np.float64(1)  # 1 - c_low
+    deviation: Any = np.float64(0)  # discount times the largest distance of a row sum from 1
+    use_center: Any = np.float64(0)  # 1 where a constant improves a backup, else 0
+    use_shift: Any = np.float64(0)  # 1 where shifting by a constant is worthwhile, else 0
 
-    def with_absorption_time(self, periods: Any) -> CriterionKernel:
-        """The kernel with a bound on the expected periods to the end, if its bounds use that."""
-        return self
+    # See ``Criterion``; an annotation would make a field of it.
+    requires_absorption = False
 
     def split_shift(self, value: Any) -> tuple[Any, Any]:
-        """(value - shift, shift): a constant that all states share is kept out of the sweeps."""
-        return value, 0.0 * value.max()
+        """(value - shift, shift): a constant that all states share is kept out of the sweeps.
+
+        It is the midrange of the values, where that is worthwhile.
+        """
+        shift = self.use_shift * (value.max() + value.min()) / 2
+        return value - shift, shift
 
     def reward_shift(self, shift: Any) -> Any:
         """How much lower the reward of a period must be for values lower by ``shift``."""
-        return 0.0 * shift
+        return self.use_shift * (1 - self.discount) * shift
 
     def bound_row_sum_error(self, shift: Any, maximum: Any) -> Any:
         """How far a backup is off because rows do not sum to 1; values are up to ``maximum``."""
-        return 0.0 * maximum
+        return self.deviation * abs(shift) + 2 * EPS * abs(self.reward_shift(shift))
 
     def enclose(self, low: Any, high: Any, backup_error: Any, max_size: Any) -> Enclosure:
         """From the ends of the residual d; ``max_size`` bounds |b| + |shift|, which are summed."""
-        max_residual = array_namespace(low).maximum(abs(low), abs(high))
-        carried = self.contraction_factor * max_residual * (1 + EPS)
-        final_rounding = (1 + self.contraction_factor) * EPS * max_size
+        xp = array_namespace(low)
+        c_high = self.contraction_factor
+        rounding = EPS * xp.maximum(abs(low), abs(high))
+        # c, with the row sum that makes the bound hold.
+        low = low * xp.where(low < 0, c_high, self.c_low)
+        high = high * xp.where(high > 0, c_high, self.c_low)
+        center = self.use_center * (low + high) / (self.gap_low + self.gap_high)
+        above = high - center * xp.where(center > 0, self.gap_low, self.gap_high)
+        below = center * xp.where(center > 0, self.gap_high, self.gap_low) - low
+        # Adding the center and the shift to the backup rounds twice more.
+        final_rounding = (1 + c_high) * EPS * (max_size + abs(center))
         return Enclosure(
-            0.0 * low,
-            self.bound_error(carried + backup_error + final_rounding),
+            center,
+            self.bound_error(xp.maximum(above, below) + backup_error + final_rounding + rounding),
             self.bound_error(backup_error + final_rounding),
         )
 
     def bound_error(self, residual: Any) -> Any:
         """Bound on the error of a value whose residual is at most this, rounding included."""
-        raise NotImplementedError
+        return residual * self.error_factor * OUTWARD_FACTOR
 
     def bound_value(self, reward_scale: Any) -> Any:
         """No value is larger than this, with rewards of this size."""
@@ -86,15 +102,18 @@ class CriterionKernel:
 
     def value_of_constant_reward(self, reward: Any) -> Any:
         """The value of a reward that every period pays."""
-        raise NotImplementedError
+        return reward * self.error_factor
 
     def common_part(self, residual: Any) -> Any:
         """The constant part of a residual, if every period earns it; else 0."""
-        return 0.0 * residual.max()
+        return self.use_shift * (residual.max() + residual.min()) / 2
 
     def span(self, residual: Any) -> Any:
         """The size of a residual without its common part: its span, or twice its maximum norm."""
-        return 2 * abs(residual).max()
+        high = residual.max()
+        low = residual.min()
+        xp = array_namespace(high)
+        return xp.where(self.use_shift, high - low, 2 * xp.maximum(abs(high), abs(low)))
 
     def next_iterate(self, value: Any, backup: Any) -> Any:
         """The next iterate of plain value iteration."""
@@ -106,7 +125,7 @@ class CriterionKernel:
 
     def report_values(self, backup: Any, center: Any, shift: Any) -> tuple[Any, Any]:
         """(values to report, gain or None), from NumPy's arrays and numbers."""
-        return backup, None
+        return (backup + center) + shift, None
 
 
 class Criterion(ABC):
@@ -135,13 +154,13 @@ class Criterion(ABC):
         """
         return parts, self
 
-    @abstractmethod
     def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
-        """The value of a reward that every period pays."""
+        """The value of a reward that every period pays; by default that reward."""
+        return reward
 
-    @abstractmethod
     def equivalent_constant_reward(self, value: NumberOrArray) -> NumberOrArray:
-        """The reward that, paid in every period, is worth ``value``."""
+        """The reward that, paid in every period, is worth ``value``; by default that value."""
+        return value
 
     @abstractmethod
     def contraction_gap(self, row_sums: RowSumBounds) -> float:

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.criteria.criterion import Criterion, CriterionKernel, NumberOrArray, read_discount
 from tessella.errors import ModelError, format_value, is_whole
-from tessella.rounding import EPS, OUTWARD_FACTOR, RowSumBounds
+from tessella.rounding import EPS, RowSumBounds
 
 HORIZON_MAX_PERIODS = 100_000  # periods
 
@@ -67,7 +66,7 @@ class FiniteHorizon(Criterion):
 
     def discount_sum(self, c: float) -> float:
         """1 + c + ... + c^(periods - 1)."""
-        return _sum_discounts(self.periods, c)
+        return float((c ** np.arange(self.periods)).sum())
 
     def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
         return reward * self.discount_sum(self.discount)  # type: ignore[operator]
@@ -82,9 +81,9 @@ class FiniteHorizon(Criterion):
     def explain_unbounded(self, row_sums: RowSumBounds) -> str:
         return f"{self}: rows that sum to 1 + {row_sums.excess} leave no bound"
 
-    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> HorizonKernel:
+    def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> CriterionKernel:
         constants = self.discount, self.discount * row_sums.high, 1 / self.contraction_gap(row_sums)
-        return HorizonKernel(*map(np.float64, constants))
+        return CriterionKernel(*map(np.float64, constants))
 
     def remaining_time_share(self, start: NDArray[np.float64]) -> float:
         """H from the times of ``start`` on, over H from time 0; time is its first axis."""
@@ -96,28 +95,3 @@ class FiniteHorizon(Criterion):
 
     def fingerprint_key(self) -> list[Any]:
         return ["horizon", self.periods, self.discount]
-
-
-@lru_cache(maxsize=64)
-def _sum_discounts(periods: int, c: float) -> float:
-    return float(np.polyval(np.ones(periods), c))
-
-
-class HorizonConstants(NamedTuple):
-    """The constants of ``HorizonKernel``."""
-
-    discount: Any
-    contraction_factor: Any
-    discount_sum: Any  # H
-
-
-class HorizonKernel(CriterionKernel, HorizonConstants):
-    """The kernel of a finite horizon: errors add up over periods."""
-
-    __slots__ = ()
-
-    def bound_error(self, residual):
-        return residual * self.discount_sum * OUTWARD_FACTOR
-
-    def value_of_constant_reward(self, reward):
-        return reward * self.discount_sum

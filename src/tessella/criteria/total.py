@@ -12,17 +12,12 @@ The solvers compute w (``solvers.hitting_times``); until then nothing is proven.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from tessella.criteria.criterion import (
-    UNKNOWN_VALUE_BOUND,
-    Criterion,
-    CriterionKernel,
-    NumberOrArray,
-)
-from tessella.rounding import OUTWARD_FACTOR, RowSumBounds
+from tessella.criteria.criterion import UNKNOWN_VALUE_BOUND, Criterion, CriterionKernel
+from tessella.rounding import RowSumBounds
 
 
 @dataclass(frozen=True)
@@ -41,12 +36,6 @@ class Total(Criterion):
     def __str__(self) -> str:
         return "total reward"
 
-    def value_of_constant_reward(self, reward: NumberOrArray) -> NumberOrArray:
-        return reward
-
-    def equivalent_constant_reward(self, value: NumberOrArray) -> NumberOrArray:
-        return value
-
     def contraction_gap(self, row_sums: RowSumBounds) -> float:
         return 1.0
 
@@ -54,34 +43,18 @@ class Total(Criterion):
         return f"{self} is bounded by the time to the end alone"
 
     def make_kernel(self, row_sums: RowSumBounds, backup_rounding: float) -> TotalKernel:
-        return TotalKernel(np.float64(max(row_sums.high, 1.0)), np.float64(np.inf))
+        unknown_time = np.float64(np.inf)  # the solvers put a bound in its place
+        return TotalKernel(np.float64(1), np.float64(max(row_sums.high, 1.0)), unknown_time)
 
     def fingerprint_key(self) -> str:
         return "total"
 
 
-class TotalConstants(NamedTuple):
-    """The constants of ``TotalKernel``."""
-
-    contraction_factor: Any
-    absorption_time: Any  # bounds the expected periods to the end
-
-
-class TotalKernel(CriterionKernel, TotalConstants):
-    """The kernel of total reward: errors add up over the periods to the end."""
+class TotalKernel(CriterionKernel):
+    """The kernel of total reward: the error factor bounds the expected periods to the end."""
 
     __slots__ = ()
     requires_absorption = True
-    discount = 1.0
-
-    def with_absorption_time(self, periods):
-        return self._replace(absorption_time=periods)
-
-    def bound_error(self, residual):
-        return residual * self.absorption_time * OUTWARD_FACTOR
 
     def bound_value(self, reward_scale):
         return UNKNOWN_VALUE_BOUND + reward_scale
-
-    def value_of_constant_reward(self, reward):
-        return reward * self.absorption_time

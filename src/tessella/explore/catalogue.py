@@ -14,32 +14,20 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import tessella as ts
 from tessella.errors import ArgumentError
 from tessella.grid import limit_states
-from tessella.mdp.model import MDP
-from tessella.problems.problem import (
-    DISCOUNT,
-    Choice,
-    Integer,
-    Integers,
-    Number,
-    Numbers,
-    Parameter,
-    Problem,
-)
+from tessella.problems.problem import DISCOUNT, Parameter
 from tessella.problems.registry import BENCHMARKS, PUBLISHED_PROBLEMS, all_problems, find_registered
-
-if TYPE_CHECKING:
-    from tessella.solvers.solution import Solution
 
 USER_MODEL = "own"  # the model that the explorer was started with
 SLIDER_END_DEFAULTS = 4.0  # a slider's far end, in defaults
 FULL_RANGE_MAX_DEFAULTS = 20.0  # a range up to that many defaults wide is covered from end to end
 SLIDER_MIN_STEPS = 100  # steps of a slider
 
-ModelOpener = Callable[[Mapping[str, Any]], "MDP | Solution"]
+ModelOpener = Callable[[Mapping[str, Any]], "ts.MDP | ts.Solution"]
 
 
 class ModelCatalogue:
@@ -54,7 +42,7 @@ class ModelCatalogue:
         self.open_user_model = open_user_model
         self.max_states = max_states
 
-    def open(self, name: str, settings: Mapping[str, Any]) -> MDP | Solution:
+    def open(self, name: str, settings: Mapping[str, Any]) -> ts.MDP | ts.Solution:
         """The model called ``name`` with these settings; a name never imports anything."""
         with limit_states(self.max_states):
             if name == USER_MODEL and self.open_user_model is not None:
@@ -95,11 +83,11 @@ class ModelCatalogue:
         }
 
 
-def _model_of(opened: MDP | Solution) -> MDP:
-    return opened if isinstance(opened, MDP) else opened.mdp
+def _model_of(opened: ts.MDP | ts.Solution) -> ts.MDP:
+    return opened if isinstance(opened, ts.MDP) else opened.mdp
 
 
-def _describe_problem(offered: Problem) -> dict[str, Any]:
+def _describe_problem(offered: ts.Problem) -> dict[str, Any]:
     group = "Published problems" if offered in PUBLISHED_PROBLEMS else "Families"
     if offered.name in BENCHMARKS:
         group = "The paper's eleven"
@@ -113,33 +101,29 @@ def _describe_problem(offered: Problem) -> dict[str, Any]:
     }
 
 
-def _model_sliders(mdp: MDP) -> list[dict[str, Any]]:
+def _model_sliders(mdp: ts.MDP) -> list[dict[str, Any]]:
     """Sliders of a model from a file: those of its problem, or ones around its numbers."""
     for known in all_problems():
         if mdp.parameters and {p.name for p in known.parameters} == set(mdp.parameters):
             return [
                 describe_slider(known.parameter(n), value) for n, value in mdp.parameters.items()
             ]
-    return [_describe_guessed_slider(mdp, name, value) for name, value in mdp.parameters.items()]
+    sliders = {n: describe_slider(_guess_parameter(mdp, n, v)) for n, v in mdp.parameters.items()}
+    for name, value in mdp.parameters.items():
+        if isinstance(value, float) and 0 < value < 1:  # which may be a probability
+            sliders[name]["high"] = min(sliders[name]["high"], 1.0)
+    return list(sliders.values())
 
 
-def _describe_guessed_slider(mdp: MDP, name: str, value: Any) -> dict[str, Any]:
-    """A slider around a number of which no range is known; one below 1 may be a probability."""
-    description = describe_slider(_guess_parameter(mdp, name, value), value)
-    if isinstance(value, float) and 0 < value < 1:
-        description["high"] = min(description["high"], 1.0)
-    return description
-
-
-def _guess_parameter(mdp: MDP, name: str, value: Any) -> Parameter:
+def _guess_parameter(mdp: ts.MDP, name: str, value: Any) -> Parameter:
     about = "a parameter of the model file"
     if isinstance(value, float) and value == mdp.discount < 1:
-        return Number(name, value, about, **DISCOUNT)
+        return ts.Number(name, value, about, **DISCOUNT)
     if isinstance(value, str):
-        return Choice(name, value, about, options=(value,))
+        return ts.Choice(name, value, about, options=(value,))
     if isinstance(value, list | tuple):
-        return Numbers(name, value, about)
-    return (Integer if isinstance(value, int) else Number)(name, value, about)
+        return ts.Numbers(name, value, about)
+    return (ts.Integer if isinstance(value, int) else ts.Number)(name, value, about)
 
 
 def describe_slider(parameter: Parameter, default: Any = None) -> dict[str, Any]:
@@ -147,21 +131,17 @@ def describe_slider(parameter: Parameter, default: Any = None) -> dict[str, Any]
     default = parameter.default if default is None else default
     description = {"name": parameter.name, "kind": parameter.kind, "about": parameter.about}
     description |= {"range": parameter.range, "default": default}
-    if isinstance(parameter, Choice):
+    if isinstance(parameter, ts.Choice):
         return description | {"options": list(parameter.options)}
-    if isinstance(parameter, Integers | Numbers):
+    if isinstance(parameter, ts.Integers | ts.Numbers):
         return description | {"default": list(default)}
-    assert isinstance(parameter, Integer | Number)
-    return description | _slider_range(
-        parameter, float(default), is_integer=isinstance(parameter, Integer)
-    )
+    assert isinstance(parameter, ts.Integer | ts.Number)
+    return description | _slider_range(parameter, float(default))
 
 
-def _slider_range(
-    parameter: Integer | Number, default: float, *, is_integer: bool
-) -> dict[str, Any]:
-    low = _slider_low(parameter, default)
-    high = _slider_high(parameter, default, 10.0 if is_integer else 0.0)
+def _slider_range(parameter: ts.Integer | ts.Number, default: float) -> dict[str, float]:
+    is_integer = isinstance(parameter, ts.Integer)
+    low, high = _slider_ends(parameter, default)
     step = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / SLIDER_MIN_STEPS))
     if high == parameter.below:
         step /= 10  # a discount of 0.999 is not one of 0.99
@@ -171,29 +151,19 @@ def _slider_range(
         low += step
     if high == parameter.below:
         high -= step
-    kind = int if is_integer else _round_digits
-    return {"low": kind(low), "high": kind(high), "step": kind(step)}
+    slider = {"low": low, "high": high, "step": step}
+    return {k: int(end) if is_integer else float(f"{end:.10g}") for k, end in slider.items()}
 
 
-def _slider_low(parameter: Integer | Number, default: float) -> float:
-    low = min(0.0, SLIDER_END_DEFAULTS * default)
-    minimum = parameter.low if parameter.low is not None else parameter.above
-    if minimum is None:
-        return low
-    is_near = 0 <= default - minimum <= FULL_RANGE_MAX_DEFAULTS * max(abs(default), 1.0)
-    return minimum if is_near else max(low, minimum)
-
-
-def _slider_high(parameter: Integer | Number, default: float, at_least: float) -> float:
-    high = max(SLIDER_END_DEFAULTS * default, at_least)
-    if high <= 0:
-        high = 1.0
-    maximum = parameter.high if parameter.high is not None else parameter.below
-    if maximum is None:
-        return high
-    is_near = maximum - default <= FULL_RANGE_MAX_DEFAULTS * max(abs(default), 1.0)
-    return maximum if is_near and maximum <= FULL_RANGE_MAX_DEFAULTS else min(high, maximum)
-
-
-def _round_digits(number: float) -> float:
-    return float(f"{number:.10g}")
+def _slider_ends(parameter: ts.Integer | ts.Number, default: float) -> tuple[float, float]:
+    least = next(end for end in (parameter.low, parameter.above, -math.inf) if end is not None)
+    most = next(end for end in (parameter.high, parameter.below, math.inf) if end is not None)
+    near = FULL_RANGE_MAX_DEFAULTS * max(abs(default), 1.0)
+    low = max(min(0.0, SLIDER_END_DEFAULTS * default), least)
+    if default - least <= near:
+        low = least
+    high = max(SLIDER_END_DEFAULTS * default, 10.0 if isinstance(parameter, ts.Integer) else 0.0)
+    high = min(high or 1.0, most)
+    if most - default <= near and most <= FULL_RANGE_MAX_DEFAULTS:
+        high = most
+    return low, high

@@ -13,6 +13,7 @@ in texts that are rounded outward. Averages of a model made from rates are per u
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,26 +22,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.certificates.certificate import Certificate
+import tessella as ts
 from tessella.errors import ArgumentError
 from tessella.explore.request import Reply, RequestFields, error_reply, file_reply, json_reply
-from tessella.explore.session import Session, SolvedModel, prove_loss
-from tessella.grid import StateGrid
-from tessella.mdp.measures import MeasureFormula, MeasureValue
-from tessella.mdp.model import MDP
-from tessella.mdp.policy import Policy
-from tessella.mdp.simulate import simulate
+from tessella.explore.session import Session, prove_loss
+from tessella.mdp.measures import MeasureFormula
 from tessella.mdp.stages.events import average_unit
 from tessella.mdp.start import start_distribution
 from tessella.mdp.state_action_space import TIME
-from tessella.modelfiles.named_problem import write_model
 from tessella.rounding import EPS, format_percent_bound, round_down, round_up
-from tessella.rules.diff import diff
-from tessella.rules.rule import Rule
-from tessella.solvers.policy_evaluation import evaluate
-from tessella.solvers.solution import Solution
-from tessella.solvers.tradeoff import drop_rounding
-from tessella.tessellation import examine, measure, tessellate
+from tessella.solvers.constraints.tradeoff import drop_rounding
 
 MAP_MAX_STATES = 500_000  # states on the two axes that are shown
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here
@@ -56,13 +47,13 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
     model = session.get_model(request)
     solution = model.solution
     mdp = solution.mdp
-    section = GridSection.from_request(mdp.grid, request)
+    section = GridSection(mdp.grid, request)
     fields = {"value": mdp.sense.display(solution.value), "margin": solution.margin}
     overlay = request.part("overlay")
-    policy = session.get_policy(model, overlay).policy
+    policy = session.get_policy(model, overlay)
     computed = {  # only when it is shown
         "visits": lambda: model.state_occupancy,
-        "loss": lambda: model.compute_loss(policy),
+        "loss": lambda: ts.loss(solution, policy).by_state,
         "local": lambda: model.compute_local_loss(policy),
     }
     wanted = request.options("fields", tuple(computed))
@@ -80,7 +71,7 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
         "decided": section.columns(solution.decided.astype(int)),
         "fields": {name: section.columns(values) for name, values in fields.items()},
         "ranges": {name: _value_range(values) for name, values in fields.items()},
-        "colours": session.get_colours(model),
+        "colours": model.colours,
         "used": np.unique(solution.policy.table).tolist(),
         "bound": round_up(bound_factor * solution.error_bound, 2),
         "says": repr(solution),
@@ -89,43 +80,35 @@ def draw_map(session: Session, request: RequestFields) -> dict[str, Any]:
     }
     if overlay is not None:
         drawn["overlay"] = section.columns(policy.table)
-        drawn["worse"] = section.columns(model.find_worse_states(policy).astype(int))
+        drawn["worse"] = section.columns((~solution.ties(policy.table)).astype(int))
         drawn["used"] = np.union1d(solution.policy.table, policy.table).tolist()
     return drawn
 
 
 class GridSection:
-    """Two axes of a grid, and the positions of the others."""
+    """Two axes of a grid, and the positions of the others, with defaults for both."""
 
-    def __init__(self, grid: StateGrid, shown: list[str], at: dict[str, int]) -> None:
-        self.grid = grid
-        self.shown = shown
-        self.at = at
-        self._axis_order = [grid.axes.index(name) for name in shown]
-        self._index = tuple(slice(None) if name in shown else at[name] for name in grid.axes)
-        cells = int(np.prod([grid.shape[k] for k in self._axis_order]))
-        if cells > MAP_MAX_STATES:
-            requirement = f"a map shows at most {MAP_MAX_STATES:,} states at once"
-            raise ArgumentError(requirement, location=" x ".join(shown), value=f"has {cells:,}")
-
-    @classmethod
-    def from_request(cls, grid: StateGrid, request: RequestFields) -> GridSection:
-        """As a request states, with default axes and positions for what it leaves out."""
-        is_long = {name: size > 2 for name, size in zip(grid.axes, grid.shape, strict=True)}
+    def __init__(self, grid: ts.StateGrid, request: RequestFields) -> None:
+        sizes = dict(zip(grid.axes, grid.shape, strict=True))
         default_order = sorted(
-            grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, not is_long[name])
+            grid.axes, key=lambda name: (name == TIME and grid.ndim > 2, sizes[name] <= 2)
         )
         default_order = [*grid.picture_order(default_order[:2]), *default_order[2:]]
         wanted = [name for name in request.names("shown") if name in grid.axes]
-        shown = list(dict.fromkeys([*wanted, *default_order]))[:2]
-        fixed_indices = request.mapping("at")
-        at = {}
-        for name, size in zip(grid.axes, grid.shape, strict=True):
-            if name not in shown:
-                at[name] = min(
-                    RequestFields(fixed_indices, "at").integer(name, 0, 0, 10**9), size - 1
-                )
-        return cls(grid, shown, at)
+        self.shown = list(dict.fromkeys([*wanted, *default_order]))[:2]
+        positions = RequestFields(request.mapping("at"), "at")
+        self.at = {
+            name: min(positions.integer(name, 0, 0, 10**9), size - 1)
+            for name, size in sizes.items()
+            if name not in self.shown
+        }
+        self._axis_order = [grid.axes.index(name) for name in self.shown]
+        self._index = tuple(self.at.get(name, slice(None)) for name in grid.axes)
+        cells = math.prod(sizes[name] for name in self.shown)
+        if cells > MAP_MAX_STATES:
+            requirement = f"a map shows at most {MAP_MAX_STATES:,} states at once"
+            place = " x ".join(self.shown)
+            raise ArgumentError(requirement, location=place, value=f"has {cells:,}")
 
     def columns(self, array: NDArray) -> NDArray:
         """The part of a (grid) array that is shown, a row for each column of the map."""
@@ -135,7 +118,7 @@ class GridSection:
         return part.reshape(part.shape[0], -1)
 
 
-def _describe_model(mdp: MDP) -> dict[str, Any]:
+def _describe_model(mdp: ts.MDP) -> dict[str, Any]:
     axes = zip(mdp.grid.axes, mdp.grid.values, strict=True)
     return {
         "name": mdp.name,
@@ -153,7 +136,7 @@ def _describe_model(mdp: MDP) -> dict[str, Any]:
     }
 
 
-def _order_measures(mdp: MDP) -> list[str]:
+def _order_measures(mdp: ts.MDP) -> list[str]:
     """Names of measures: those that are expressions of counts first, then the counts."""
     return sorted(mdp.measures, key=lambda name: name in mdp.dynamics.counts)
 
@@ -163,23 +146,20 @@ def _should_rise(measure: MeasureFormula) -> bool:
     return any(weight < 0 for weight in measure.numerator.values())
 
 
-def _drop_error(measure: MeasureValue) -> float:
-    """The value; 0 where its error hides whether it is."""
-    return 0.0 if abs(measure.value) <= measure.error_bound else measure.value
-
-
 def _describe_measures(
-    mdp: MDP, *policies: Mapping[str, MeasureValue | None]
+    mdp: ts.MDP, *policies: Mapping[str, ts.MeasureValue | None]
 ) -> list[dict[str, Any]]:
     """The measures of policies; null for a ratio whose denominator is 0."""
     described = []
     for name in _order_measures(mdp) if policies[0] else ():
         found = [measures[name] for measures in policies]
+        # 0 where the error hides whether a value is.
+        values = [one and (one.value if abs(one.value) > one.error_bound else 0.0) for one in found]
         described.append(
             {
                 "name": name,
                 "is_share": mdp.is_share(name),
-                "values": [one and _drop_error(one) for one in found],
+                "values": values,
                 "off": [one and round_up(one.error_bound, 2) for one in found],
             }
         )
@@ -204,7 +184,7 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
     after_model = session.get_model(request)
     mdp = after_model.solution.mdp
     old, new = (
-        session.get_policy(known, side.part("overlay")).policy
+        session.get_policy(known, side.part("overlay"))
         for known, side in ((before_model, before), (after_model, request))
     )
     is_average = after_model.solution.gain is not None
@@ -226,7 +206,7 @@ def compare_policies(session: Session, request: RequestFields) -> dict[str, Any]
     )
 
 
-def _describe_side(solution: Solution, policy: Policy) -> dict[str, Any]:
+def _describe_side(solution: ts.Solution, policy: ts.Policy) -> dict[str, Any]:
     """Name and size of a policy, and the optimal value under its own settings."""
     optimal = policy is solution.policy
     name = "optimal" if optimal else getattr(policy, "kind", policy.name) or "a policy"
@@ -237,12 +217,12 @@ def _describe_side(solution: Solution, policy: Policy) -> dict[str, Any]:
     }
 
 
-def _average_factor(solution: Solution) -> float:
+def _average_factor(solution: ts.Solution) -> float:
     """What an average per period is multiplied by to be one per unit of time; 1 of a total."""
     return 1.0 if solution.gain is None else average_unit(solution.mdp.clock)[0]
 
 
-def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
+def _bound_loss(solution: ts.Solution, policy: ts.Policy) -> dict[str, Any]:
     """An upper bound on the loss of a policy under these settings, a lower one on its value."""
     if policy is solution.policy:
         loss_bound = 0.0
@@ -269,7 +249,7 @@ def _bound_loss(solution: Solution, policy: Policy) -> dict[str, Any]:
     }
 
 
-def _optimal_value(solution: Solution) -> float:
+def _optimal_value(solution: ts.Solution) -> float:
     """The value of the best policy from the start, or per unit of time in the long run."""
     if solution.gain is not None:
         return _average_factor(solution) * float(solution.gain)
@@ -278,7 +258,7 @@ def _optimal_value(solution: Solution) -> float:
 
 
 def _describe_difference(
-    solution: Solution, old: Policy, new: Policy, comparison: dict[str, Any]
+    solution: ts.Solution, old: ts.Policy, new: ts.Policy, comparison: dict[str, Any]
 ) -> dict[str, Any]:
     """States that change, and the gain; of a total, from the two bounds on the loss."""
     mdp = solution.mdp
@@ -287,7 +267,7 @@ def _describe_difference(
     if mdp.criterion.requires_absorption:  # which ``diff`` does not serve
         gain = comparison["before"]["loss"] - comparison["after"]["loss"] if changed.any() else 0.0
         return counts | {"gain": mdp.sense.display(gain), "changes": [], "measures": []}
-    difference = diff(mdp, old.table, new)
+    difference = ts.diff(mdp, old.table, new)
     factor = _average_factor(solution)
     # A difference up to this may be an error of the two values.
     noise_level = 4 * factor * solution.error_bound
@@ -318,21 +298,21 @@ def describe_structure(session: Session, request: RequestFields) -> dict[str, An
     """Measures and geometry of the optimal policy, and the structures that it has."""
     solution = session.get_model(request).solution
     mdp = solution.mdp
-    measures = evaluate(mdp, solution.policy).measures if mdp.measures else {}
-    tessellation = tessellate(solution)
+    measures = ts.evaluate(mdp, solution.policy).measures if mdp.measures else {}
+    tessellation = ts.tessellate(solution)
     panel: dict[str, Any] = {
         "measures": _describe_measures(mdp, measures),
-        "geometry": measure(tessellation).figures,
+        "geometry": ts.measure(tessellation).figures,
         "structures": [],
         "remark": "",
     }
     if tessellation.grid.size > STRUCTURE_MAX_STATES:
         limit = f"Structure is tested up to {STRUCTURE_MAX_STATES:,} states here"
         return panel | {"remark": f"{limit}; the command `tessella measure` has no limit."}
-    return panel | {"structures": examine(tessellation).records()}
+    return panel | {"structures": ts.examine(tessellation).records()}
 
 
-def require_certificate(rule: Rule) -> Certificate:
+def require_certificate(rule: ts.Rule) -> ts.Certificate:
     """The certificate of a rule that ``compress`` made; each of them has one."""
     assert rule.certificate is not None
     return rule.certificate
@@ -358,26 +338,23 @@ def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
         ],
         "classes": [str(outcome) for outcome in rule.outcomes],
         "stopped": any("time limit" in outcome.explanation for outcome in rule.outcomes),
-        "errors": int(model.find_worse_states(rule).sum()),
-        "ties": _count_ties(model, rule),
+        **_count_errors(model.solution, rule),
     }
 
 
 def describe_learned(session: Session, request: RequestFields) -> dict[str, Any]:
     """A policy learned from a sample, and what it loses."""
     model = session.get_model(request)
-    with_proof = session.get_policy(model, request.part("overlay"))
-    policy = with_proof.policy
-    proof = with_proof.proof
-    if proof is None:
+    overlay = request.part("overlay")
+    if overlay is None or overlay.text("kind") != "learned":
         raise ArgumentError("this needs a policy of the kind 'learned'")
-    wrong = model.find_worse_states(policy)
+    policy = session.get_policy(model, overlay)
+    proof = prove_loss(model.solution, policy)
     return {
         "name": policy.name,
         "size": policy.size,
-        "errors": int(wrong.sum()),
-        "ties": _count_ties(model, policy),
-        "states": wrong.size,
+        **_count_errors(model.solution, policy),
+        "states": policy.table.size,
         "summary": proof.certificate.summary(),
         "mean_loss": proof.mean_loss,
         "worst_loss": proof.worst_loss,
@@ -413,10 +390,11 @@ def describe_tradeoff(session: Session, request: RequestFields) -> dict[str, Any
     }
 
 
-def _count_ties(model: SolvedModel, policy: Policy) -> int:
-    """In how many states a policy takes another action that is as good as the best one."""
-    differs = policy.table != model.solution.policy.table
-    return int((differs & ~model.find_worse_states(policy)).sum())
+def _count_errors(solution: ts.Solution, policy: ts.Policy) -> dict[str, int]:
+    """In how many states a policy takes a worse action, and another one that is as good."""
+    ties = solution.ties(policy.table)
+    differs = policy.table != solution.policy.table
+    return {"errors": int((~ties).sum()), "ties": int((differs & ties).sum())}
 
 
 def _format_loss(mean_loss: float, relative_loss: float | None) -> str:
@@ -430,13 +408,13 @@ def simulate_path(session: Session, request: RequestFields) -> dict[str, Any]:
     """One path under a policy: places along each axis, actions, and what was earned."""
     model = session.get_model(request)
     mdp = model.solution.mdp
-    policy = session.get_policy(model, request.part("overlay")).policy
+    policy = session.get_policy(model, request.part("overlay"))
     periods = request.integer("periods", 60, 1, PATH_MAX_PERIODS)
     seed = request.integer("seed", 0, 0, 2**31)
     start = None
     if request.has("start"):
         start = request.integer("start", 0, 0, mdp.n_states - 1)
-    paths = simulate(mdp, policy, periods, seed, start=start)
+    paths = ts.simulate(mdp, policy, periods, seed, start=start)
     n_live = int((paths.actions[0] >= 0).sum())
     indices = np.unravel_index(paths.states[0, : n_live + 1], mdp.grid.shape)
     display = mdp.sense.display
@@ -458,7 +436,7 @@ def make_file(session: Session, request: RequestFields) -> tuple[str, bytes]:
     file_names = [MODEL_FILE, CERTIFICATE_FILE, *(f"rule{ending}" for ending in RULE_SUFFIXES)]
     name = request.choice("file", file_names)
     if name == MODEL_FILE:
-        return name, write_model(session.get_model(request).solution.mdp).encode()
+        return name, ts.write_model(session.get_model(request).solution.mdp).encode()
     rule = session.get_rule(session.get_model(request), request.part("overlay"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name

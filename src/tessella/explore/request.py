@@ -13,14 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tessella.errors import (
-    ArgumentError,
-    NotConverged,
-    TessellaError,
-    format_brief,
-    is_number,
-    is_whole,
-)
+import tessella as ts
+from tessella.errors import ArgumentError, NotConverged, TessellaError, format_brief
+from tessella.problems.problem import Parameter
 from tessella.support.json_values import to_json_value
 
 JSON_MEDIA_TYPE = "application/json"
@@ -45,22 +40,13 @@ class RequestFields:
         return self._read(name, default, "text", lambda value: isinstance(value, str))
 
     def choice(self, name: str, options: Sequence[str], default: str | None = None) -> str:
-        expected = f"one of {', '.join(options)}"
-        return self._read(
-            name, default, expected, lambda value: isinstance(value, str) and value in options
-        )
+        return self._check(ts.Choice(name, default, options=tuple(options)))
 
     def integer(self, name: str, default: int, low: int, high: int) -> int:
-        expected = f"a whole number from {low} to {high}"
-        return self._read(name, default, expected, lambda value: is_whole(value, low, high))
+        return self._check(ts.Integer(name, default, low=low, high=high))
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
-        expected = f"a number from {low:g} to {high:g}"
-        return float(
-            self._read(
-                name, default, expected, lambda value: is_number(value) and low <= value <= high
-            )
-        )
+        return self._check(ts.Number(name, default, low=low, high=high))
 
     def flag(self, name: str) -> bool:
         return self._read(name, False, "true or false", lambda value: isinstance(value, bool))
@@ -86,11 +72,14 @@ class RequestFields:
     def has(self, name: str) -> bool:
         return self.fields.get(name) is not None
 
+    def _check(self, parameter: Parameter) -> Any:
+        return parameter.check(self.fields.get(parameter.name, parameter.default), self.location)
+
     def _read(self, name: str, default: Any, expected: str, is_valid: Callable[[Any], bool]) -> Any:
         value = self.fields.get(name, default)
         if not is_valid(value):
-            requirement = f"{name!r} of {self.location} is {expected}"
-            raise ArgumentError(requirement, value=f"got {format_brief(value)}")
+            reason = f"got {format_brief(value)}"
+            raise ArgumentError(f"{name} must be {expected}", location=self.location, value=reason)
         return value
 
 

@@ -32,7 +32,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tessella.errors import ArgumentError
 from tessella.explore.request import INTERNAL_ERROR_TEXT, STATUS_INTERNAL_ERROR
-from tessella.explore.worker import ExplorerWorker, RequestAbandoned, RequestLimits, RequestRejected
+from tessella.explore.worker import ExplorerWorker, RequestLimits
 
 if TYPE_CHECKING:
     from tessella.explore.catalogue import ModelOpener
@@ -53,9 +53,7 @@ SECURITY_HEADERS = {
 PAGE_FOLDER = Path(__file__).parent / "page"
 JOB_NAMES = ("map", "structure", "rule", "learned", "tradeoff", "change", "path", "file")
 REQUEST_MAX_BYTES = 64 << 10  # bytes of a request
-DISCARDED_MAX_BYTES = (
-    1 << 20
-)  # bytes of a larger one that are read, so that its sender gets the error
+DISCARDED_MAX_BYTES = 1 << 20  # bytes of a larger one that are read: its sender gets the error
 REQUEST_MAX_LEVELS = 16  # levels of lists and objects in a request
 DEFAULT_PORT = 8765
 ACCEPT_BACKLOG_CONNECTIONS = 256  # connections that wait to be accepted
@@ -97,10 +95,9 @@ def make_application(
         ],
         middleware=[Middleware(RequestGuard, hosts=hosts)],
         exception_handlers={
-            HTTPException: _rejection_response,
-            RequestAbandoned: _client_left_response,
+            HTTPException: _error_response,
             ClientDisconnect: _client_left_response,
-            Exception: _fault_response,
+            Exception: _error_response,
         },
         lifespan=lifespan,
     )
@@ -141,26 +138,20 @@ def _is_shallow(value: Any, levels: int) -> bool:
 
 
 async def _run_job(request: Request, worker: ExplorerWorker, job: str, body: Any) -> Response:
-    try:
-        reply = await worker.ask(job, body, request.is_disconnected)
-    except RequestRejected as rejected:
-        raise HTTPException(rejected.status, str(rejected)) from None
+    reply = await worker.ask(job, body, request.is_disconnected)
     headers = {"content-disposition": f'attachment; filename="{reply.name}"'} if reply.name else {}
     return Response(reply.content, reply.status, headers, reply.media_type)
 
 
-async def _rejection_response(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code)
+async def _error_response(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        return JSONResponse({"error": error.detail}, error.status_code)
+    return JSONResponse({"error": INTERNAL_ERROR_TEXT}, STATUS_INTERNAL_ERROR)
 
 
 async def _client_left_response(request: Request, error: Exception) -> Response:
     """A response that nobody reads: the page has gone, or its request was cut short."""
     return Response(status_code=STATUS_CLIENT_LEFT)
-
-
-async def _fault_response(request: Request, error: Exception) -> Response:
-    return JSONResponse({"error": INTERNAL_ERROR_TEXT}, STATUS_INTERNAL_ERROR)
 
 
 def open_socket(port: int | None) -> socket.socket:

@@ -18,22 +18,15 @@ from matplotlib.colors import to_hex
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from tessella.certificates.loss import loss
+import tessella as ts
 from tessella.errors import ArgumentError
 from tessella.explore.catalogue import ModelCatalogue
 from tessella.explore.request import RequestFields
-from tessella.mdp.model import MDP
-from tessella.mdp.policy import Policy
 from tessella.mdp.start import start_distribution
 from tessella.plot.frame import action_colours
-from tessella.rules.compress import compress
+from tessella.rules.compress import compress  # with what it imports, before it is asked for
 from tessella.rules.loss_target import ProvenLoss, prove_loss_bounds
-from tessella.rules.rule import Rule
-from tessella.solvers.policy_evaluation import occupancy
-from tessella.solvers.solution import Solution
-from tessella.solvers.solve import solve
-from tessella.solvers.tradeoff import DIRECTIONS, Tradeoff, tradeoff
-from tessella.tessellation import tessellate
+from tessella.solvers.constraints.tradeoff import DIRECTIONS
 
 SOLUTIONS_MAX_NUMBERS = 30_000_000  # numbers in all solutions that are kept
 CACHED_MAX_POLICIES = 32  # policies
@@ -47,7 +40,13 @@ class SolvedModel:
     """A model with its solution, and what is computed from it at first use."""
 
     key: str
-    solution: Solution
+    solution: ts.Solution
+
+    @cached_property
+    def colours(self) -> list[str]:
+        """A colour for each action."""
+        palette = action_colours(ts.tessellate(self.solution))
+        return [to_hex(palette(k)) for k in range(palette.N)]
 
     @cached_property
     def second_best(self) -> NDArray[np.int32]:
@@ -63,34 +62,18 @@ class SolvedModel:
     @cached_property
     def state_occupancy(self) -> NDArray[np.float64]:
         """(grid) share of time in each state under the optimal policy."""
-        return occupancy(self.solution.mdp, self.solution.policy).share
+        return ts.occupancy(self.solution.mdp, self.solution.policy).share
 
-    def compute_loss(self, policy: Policy) -> NDArray[np.float64]:
-        """(grid) V* - V_policy, by evaluation."""
-        return loss(self.solution, policy).by_state
-
-    def compute_local_loss(self, policy: Policy) -> NDArray[np.float64]:
+    def compute_local_loss(self, policy: ts.Policy) -> NDArray[np.float64]:
         """(grid) V* - Q*(s, policy(s)), 0 where the action ties with the best one."""
         q = self.solution.q
         taken = np.take_along_axis(q, policy.table[..., None], axis=-1)[..., 0]
         return np.where(self.solution.ties(policy.table), 0.0, q.max(axis=-1) - taken)
 
-    def find_worse_states(self, policy: Policy) -> NDArray[np.bool_]:
-        """(grid) whether a policy's action is worse than the best one, and no tie."""
-        return ~self.solution.ties(policy.table)
 
-
-def _count_numbers(mdp: MDP) -> int:
+def _count_numbers(mdp: ts.MDP) -> int:
     """About how many numbers a solution of a model holds."""
     return mdp.n_states * (mdp.n_actions + 6)
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyWithProof:
-    """A policy from a solution; of a learned one also the bound on its loss."""
-
-    policy: Policy
-    proof: ProvenLoss | None = None
 
 
 class BoundedCache:
@@ -124,7 +107,6 @@ class Session:
         self._tradeoffs = BoundedCache(
             SOLUTIONS_MAX_NUMBERS, lambda curve: len(curve.points) * _count_numbers(curve.mdp)
         )
-        self._colours = BoundedCache(CACHED_MAX_POLICIES)
 
     def get_model(self, request: RequestFields) -> SolvedModel:
         """The solution of the model that a request names."""
@@ -134,15 +116,15 @@ class Session:
 
         def open_and_solve() -> SolvedModel:
             opened = self.catalogue.open(name, settings)
-            return SolvedModel(key, opened if isinstance(opened, Solution) else solve(opened))
+            return SolvedModel(key, opened if isinstance(opened, ts.Solution) else ts.solve(opened))
 
         return self._models.get(key, open_and_solve)
 
-    def get_policy(self, model: SolvedModel, request: RequestFields | None) -> PolicyWithProof:
+    def get_policy(self, model: SolvedModel, request: RequestFields | None) -> ts.Policy:
         """The policy that a request names; the optimal one where it names none."""
         kind = "optimal" if request is None else request.choice("kind", POLICY_KINDS)
         if request is None or kind == "optimal":
-            return PolicyWithProof(model.solution.policy)
+            return model.solution.policy
         compute = {
             "rule": lambda: _compress(model.solution, request, 0.01, worst=request.flag("worst")),
             "learned": lambda: _learn(model.solution, request),
@@ -151,7 +133,7 @@ class Session:
         key = json.dumps([model.key, dict(request.fields)], sort_keys=True)
         return self._policies.get(key, compute[kind])
 
-    def get_tradeoff(self, model: SolvedModel, request: RequestFields) -> Tradeoff:
+    def get_tradeoff(self, model: SolvedModel, request: RequestFields) -> ts.Tradeoff:
         """What levels of the measure that a request names cost."""
         mdp = model.solution.mdp
         if not mdp.measures:
@@ -161,35 +143,26 @@ class Session:
         key = json.dumps([model.key, measure, better])
         return self._tradeoffs.get(key, lambda: _compute_tradeoff(mdp, measure, better))
 
-    def get_colours(self, model: SolvedModel) -> list[str]:
-        """A colour for each action; models of the same actions share theirs."""
-
-        def list_colours() -> list[str]:
-            palette = action_colours(tessellate(model.solution))
-            return [to_hex(palette(k)) for k in range(palette.N)]
-
-        return self._colours.get(str(model.solution.mdp.actions), list_colours)
-
-    def get_rule(self, model: SolvedModel, request: RequestFields | None) -> Rule:
-        policy = self.get_policy(model, request).policy
-        if not isinstance(policy, Rule):
+    def get_rule(self, model: SolvedModel, request: RequestFields | None) -> ts.Rule:
+        policy = self.get_policy(model, request)
+        if not isinstance(policy, ts.Rule):
             raise ArgumentError("this needs a policy of the kind 'rule'")
         return policy
 
 
 def _compress(
     solution: Any, request: RequestFields, default_loss: float, **options: Any
-) -> PolicyWithProof:
+) -> ts.Rule:
     """The smallest rule within the loss and the time that a request states."""
     loss = request.number("loss", default_loss, 0.0, 1.0)
     time_limit = request.number("seconds", 10.0, 0.1, 60.0)
-    return PolicyWithProof(compress(solution, loss, time_limit=time_limit, **options))
+    return compress(solution, loss, time_limit=time_limit, **options)
 
 
-def _compute_tradeoff(mdp: MDP, measure: str, better: Any) -> Tradeoff:
+def _compute_tradeoff(mdp: ts.MDP, measure: str, better: Any) -> ts.Tradeoff:
     """At the level of the optimum, at the best level, and at round levels between them."""
     objective = "cost" if mdp.sense.is_cost else "reward"
-    ends = tradeoff(mdp, objective, measure, points=2, better=better).points
+    ends = ts.tradeoff(mdp, objective, measure, points=2, better=better).points
     first, last = (point.level for point in ends)
     locator = MaxNLocator(TRADEOFF_MAX_LEVELS, steps=[1, 2, 5, 10])
     ticks = np.asarray(locator.tick_values(first, last))
@@ -197,35 +170,33 @@ def _compute_tradeoff(mdp: MDP, measure: str, better: Any) -> Tradeoff:
     is_between = (ticks - first) * (ticks - last) < 0
     levels = ticks[is_apart & is_between].round(12).tolist()
     ordered = [first, *sorted(levels, reverse=first > last), last]
-    return tradeoff(mdp, objective, measure, points=ordered, better=better)
+    return ts.tradeoff(mdp, objective, measure, points=ordered, better=better)
 
 
-def _follow_level(curve: Tradeoff, request: RequestFields) -> PolicyWithProof:
+def _follow_level(curve: ts.Tradeoff, request: RequestFields) -> ts.Policy:
     """The policy at a level of a trade-off, or the smallest rule for that level."""
     point = curve.points[request.integer("at", 0, 0, len(curve.points) - 1)]
     if not request.flag("rule"):
-        return PolicyWithProof(point.policy.with_name(point.solution.terms))
+        return point.policy.with_name(point.solution.terms)
     return _compress(point.solution, request, 0.02)
 
 
-def _learn(solution: Solution, request: RequestFields) -> PolicyWithProof:
+def _learn(solution: ts.Solution, request: RequestFields) -> ts.Policy:
     """A policy from labels or transitions, as a request states: learner, samples, noise, seed."""
-    from tessella.baselines import BASELINES, train  # scikit-learn takes a second to load
-    from tessella.learn import LEARNERS, draw, fit, make_learner
+    from tessella.baselines import BASELINES  # scikit-learn takes a second to load
+    from tessella.learn import LEARNERS, make_learner
 
     name = request.choice("learner", (*LEARNERS, *BASELINES), "margin")
     n_samples = request.integer("samples", 400, 1, LEARNING_MAX_SAMPLES)
     seed = request.integer("seed", 0, 0, 2**31)
     if name in BASELINES:
-        policy = train(BASELINES[name](), solution.mdp, n_samples, rng=seed)
-    else:
-        noise = request.number("noise", 0.0, 0.0, 100.0) if request.has("noise") else None
-        sample = draw(solution, n_samples, noise=noise, rng=seed)
-        policy = fit(make_learner(name, seed), sample)
-    return PolicyWithProof(policy, prove_loss(solution, policy))
+        return ts.train(BASELINES[name](), solution.mdp, n_samples, rng=seed)
+    noise = request.number("noise", 0.0, 0.0, 100.0) if request.has("noise") else None
+    sample = ts.draw(solution, n_samples, noise=noise, rng=seed)
+    return ts.fit(make_learner(name, seed), sample)
 
 
-def prove_loss(solution: Solution, policy: Policy) -> ProvenLoss:
+def prove_loss(solution: ts.Solution, policy: ts.Policy) -> ProvenLoss:
     """An upper bound on the loss of a policy, from the model's own start."""
     start = start_distribution(solution.mdp, None, solution.policy)
     return prove_loss_bounds(solution, policy, start)

@@ -21,10 +21,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
 from tessella.explore.request import Reply, error_reply, json_reply
 
 if TYPE_CHECKING:
-    from tessella.explore.catalogue import ModelCatalogue, ModelOpener
+    from tessella.explore.catalogue import ModelOpener
 
 POLL_INTERVAL_SECONDS = 0.25  # seconds between checks whether a request is still wanted
 STATUS_QUEUE_FULL = 503
@@ -46,18 +49,6 @@ class RequestLimits:
     memory: int | None = 8 << 30  # bytes that the worker may hold; None for no limit
     waiting: int = 32  # requests in the queue
     patience: float = 20.0  # seconds that abandoned work goes on while others wait
-
-
-class RequestRejected(Exception):  # noqa: N818 (a state, not a kind of error)
-    """A request that gets no answer from the worker: a status and a sentence."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
-class RequestAbandoned(Exception):  # noqa: N818
-    """Nobody waits for the answer any more."""
 
 
 class ExplorerWorker:
@@ -95,9 +86,12 @@ class ExplorerWorker:
         self._process = self._pipe = None
 
     async def ask(self, job: str, body: Any, is_abandoned: Callable[[], Awaitable[bool]]) -> Reply:
-        """The worker's reply; ``is_abandoned`` tests whether nobody waits for it any more."""
+        """The worker's reply, or ``HTTPException`` where it gives none.
+
+        ``is_abandoned`` tests whether nobody waits for it any more: a ``ClientDisconnect``.
+        """
         if self.waiting >= self.limits.waiting:
-            raise RequestRejected(STATUS_QUEUE_FULL, QUEUE_FULL_TEXT)
+            raise HTTPException(STATUS_QUEUE_FULL, QUEUE_FULL_TEXT)
         self.waiting += 1
         try:
             await self._lock.acquire()
@@ -105,7 +99,7 @@ class ExplorerWorker:
             self.waiting -= 1
         try:
             if await is_abandoned():
-                raise RequestAbandoned
+                raise ClientDisconnect
             return await self._wait_for_reply(job, body, is_abandoned)
         finally:
             self._lock.release()
@@ -121,14 +115,12 @@ class ExplorerWorker:
             while True:
                 if await asyncio.to_thread(pipe.poll, POLL_INTERVAL_SECONDS):
                     answered_id, reply = pipe.recv()
-                    if (
-                        answered_id == request_id
-                    ):  # else the request of an earlier reply was abandoned
+                    if answered_id == request_id:  # else an earlier request was abandoned
                         return reply
                 await self._stop_if_late(time.monotonic() - started, is_abandoned)
         except (EOFError, OSError) as error:
             self.end()
-            raise RequestRejected(STATUS_WORKER_DIED, WORKER_DIED_TEXT) from error
+            raise HTTPException(STATUS_WORKER_DIED, WORKER_DIED_TEXT) from error
 
     async def _stop_if_late(
         self, elapsed: float, is_abandoned: Callable[[], Awaitable[bool]]
@@ -137,10 +129,10 @@ class ExplorerWorker:
         if elapsed > self.limits.seconds:
             self._stop_work()
             reason = TIMED_OUT_TEXT.format(seconds=self.limits.seconds)
-            raise RequestRejected(STATUS_TIMED_OUT, reason)
+            raise HTTPException(STATUS_TIMED_OUT, reason)
         if self.waiting and elapsed > self.limits.patience and await is_abandoned():
             self._stop_work()
-            raise RequestAbandoned
+            raise ClientDisconnect
 
     def _stop_work(self) -> None:
         self.n_stopped += 1
@@ -152,7 +144,11 @@ def run_worker(
 ) -> None:
     """The process: answer jobs until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server gets it too, and closes the pipe
-    _limit_memory(limits.memory)
+    if limits.memory is not None:
+        with suppress(ImportError, ValueError, OSError):  # some systems cannot
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_DATA, (limits.memory, limits.memory))
     from tessella.explore.catalogue import ModelCatalogue
 
     catalogue = ModelCatalogue(open_user_model, limits.states)
@@ -161,7 +157,11 @@ def run_worker(
         while True:
             request_id, job, body = pipe.recv()
             if job == "problems":
-                pipe.send((request_id, _catalogue_reply(catalogue)))
+                try:
+                    reply = json_reply({"problems": catalogue.offers})
+                except Exception as error:
+                    reply = error_reply(error)
+                pipe.send((request_id, reply))
             if answer is None:  # these imports take seconds, while the page draws its settings
                 from tessella.explore.panels import answer_request
                 from tessella.explore.session import Session
@@ -169,19 +169,3 @@ def run_worker(
                 answer = partial(answer_request, Session(catalogue))
             if job != "problems":
                 pipe.send((request_id, answer(job, body)))
-
-
-def _catalogue_reply(catalogue: ModelCatalogue) -> Reply:
-    try:
-        return json_reply({"problems": catalogue.offers})
-    except Exception as error:
-        return error_reply(error)
-
-
-def _limit_memory(max_bytes: int | None) -> None:
-    if max_bytes is None:
-        return
-    with suppress(ImportError, ValueError, OSError):  # some systems cannot
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))

@@ -1,4 +1,4 @@
-"""Learning policies from labelled samples: one boundary learner per file, trained in bulk."""
+"""Learning policies from labelled samples: one boundary learner per file."""
 
 from typing import Any
 

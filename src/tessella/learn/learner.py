@@ -12,7 +12,7 @@ floating point counts as FEATURE_MAX_SIZE away.
 
 A learner turns a task (features, labels, perhaps margins) into a classifier, K scores for each
 point; the class with the highest score wins, the lowest index among those that tie. It is also a
-scikit-learn estimator: ``fit`` is one task, ``learn`` many at a time.
+scikit-learn estimator.
 
     pi(s) = lowest index in argmax_{a feasible in s} score_a(point of s)
 
@@ -157,8 +157,8 @@ class BoundaryLearner(ClassifierMixin, BaseEstimator):
     random_state: Any = 0
 
     @abstractmethod
-    def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
-        """One classifier for each task; none depends on which others are there."""
+    def learn(self, task: Task) -> Classifier:
+        """The classifier of a task."""
 
     def fit(self, X: Any, y: Any) -> Self:
         return self._fit(X, y, None)
@@ -179,7 +179,7 @@ class BoundaryLearner(ClassifierMixin, BaseEstimator):
         if margins is not None:
             margins = np.asarray(margins, dtype=float)
         task = Task(X, labels, len(self.classes_), margins, self.random_state)
-        self.classifier_ = self.learn([task])[0]
+        self.classifier_ = self.learn(task)
         self.size_ = self.classifier_.size
         return self
 
@@ -260,11 +260,10 @@ def fit(learner: Any, sample: Sample) -> Policy:
 def fit_batch(
     learner: Any, samples: Sequence[Sample], seeds: Sequence | None = None
 ) -> list[Policy]:
-    """One policy for each sample, trained together and the same as if trained alone.
+    """One policy for each sample, the same as ``fit`` makes of it.
 
     ``seeds`` takes the place of every ``random_state`` in the learner, those of a pipeline's steps
-    included, one for each sample. Samples of equal length, axes and number of actions share
-    compiled code.
+    included, one for each sample.
 
     Args:
         learner: as for ``fit``.
@@ -290,11 +289,10 @@ def fit_batch(
         raise ArgumentError(f"{len(samples)} samples need as many seeds", value=f"got {len(seeds)}")
     if isinstance(learner, BoundaryLearner):
         task_seeds = [learner.random_state] * len(samples) if seeds is None else seeds
-        tasks = [
-            Task(s.points, s.labels, len(s.actions), s.margins, seed)
+        fitted = [
+            learner.learn(Task(s.points, s.labels, len(s.actions), s.margins, seed))
             for s, seed in zip(samples, task_seeds, strict=True)
         ]
-        fitted = learner.learn(tasks)
         title = learner.title
     else:
         fitted = _fit_external(learner, samples, seeds)

@@ -9,7 +9,6 @@ By default k = max(1, round(sqrt(n) / 4)): with more observations, more of them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,6 @@ from scipy.spatial import KDTree
 from tessella.errors import require_whole
 from tessella.learn.learner import (
     BoundaryLearner,
-    Classifier,
     FeatureMap,
     Features,
     Task,
@@ -74,12 +72,9 @@ class LocalBoundary(BoundaryLearner):
 
     title = "Local Boundary"
 
-    def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
+    def learn(self, task: Task) -> LocalClassifier:
         if self.k is not None:
             require_whole("k", self.k, 1)
-        return [self._learn(task) for task in tasks]
-
-    def _learn(self, task: Task) -> LocalClassifier:
         n = len(task.points)
         features = (self.features or Features("range")).fit(task.points)
         k = min(self.k or max(1, round(np.sqrt(n) / 4)), n)

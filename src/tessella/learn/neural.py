@@ -13,7 +13,6 @@ With noisy observations a small eta amplifies the noise of just those labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
-from tessella.errors import ArgumentError, is_positive, require_extra
+from tessella.errors import ArgumentError, is_count, is_positive, require_extra
 from tessella.learn.learner import (
     BoundaryLearner,
     Classifier,
@@ -60,7 +59,11 @@ class NeuralBoundary(BoundaryLearner):
 
     Args:
         hidden: widths of the hidden layers.
-        learning_rate, epochs, min_steps, batch_size: how it trains, see ``TrainingPlan``.
+        learning_rate: first step size; it falls to zero along a cosine.
+        epochs: passes over the sample, at least.
+        min_steps: steps, at least; decides for small samples.
+        batch_size: observations in a batch, halved (twice at most) while an epoch has fewer than
+            16 batches.
         features: feature map; None is ``Features("standard")``.
         random_state: seed of the start and of the shuffles.
 
@@ -81,32 +84,44 @@ class NeuralBoundary(BoundaryLearner):
 
     title = "Neural Boundary"
 
-    def learn(self, tasks: Sequence[Task]) -> list[Classifier]:
+    def learn(self, task: Task) -> Classifier:
         with require_extra("training a network", "study"):
-            from tessella.learn.network import TrainingJob, TrainingPlan, train_networks
+            from tessella.learn.network import init_layers, shuffle_epochs, train_layers
 
-        fitted: list[Classifier] = [ConstantClassifier(0, 1)] * len(tasks)
-        trainable = [i for i, task in enumerate(tasks) if task.n_classes > 1]
-        chosen = self.features or Features("standard")
-        feature_maps = [chosen.fit(tasks[i].points) for i in trainable]
-        jobs = [
-            TrainingJob(
-                features(tasks[i].points),
-                tasks[i].labels,
-                self._compute_weights(tasks[i]),
-                tasks[i].n_classes if tasks[i].n_classes > 2 else 1,
-                np.random.default_rng(tasks[i].seed),
+        self._check_plan()
+        if task.n_classes == 1:
+            return ConstantClassifier(0, 1)
+        features = (self.features or Features("standard")).fit(task.points)
+        X = features(task.points)
+        batch_size = self._batch_size_for(len(X))
+        n_outputs = task.n_classes if task.n_classes > 2 else 1
+        # The start is drawn first and the shuffles second.
+        rng = np.random.default_rng(task.seed)
+        start = init_layers((X.shape[1], *self.hidden, n_outputs), rng)
+        order = shuffle_epochs(len(X), self._steps_for(len(X)), batch_size, rng)
+        weights = self._compute_weights(task)
+        layers = train_layers(start, X, task.labels, weights, order, self.learning_rate)
+        layers64 = tuple((w.astype(float), b.astype(float)) for w, b in layers)
+        return NetworkClassifier(features, layers64)
+
+    def _check_plan(self) -> None:
+        whole = (*self.hidden, self.epochs, self.min_steps, self.batch_size)
+        if not all(map(is_count, whole)) or not is_positive(self.learning_rate):
+            raise ArgumentError(
+                "numbers of a training plan must be positive, all but the learning rate whole",
+                value=f"got {self}",
             )
-            for i, features in zip(trainable, feature_maps, strict=True)
-        ]
-        plan = TrainingPlan(
-            tuple(self.hidden), self.learning_rate, self.epochs, self.min_steps, self.batch_size
-        )
-        networks = train_networks(jobs, plan)
-        for i, features, layers in zip(trainable, feature_maps, networks, strict=True):
-            layers64 = tuple((w.astype(float), b.astype(float)) for w, b in layers)
-            fitted[i] = NetworkClassifier(features, layers64)
-        return fitted
+
+    def _batch_size_for(self, n: int) -> int:
+        """Observations in a batch of a sample of n."""
+        batch = self.batch_size
+        for _ in range(2):
+            if n < 16 * batch and batch % 2 == 0:
+                batch //= 2
+        return batch
+
+    def _steps_for(self, n: int) -> int:
+        return max(self.min_steps, -(-self.epochs * n // self._batch_size_for(n)))
 
     def _compute_weights(self, task: Task) -> NDArray[np.float64]:
         return np.ones(len(task.points))

@@ -165,24 +165,20 @@ def _check_component_names(given: Any) -> tuple[str, ...]:
         return ()
     names = component_names(given)
     for action in given:
-        _check_components(action, names)
+        if isinstance(action, tuple) and not isinstance(action, VectorAction):
+            example = "{'a': range(3), 'b': range(3)}"
+            requirement = f"actions of several parts must name them, as in {example}"
+            raise ModelError(requirement, value=f"got {action!r}")
+        if getattr(action, "names", ()) != names:
+            known = ", ".join(names) or "or none"
+            requirement = f"all actions must have the same components, {known}"
+            raise ModelError(requirement, value=f"got {action!r}")
     for name in names:
         if not isinstance(name, str) or not name.isidentifier():
             requirement = "the name of a component must be an identifier"
             raise ModelError(requirement, value=f"got {name!r}")
         require_unreserved(name, "a component of the actions")
     return names
-
-
-def _check_components(action: Any, names: tuple[str, ...]) -> None:
-    """Reject an action with components other than ``names``, or without names for them."""
-    if isinstance(action, tuple) and not isinstance(action, VectorAction):
-        example = "{'a': range(3), 'b': range(3)}"
-        requirement = f"actions of several parts must name them, as in {example}"
-        raise ModelError(requirement, value=f"got {action!r}")
-    if getattr(action, "names", ()) != names:
-        requirement = f"all actions must have the same components, {', '.join(names) or 'or none'}"
-        raise ModelError(requirement, value=f"got {action!r}")
 
 
 def _require_finite(values: Any, subject: str) -> None:

@@ -13,12 +13,11 @@ only. The size of an estimator or a function is that of its file, in numbers of 
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +95,7 @@ def _convert(mdp: MDP, source: Any, labels: Labels | None, chunk_states: int) ->
         external = _wrap_external(mdp, source)
         if external is None:
             return _from_table(mdp, source, labels)
-        labels = labels or external.default_labels or _resolve_labels(external, chunk_states)
+        labels = labels or external.labels or _resolve_labels(external, chunk_states)
         rule = replace(external, labels=labels)
         name = external.name
     return Policy(mdp.grid, mdp.actions, rule, name, mdp.action_name, chunk_states=chunk_states)
@@ -164,43 +163,34 @@ def _order_components(answers: NDArray, names: tuple[str, ...]) -> NDArray:
 
 
 @dataclass(frozen=True, eq=False)
-class ExternalRule(ABC):
-    """A rule of another library or of the user; its answers are read as action indices."""
+class ExternalRule:
+    """A rule of another library or of the user; its answers are read as action indices.
 
-    source: Any
+    Attributes:
+        predict: what it returns for (n, d) points.
+        deciding_part: the object whose size counts.
+        kind, name: what messages call it.
+        hint: an explanation for messages about answers of the wrong shape.
+        labels: how to read its answers; None before that is known.
+    """
+
     grid: StateGrid
     actions: tuple
     action_name: str
-    labels: Labels = "index"
-
-    kind: ClassVar[str]
-    default_labels: ClassVar[Labels | None] = None
-
-    @property
-    def name(self) -> str:
-        return type(self.source).__name__
-
-    @property
-    def hint(self) -> str:
-        """An explanation for messages about answers of the wrong shape."""
-        return ""
-
-    @property
-    def decision_part(self) -> Any:
-        """The part of the source that decides."""
-        return self.source
+    predict: Callable[[NDArray[np.float64]], Any]
+    deciding_part: Any
+    kind: str
+    name: str
+    hint: str = ""
+    labels: Labels | None = None
 
     @cached_property
     def size(self) -> int:
         """In numbers of eight bytes; the entries of its table, where it cannot be pickled."""
         try:
-            return measure_storage(self.decision_part)
+            return measure_storage(self.deciding_part)
         except Exception:  # pickling an object may raise anything
             return self.grid.size
-
-    @abstractmethod
-    def predict(self, points: NDArray[np.float64]) -> Any:
-        """What the source returns for (n, d) points."""
 
     def __call__(self, points: NDArray[np.float64]) -> NDArray:
         answers = self.answers(points)
@@ -231,89 +221,70 @@ class ExternalRule(ABC):
         return answers
 
 
-class EstimatorRule(ExternalRule):
-    """scikit-learn's ``predict(points)``."""
-
-    kind = "an estimator"
-
-    def predict(self, points: NDArray[np.float64]) -> Any:
-        return _call_with_points(self.source.predict, points, self.name)
-
-
-class AgentRule(ExternalRule):
-    """Stable-Baselines3's ``predict(observations, deterministic=True)``."""
-
-    kind = "an agent"
-    default_labels = "index"
-
-    @property
-    def decision_part(self) -> Any:
-        return getattr(self.source, "policy", self.source)
-
-    def predict(self, points: NDArray[np.float64]) -> Any:
-        answer = self.source.predict(self._make_observations(points), deterministic=True)
-        if not (isinstance(answer, tuple) and len(answer) == 2):
-            requirement = "an agent's predict must return actions and a state"
-            value = f"returns {type(answer).__name__}"
-            raise PolicyError(requirement, location=self.name, value=value)
-        actions = np.asarray(answer[0])
-        return actions.reshape(len(points)) if actions.size == len(points) else actions
-
-    def _make_observations(self, points: NDArray[np.float64]) -> NDArray:
-        """Flat indices of states, or coordinates, as its observation space requires."""
-        axes = self.grid.ndim
-        shape = getattr(getattr(self.source, "observation_space", None), "shape", (axes,))
-        if shape == ():
-            return self.grid.nearest(points)
-        if shape == (axes,):
-            return points.astype(np.float32)
-        requirement = f"an agent must observe flat state indices or {axes} coordinates"
-        raise PolicyError(requirement, location=self.name, value=f"observes shape {shape}")
-
-
-class FunctionRule(ExternalRule):
-    """A function of coordinates by name if it names axes, else of (n, d) points."""
-
-    kind = "a policy function"
-
-    @property
-    def name(self) -> str:
-        name = getattr(self.source, "__name__", type(self.source).__name__)
-        return "" if name == "<lambda>" else name.replace("_", " ")
-
-    @property
-    def hint(self) -> str:
-        """Why it was given points; empty for a function of names."""
-        parameters = _read_parameters(self.source).values()
-        required_parameters = [p for p in parameters if p.default is p.empty]
-        required_names = [p.name for p in required_parameters if p.kind is not p.VAR_KEYWORD]
-        if len(required_names) != 1 or required_names[0] in self.grid.axes:
-            return ""
-        return (
-            f"; its argument {required_names[0]!r} names no axis, so it was given points of shape "
-            f"(n, {self.grid.ndim}); the axes are {', '.join(self.grid.axes)}"
-        )
-
-    def predict(self, points: NDArray[np.float64]) -> Any:
-        hint = self.hint
-        if hint:
-            answer = _call_with_points(self.source, points, "the policy function", hint)
-        else:
-            values = self.grid.values_at(points)
-            answer = call_by_name(self.source, values, "the policy function", error=PolicyError)
-        if isinstance(answer, Mapping) or np.size(answer) != 1:
-            return answer
-        return np.broadcast_to(answer, (len(points),))
-
-
 def _wrap_external(mdp: MDP, source: Any) -> ExternalRule | None:
-    """The adapter of an estimator, an agent or a function; None for anything else."""
+    """An estimator, an agent or a function as a rule; None for anything else."""
     predict = getattr(source, "predict", None)
     if predict is None:
-        kind = FunctionRule if callable(source) else None
+        return wrap_function(mdp, source) if callable(source) else None
+    name = type(source).__name__
+    space = mdp.grid, mdp.actions, mdp.action_name
+    if "deterministic" not in _read_parameters(predict):
+        predict = partial(_call_with_points, predict, subject=name)
+        return ExternalRule(*space, predict, source, "an estimator", name)
+    predict = partial(_ask_agent, source, mdp.grid)
+    policy = getattr(source, "policy", source)
+    return ExternalRule(*space, predict, policy, "an agent", name, labels="index")
+
+
+def wrap_function(mdp: MDP, function: Callable) -> ExternalRule:
+    """A function of coordinates by name if it names axes, else of (n, d) points."""
+    name = getattr(function, "__name__", type(function).__name__)
+    name = "" if name == "<lambda>" else name.replace("_", " ")
+    hint = _explain_points(function, mdp.grid)
+    predict = partial(_ask_function, function, mdp.grid, hint)
+    space = mdp.grid, mdp.actions, mdp.action_name
+    return ExternalRule(*space, predict, function, "a policy function", name, hint)
+
+
+def _explain_points(function: Callable, grid: StateGrid) -> str:
+    """Why a function is given points; empty for a function of names."""
+    parameters = _read_parameters(function).values()
+    required_parameters = [p for p in parameters if p.default is p.empty]
+    required_names = [p.name for p in required_parameters if p.kind is not p.VAR_KEYWORD]
+    if len(required_names) != 1 or required_names[0] in grid.axes:
+        return ""
+    return (
+        f"; its argument {required_names[0]!r} names no axis, so it was given points of shape "
+        f"(n, {grid.ndim}); the axes are {', '.join(grid.axes)}"
+    )
+
+
+def _ask_function(function: Callable, grid: StateGrid, hint: str, points: NDArray) -> Any:
+    """Its answers, one for each point or one for all; ``hint`` says why it is given points."""
+    if hint:
+        answer = _call_with_points(function, points, "the policy function", hint)
     else:
-        kind = AgentRule if "deterministic" in _read_parameters(predict) else EstimatorRule
-    return None if kind is None else kind(source, mdp.grid, mdp.actions, mdp.action_name)
+        values = grid.values_at(points)
+        answer = call_by_name(function, values, "the policy function", error=PolicyError)
+    if isinstance(answer, Mapping) or np.size(answer) != 1:
+        return answer
+    return np.broadcast_to(answer, (len(points),))
+
+
+def _ask_agent(agent: Any, grid: StateGrid, points: NDArray) -> Any:
+    """The actions of Stable-Baselines3's ``predict(observations, deterministic=True)``."""
+    name = type(agent).__name__
+    shape = getattr(getattr(agent, "observation_space", None), "shape", (grid.ndim,))
+    if shape not in ((), (grid.ndim,)):
+        requirement = f"an agent must observe flat state indices or {grid.ndim} coordinates"
+        raise PolicyError(requirement, location=name, value=f"observes shape {shape}")
+    observations = points.astype(np.float32) if shape else grid.nearest(points)
+    answer = agent.predict(observations, deterministic=True)
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        requirement = "an agent's predict must return actions and a state"
+        raise PolicyError(requirement, location=name, value=f"returns {type(answer).__name__}")
+    actions = np.asarray(answer[0])
+    return actions.reshape(len(points)) if actions.size == len(points) else actions
 
 
 def _call_with_points(function: Callable, points: NDArray, subject: str, hint: str = "") -> Any:
@@ -340,8 +311,8 @@ def _resolve_labels(rule: ExternalRule, chunk_states: int) -> Labels:
     if rule.actions == tuple(range(len(rule.actions))):
         return "value"  # values and indices are the same
     # The labels of its training data are known without any predictions.
-    trained_labels = getattr(rule.source, "classes_", None)
-    if isinstance(rule, EstimatorRule) and isinstance(trained_labels, np.ndarray):
+    trained_labels = getattr(rule.deciding_part, "classes_", None)
+    if isinstance(trained_labels, np.ndarray):
         return _infer_labels(rule.actions, np.unique(trained_labels))
     chunks = rule.grid.iterate_chunks(chunk_states)
     answered = [np.unique(rule.answers(points)) for points in chunks]

@@ -160,14 +160,10 @@ class CompilationCache:
         if self.n_compiled % self.reset_interval == 0:
             self._functions.clear()
             jax.clear_caches()
-        while self._is_full():
+        while len(self._functions) >= self.max_functions or (
+            len(self._functions) >= CACHE_MIN_FUNCTIONS and count_memory_maps() > self.max_maps
+        ):
             self._functions.popitem(last=False)
-
-    def _is_full(self) -> bool:
-        kept = len(self._functions)
-        return kept >= self.max_functions or (
-            kept >= CACHE_MIN_FUNCTIONS and count_memory_maps() > self.max_maps
-        )
 
 
 def count_memory_maps() -> int:
@@ -203,7 +199,7 @@ def compile_per_shape(
 
     Compiled functions are kept in ``COMPILATION_CACHE``. Arguments are given by position. With
     ``donate_first`` the result takes the memory of the first array, which is invalid afterwards.
-    Where the first argument is a backend that NumPy runs, the function is not compiled.
+    A function of a backend or of operators that NumPy runs is not compiled.
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
@@ -213,7 +209,7 @@ def compile_per_shape(
 
         @wraps(function)
         def call(*args: Any) -> Result:
-            if n and not getattr(args[0], "is_compiled", True):
+            if not all(getattr(arg, "is_compiled", True) for arg in args[: n + 1]):
                 with np.errstate(all="ignore"):  # numbers that are not finite show in the bound
                     return function(*args)
             require_unforked()

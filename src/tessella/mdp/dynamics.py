@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from tessella.rounding import EPS, RoundingBounds, RowSumBounds
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+    from scipy.sparse.linalg import SuperLU
 
     from tessella.mdp.stages.sharded import ShardLayout
     from tessella.mdp.tabular.rows import LayoutRule
@@ -122,26 +123,16 @@ class Backend(ABC):
         """(A, grid) the whole pass for all actions; None where that takes too much memory."""
         return None
 
-    def iterate_policy(
-        self, arrays: Any, v_S: Any, policy: Any, count: int, discount: float, gain: float
-    ) -> Any:
-        """``count`` times v = policy_backup(discount v) - gain."""
-        for _ in range(count):
-            v_S = self.policy_backup(arrays, discount * v_S, policy, True) - gain
-        return v_S
-
     def shard_layout(self, shape: tuple[int, ...]) -> ShardLayout | None:
         """How arrays over a grid of ``shape`` lie on several devices; None on one."""
         return None
 
-    def solves_iteratively(self, arrays: Any) -> bool:
-        """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
+    def has_long_rows(self, arrays: Any) -> bool:
+        """Whether rows have so many entries that the factors of a linear system fill up."""
         return False
 
-    def solve_policy_system(
-        self, arrays: Any, rhs: Any, policy: Any, discount: float, tol: float = 0.0
-    ) -> Any:
-        """The solution x of (I - discount P_pi) x = rhs, or one with a residual of ``tol``."""
+    def solve_policy_system(self, arrays: Any, rhs: Any, policy: Any, discount: float) -> Any:
+        """The solution x of (I - discount P_pi) x = rhs."""
         raise NotImplementedError
 
 
@@ -151,6 +142,9 @@ class CompileOptions:
 
     tiles: TileSizes | None = None  # of the kernels of an accelerator; None for plain forms
     one_period_at_a_time: bool = False  # of a horizon, to save memory
+
+
+PLAIN_FORMS = CompileOptions()
 
 
 @dataclass(frozen=True)
@@ -192,14 +186,6 @@ class StepResult:
     ended: NDArray[np.bool_]  # (n,) whether the process ended in this period
 
 
-class FactorisedSystem(Protocol):
-    """A linear system that has been factorised, such as scipy's sparse LU."""
-
-    def solve(self, rhs: NDArray, trans: str = "N") -> NDArray:
-        """Solve it, or with ``trans="T"`` its transpose."""
-        ...
-
-
 class Dynamics(ABC):
     """Transition law and rewards of an MDP on a grid."""
 
@@ -223,19 +209,12 @@ class Dynamics(ABC):
         return [self]
 
     @property
-    def period_shape(self) -> tuple[int, ...]:
-        """Shape of the grid of one period."""
-        return self.shape
-
-    @property
     def max_row_entries(self) -> int:
-        """Upper bound on the probabilities in the largest table of a period; 0 without a table."""
-        return 0
+        """Upper bound on the probabilities in the largest table of a period; 0 without a table.
 
-    def count_row_entries(self) -> int:
-        """Number of probabilities in the largest table of a period, which is built if necessary."""
-        rows = self.as_rows()
-        return 0 if rows is None else rows.count_row_entries()
+        Of tables, their number.
+        """
+        return 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -280,12 +259,8 @@ class Dynamics(ABC):
         return type(self).__name__.lower()
 
     @abstractmethod
-    def compile(self) -> BackendModel:
-        """The compiled backend and its arrays (imports JAX)."""
-
-    def compile_with(self, options: CompileOptions) -> BackendModel:
-        """``compile`` with the kernels or loops that an execution plan chose."""
-        return self.compile()
+    def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
+        """The compiled backend and its arrays, as an execution plan chose (imports JAX)."""
 
     def as_rows(self, max_entries: float = math.inf) -> Dynamics | None:
         """The same dynamics by rows, which NumPy multiplies; None where they offer none.
@@ -336,7 +311,7 @@ class Dynamics(ABC):
     ) -> StepResult:
         """Sample one period from each (state, action)."""
 
-    def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem | None:
+    def factorise_policy_system(self, policy: NDArray, discount: float) -> SuperLU | None:
         """``I - discount P_pi``, factorised; None from dynamics that offer no direct solve.
 
         Solvers use it where iterations make no progress.
@@ -355,11 +330,6 @@ class Dynamics(ABC):
     def backend_model(self) -> BackendModel:
         """As the dynamics were given: NumPy multiplies rows, JAX compiles all else."""
         return self.compile()
-
-    @property
-    def compiled_model(self) -> BackendModel:
-        """As JAX runs it, in plain forms."""
-        return self.get_or_build(CompileOptions(), self.compile)
 
     def get_or_build(self, key: Hashable, build: Callable[[], Built]) -> Built:
         """The result of ``build``, computed once for each key and kept with the dynamics."""

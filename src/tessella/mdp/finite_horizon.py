@@ -12,10 +12,11 @@ on the whole, or one period at a time from the last (``period_arrays``).
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,7 @@ from tessella.errors import ModelError, format_value, raise_for_first
 from tessella.grid import require_product, require_unmasked
 from tessella.mdp.checks import as_numbers
 from tessella.mdp.dynamics import (
+    PLAIN_FORMS,
     REWARD,
     Backend,
     BackendModel,
@@ -45,9 +47,19 @@ from tessella.mdp.state_action_space import (
     make_state_action_space,
     multiply_entry_counts,
 )
-from tessella.mdp.tabular.rows import LayoutRule, PeriodBackend, PeriodRows, RowArrays, RowLayout
+from tessella.mdp.tabular.rows import (
+    CompiledRowBackend,
+    LayoutRule,
+    RowArrays,
+    RowLayout,
+    fill_chunks,
+    round_up_size,
+)
+from tessella.mdp.tabular.tabular import Tabular
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS, ModelRounding, RoundingBounds, RowSumBounds
 
+Result = TypeVar("Result")
 GivenMask = ArrayLike | Callable[..., ArrayLike]  # a mask, or a function of axes and action
 
 
@@ -86,35 +98,27 @@ class FiniteHorizonDynamics(Dynamics):
         return len(self.periods)
 
     @property
-    def period_shape(self) -> tuple[int, ...]:
-        return self.final.shape
-
-    @property
     def max_row_entries(self) -> int:
         return max(period.max_row_entries for period in self.distinct_periods)
-
-    def count_row_entries(self) -> int:
-        return max(period.count_row_entries() for period in self.distinct_periods)
-
-    @property
-    def _n_period_states(self) -> int:
-        """Number of states of one period."""
-        return self.final.size
 
     def fingerprint_key(self) -> tuple:
         """What enters the fingerprint of a model: every distinct period once."""
         index = {id(period): i for i, period in enumerate(self.distinct_periods)}
         return self.space, [index[id(p)] for p in self.periods], self.distinct_periods, self.final
 
+    def _map_periods(self, function: Callable[[Dynamics], Result]) -> list[Result]:
+        """The results for all periods, one object where periods are the same."""
+        results = {id(period): function(period) for period in self.distinct_periods}
+        return [results[id(period)] for period in self.periods]
+
     @property
     def counts(self) -> frozenset[str]:
         return frozenset().union(*(period.counts for period in self.distinct_periods))
 
     def with_reward(self, weights: Mapping[str, float]) -> FiniteHorizonDynamics:
-        weighted = {id(period): period.with_reward(weights) for period in self.distinct_periods}
-        periods = tuple(weighted[id(period)] for period in self.periods)
+        periods = self._map_periods(lambda period: period.with_reward(weights))
         final = weights.get(REWARD, 0.0) * self.final
-        return replace(self, periods=periods, final=final, file_rounding=None)
+        return replace(self, periods=tuple(periods), final=final, file_rounding=None)
 
     def compute_row_sums(self) -> RowSumBounds:
         row_sums = [period.row_sums for period in self.distinct_periods]
@@ -129,19 +133,12 @@ class FiniteHorizonDynamics(Dynamics):
     def rounding(self) -> RoundingBounds:  # type: ignore[override]
         by_period = [period.rounding for period in self.distinct_periods]
         terms = max(rounding.backup_terms for rounding in by_period)
-        return RoundingBounds(
-            self._add_final_rounding([rounding.in_memory for rounding in by_period]),
-            self.file_rounding or self._bound_saved_rounding(by_period, terms),
-            terms,
-        )
-
-    def _bound_saved_rounding(
-        self, by_period: Sequence[RoundingBounds], terms: int
-    ) -> ModelRounding:
-        """In a file, rewards include the expected final reward, over a row that is rounded."""
-        worst = self._add_final_rounding([rounding.in_file for rounding in by_period])
-        terms = max(terms, self.longest_row) + 2
-        return replace(worst, reward_error=worst.reward_error + EPS * terms * self._final_scale)
+        in_memory = self._add_final_rounding([rounding.in_memory for rounding in by_period])
+        saved = self._add_final_rounding([rounding.in_file for rounding in by_period])
+        # In a file, rewards include the expected final reward, over a row that is rounded.
+        final_error = EPS * (max(terms, self.longest_row) + 2) * self._final_scale
+        saved = replace(saved, reward_error=saved.reward_error + final_error)
+        return RoundingBounds(in_memory, self.file_rounding or saved, terms)
 
     def _add_final_rounding(self, by_period: Sequence[ModelRounding]) -> ModelRounding:
         worst = ModelRounding.worst_of(by_period)
@@ -167,19 +164,17 @@ class FiniteHorizonDynamics(Dynamics):
 
     def as_rows(self, max_entries: float = math.inf) -> FiniteHorizonDynamics | None:
         """The same with every period by rows, which have ``max_entries`` each at most."""
-        rows = {id(period): period.as_rows(max_entries) for period in self.distinct_periods}
-        if any(period is None for period in rows.values()):
+        periods = self._map_periods(lambda period: period.as_rows(max_entries))
+        if None in periods:
             return None
-        periods = [rows[id(period)] for period in self.periods]
         return replace(self, periods=tuple(cast(list[Dynamics], periods)))
 
     def build_numpy_model(self, choose_layout: LayoutRule) -> BackendModel:
-        models = {
-            id(period): period.build_numpy_model(choose_layout) for period in self.distinct_periods
-        }
-        tables = [cast(RowArrays, models[id(period)].arrays) for period in self.periods]
-        backend = PeriodBackend(self.n_actions, models[id(self.periods[0])].backend)
-        return BackendModel(backend, PeriodRows(tables, self.final))
+        models = self._map_periods(lambda period: period.build_numpy_model(choose_layout))
+        # Each time has a copy, which keeps the rows of its own last policy.
+        tables = [replace(cast(RowArrays, model.arrays)) for model in models]
+        backend = TablePeriodBackend(models[0].backend)
+        return BackendModel(backend, {"periods": tables, "final": self.final})
 
     @cached_property
     def backend_model(self) -> BackendModel:
@@ -187,16 +182,13 @@ class FiniteHorizonDynamics(Dynamics):
             return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
         return self.compile()
 
-    def compile(self) -> BackendModel:
-        return self.compile_with(CompileOptions())
-
-    def compile_with(self, options: CompileOptions) -> BackendModel:
+    def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
         import jax
 
         from tessella.mdp.compilation import to_device
 
         if len(self.distinct_periods) == 1:
-            model = self.distinct_periods[0].compile_with(options)
+            model = self.distinct_periods[0].compile(options)
             backend = model.backend
             arrays = model.arrays
             timed = jax.tree.map(lambda _: False, arrays)
@@ -211,12 +203,12 @@ class FiniteHorizonDynamics(Dynamics):
     def to_sparse(self) -> list:
         import scipy.sparse as sp
 
-        n = self._n_period_states
+        n = self.final.size
         periods = len(self.periods)
-        matrices_by_period = {id(period): period.to_sparse() for period in self.distinct_periods}
+        matrices_by_period = self._map_periods(lambda period: period.to_sparse())
 
         def build_matrix(action: int):
-            blocks = [matrices_by_period[id(period)][action] for period in self.periods[:-1]]
+            blocks = [matrices[action] for matrices in matrices_by_period[:-1]]
             inner = sp.block_diag(blocks, format="coo") if blocks else sp.coo_array((0, 0))
             entries = inner.data, (inner.row, inner.col + n)
             return sp.csr_array(entries, shape=(n * periods, n * periods))
@@ -230,7 +222,7 @@ class FiniteHorizonDynamics(Dynamics):
         return np.concatenate(rewards)
 
     def step(self, states, actions, rng) -> StepResult:
-        time, x = np.divmod(states, self._n_period_states)
+        time, x = np.divmod(states, self.final.size)
         next_states = np.empty(len(states), np.int64)
         rewards = np.empty(len(states))
         ended = np.zeros(len(states), bool)
@@ -243,24 +235,15 @@ class FiniteHorizonDynamics(Dynamics):
             ended[indices] = steps.ended
         reaches_final = last & ~ended  # only walkers that reach the end get the final reward
         rewards[reaches_final] += self.final.ravel()[next_states[reaches_final]]
-        return StepResult(
-            np.where(last, time, time + 1) * self._n_period_states + next_states,
-            rewards,
-            last | ended,
-        )
+        next_times = np.where(last, time, time + 1)
+        return StepResult(next_times * self.final.size + next_states, rewards, last | ended)
 
 
 @dataclass(frozen=True)
-class CompiledPeriodBackend(Backend):
-    """The compiled side: the backend of a period, for all of them at once or for one.
-
-    ``varies_with_time`` says of each of the period's arrays whether it has one slice for each time.
-    """
+class PeriodBackend(Backend):
+    """The backward pass of a horizon, by that of its periods."""
 
     period_backend: Backend
-    n_periods: int
-    varies_with_time: tuple[bool, ...]
-    one_period_at_a_time: bool
 
     @property
     def n_actions(self) -> int:  # type: ignore[override]
@@ -270,76 +253,134 @@ class CompiledPeriodBackend(Backend):
         """The final reward."""
         return arrays["final"]
 
+    @abstractmethod
     def period_arrays(self, arrays, time):
         """The arrays of one period."""
-        return self._with_leaves(arrays, [a[time] for a in self._timed_leaves(arrays)])
+
+    @abstractmethod
+    def map_periods(self, arrays, step, *by_time) -> Any:
+        """The results of ``step`` for each period's arrays and slices of ``by_time``."""
 
     def shared_backup(self, arrays, w_S, with_reward):
-        import jax.numpy as jnp
+        def back_up_period(period, w):
+            return self.period_backend.shared_backup(period, w, with_reward)
 
-        end = arrays["final"] if with_reward else jnp.zeros_like(w_S[0])
-        next_values = jnp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
-
-        def back_up_period(period_arrays, w):
-            return self.period_backend.shared_backup(period_arrays, w, with_reward)
-
-        return self._map_periods(arrays, back_up_period, next_values)
+        return self.map_periods(arrays, back_up_period, self._next_values(arrays, w_S, with_reward))
 
     def action_backup(self, arrays, w, action, with_reward):
-        def back_up_period(period_arrays, v):
-            return self.period_backend.action_backup(period_arrays, v, action, with_reward)
+        def back_up_period(period, v):
+            return self.period_backend.action_backup(period, v, action, with_reward)
 
-        return self._map_periods(arrays, back_up_period, w)
+        return self._stack(arrays, self.map_periods(arrays, back_up_period, w))
 
-    def supports_policy_arrays(self, arrays) -> bool:
-        return self.period_backend.supports_policy_arrays(self.period_arrays(arrays, 0))
+    def policy_backup(self, arrays, w_S, policy, with_reward):
+        def back_up_period(period, w, actions):
+            return self.period_backend.policy_backup(period, w, actions, with_reward)
 
-    def finish_policy_backup(self, arrays, w, policy, with_reward):
-        def back_up_period(period_arrays, v, actions):
-            return self.period_backend.finish_policy_backup(period_arrays, v, actions, with_reward)
+        next_values = self._next_values(arrays, w_S, with_reward)
+        return self._stack(arrays, self.map_periods(arrays, back_up_period, next_values, policy))
 
-        return self._map_periods(arrays, back_up_period, w, policy)
+    def _next_values(self, arrays, w_S, with_reward):
+        """The values after each period: those of the next period, or final rewards."""
+        xp = array_namespace(w_S)
+        end = self.final(arrays) if with_reward else xp.zeros_like(w_S[0])
+        return xp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
 
-    def _map_periods(self, arrays, step, *by_time):
-        """``step`` of each period's arrays and of slices by time, stacked."""
-        import jax
-        from jax import lax
+    def _stack(self, arrays, by_time):
+        return array_namespace(self.final(arrays)).asarray(by_time)
 
-        def apply_step(slices):
-            timed, *others = slices
-            return step(self._with_leaves(arrays, timed), *others)
 
-        slices = (self._timed_leaves(arrays), *by_time)
-        if self.one_period_at_a_time:
-            return lax.map(apply_step, slices)
-        return jax.vmap(apply_step)(slices)
+class TablePeriodBackend(PeriodBackend):
+    """Periods that are tables, which NumPy multiplies one after the other."""
 
-    def _timed_leaves(self, arrays) -> list:
-        import jax
+    is_compiled = False
+    has_direct_solve = True
 
-        leaves = jax.tree.leaves(arrays["periods"])
-        return [leaf for leaf, timed in zip(leaves, self.varies_with_time, strict=True) if timed]
+    def period_arrays(self, arrays, time):
+        return arrays["periods"][time]
 
-    def _with_leaves(self, arrays, timed: list):
-        """The arrays of a period, with those that depend on time replaced by ``timed``."""
+    def map_periods(self, arrays, step, *by_time):
+        return [step(*given) for given in zip(arrays["periods"], *by_time, strict=True)]
+
+    def solve_policy_system(self, arrays, rhs, policy, discount):
+        x = rhs.copy()
+        for t in reversed(range(len(x) - 1)):
+            table = arrays["periods"][t]
+            x[t] += discount * self.period_backend.policy_backup(table, x[t + 1], policy[t], False)
+        return x
+
+    def policy_adjoint(self, arrays, policy, template):
+        periods = zip(arrays["periods"], policy, strict=True)
+        moves = [self.period_backend.policy_adjoint(*given, template[0]) for given in periods]
+
+        def move(x):
+            moved = np.zeros_like(x)
+            for t, move_period in enumerate(moves[:-1]):
+                moved[t + 1] = move_period(x[t])
+            return moved
+
+        return move
+
+
+@dataclass(frozen=True)
+class CompiledPeriodBackend(PeriodBackend):
+    """Periods that JAX compiles, all of them at once or one after the other.
+
+    ``varies_with_time`` says of each of the period's arrays whether it has one slice for each time.
+    """
+
+    n_periods: int
+    varies_with_time: tuple[bool, ...]
+    one_period_at_a_time: bool
+
+    def period_arrays(self, arrays, time):
         import jax
 
         leaves, tree = jax.tree.flatten(arrays["periods"])
-        timed_leaves = iter(timed)
-        period_leaves = [
-            next(timed_leaves) if t else leaf
-            for leaf, t in zip(leaves, self.varies_with_time, strict=True)
-        ]
-        return jax.tree.unflatten(tree, period_leaves)
+        flags = zip(leaves, self.varies_with_time, strict=True)
+        return jax.tree.unflatten(tree, [leaf[time] if varies else leaf for leaf, varies in flags])
+
+    def map_periods(self, arrays, step, *by_time):
+        import jax
+
+        def apply_step(slices):
+            time, *others = slices
+            return step(self.period_arrays(arrays, time), *others)
+
+        if self.one_period_at_a_time:
+            return jax.lax.map(apply_step, (jax.numpy.arange(self.n_periods), *by_time))
+        axes = [0 if varies else None for varies in self.varies_with_time]
+        period_axes = jax.tree.unflatten(jax.tree.structure(arrays["periods"]), axes)
+        in_axes = (period_axes, *(0 for _ in by_time))
+        return jax.vmap(step, in_axes)(arrays["periods"], *by_time)
 
 
-def _stack_periods(periods: Sequence[Dynamics]) -> tuple[StageBackend, list, list]:
+def _stack_periods(periods: Sequence[Dynamics]) -> tuple[Backend, Any, Any]:
     """Backend, arrays, and which of the arrays have a slice for each time."""
-    by_period = [period.stages for period in periods if isinstance(period, Staged)]
+    if isinstance(periods[0], Tabular):
+        return _stack_tables(cast(Sequence[Tabular], periods))
+    by_period = [cast(Staged, period).stages for period in periods]
     by_stage = enumerate(zip(*by_period, strict=True), start=1)
     stacked = [_stack_stage(stages, f"stage {number}") for number, stages in by_stage]
     operations, arrays, timed = zip(*stacked, strict=True)
     return StageBackend(operations, periods[0].n_actions), list(arrays), list(timed)
+
+
+def _stack_tables(
+    tables: Sequence[Tabular],
+) -> tuple[CompiledRowBackend, dict[str, NDArray], dict[str, bool]]:
+    """The tables of all times, their rows filled up to one number and one length."""
+    n_rows = round_up_size(max(len(table.rows.indptr) - 1 for table in tables))
+    length = round_up_size(max(table.longest_row for table in tables))
+    by_time = []
+    for table in tables:
+        row_lengths = np.zeros(n_rows, dtype=np.int64)
+        row_lengths[: len(table.rows.indptr) - 1] = np.diff(table.rows.indptr)
+        pairs = {"row_of": table.row_of.T, "reward": table.reward.T}
+        by_time.append(fill_chunks(table.rows, row_lengths, length) | pairs)
+    arrays = {name: np.stack([given[name] for given in by_time]) for name in by_time[0]}
+    backend = CompiledRowBackend(n_rows, tables[0].n_actions, tables[0].shape)
+    return backend, arrays, dict.fromkeys(arrays, True)
 
 
 def _stack_stage(
@@ -354,16 +395,12 @@ def _stack_stage(
         raise ModelError(requirement, location=location)
     stacked = {}
     varies_with_time = {}
-    for key in distinct[0]:
-        stacked[key], varies_with_time[key] = _stack_if_timed([arrays[key] for arrays in distinct])
+    for key, first in distinct[0].items():
+        by_time = [arrays[key] for arrays in distinct]
+        varies = not all(np.array_equal(array, first) for array in by_time)
+        varies_with_time[key] = varies
+        stacked[key] = np.stack(by_time) if varies else first
     return compiled.pop(), stacked, varies_with_time
-
-
-def _stack_if_timed(by_time: list[NDArray]) -> tuple[NDArray, bool]:
-    """One array if all times have the same, else all of them stacked; and whether they differ."""
-    if all(np.array_equal(array, by_time[0]) for array in by_time[1:]):
-        return by_time[0], False
-    return np.stack(by_time), True
 
 
 def build_horizon(
@@ -381,7 +418,18 @@ def build_horizon(
         else build_feasible_mask(timed_space, _repeat_mask(space, horizon, feasible))
     )
     by_time = None if mask is None else mask.reshape(horizon.periods, space.grid.size, -1)
-    compile_stage = StageCache(None if by_time is None else np.logical_or.reduce(by_time))
+    ever_feasible = None if by_time is None else np.logical_or.reduce(by_time)
+    timeless: dict[int, CompiledStage] = {}  # stages that do not name the time, compiled once
+
+    def compile_stage(stage: Stage, space: StateActionSpace) -> CompiledStage:
+        if stage.names_time:
+            return stage.compile(space)
+        if id(stage) not in timeless:
+            if space.feasible is not None and ever_feasible is not None:
+                space = replace(space, feasible=ever_feasible.T.reshape(space.feasible.shape))
+            timeless[id(stage)] = stage.compile(space)
+        return timeless[id(stage)]
+
     periods: list[Dynamics] = []
     for t in range(horizon.periods):
         period_space = replace(space, time=t)
@@ -393,27 +441,6 @@ def build_horizon(
             periods *= horizon.periods  # time does not matter
             break
     return _make_parts(space, timed_space, horizon, tuple(periods), mask)
-
-
-class StageCache:
-    """Compiles stages, and those whose functions do not name the time only once.
-
-    ``ever_feasible`` (S, A) says which pairs can occur at some time.
-    """
-
-    def __init__(self, ever_feasible: NDArray[np.bool_] | None) -> None:
-        self.ever_feasible = ever_feasible
-        self.compiled: dict[int, CompiledStage] = {}
-
-    def __call__(self, stage: Stage, space: StateActionSpace) -> CompiledStage:
-        if stage.names_time:
-            return stage.compile(space)
-        if id(stage) not in self.compiled:
-            if space.feasible is not None and self.ever_feasible is not None:
-                mask = self.ever_feasible.T.reshape(space.feasible.shape)
-                space = replace(space, feasible=mask)
-            self.compiled[id(stage)] = stage.compile(space)
-        return self.compiled[id(stage)]
 
 
 def repeat_over_horizon(parts: ModelParts, horizon: FiniteHorizon) -> ModelParts:

@@ -42,18 +42,14 @@ def long_run_distribution(
     for _ in range(MAX_PERIODS // PERIODS_PER_CALL):
         distribution, change = _advance(model.backend, model.arrays, table, distribution)
         if float(change) <= CONVERGED_CHANGE:
-            return _normalise(np.asarray(distribution).ravel())
+            if not distribution.sum() > 0.5:
+                raise ArgumentError("a process that ends has no long run; give another start")
+            shares = np.maximum(np.asarray(distribution).ravel(), 0.0)
+            return shares / shares.sum()
     raise NotConverged(
         f"the long-run distribution still changes by {float(change):.3g} in a period after "
         f"{MAX_PERIODS:,}; give another start"
     )
-
-
-def _normalise(distribution: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not distribution.sum() > 0.5:
-        raise ArgumentError("a process that ends has no long run; give another start")
-    shares = np.maximum(distribution, 0.0)
-    return shares / shares.sum()
 
 
 @compile_per_shape("backend")

@@ -24,10 +24,17 @@ from tessella.criteria.criterion import Criterion
 from tessella.criteria.discounted import Discounted
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.criteria.total import Total
-from tessella.errors import ArgumentError, FileError, ModelError, PolicyError, is_number
+from tessella.errors import (
+    ArgumentError,
+    FileError,
+    ModelError,
+    PolicyError,
+    is_number,
+    raise_for_first,
+)
 from tessella.files import wrap_read_errors
 from tessella.grid import StateGrid
-from tessella.mdp.actions import Actions, component_names, describe_action
+from tessella.mdp.actions import Actions, component_names
 from tessella.mdp.as_policy import Labels, as_policy
 from tessella.mdp.checks import check_observation_noise
 from tessella.mdp.dynamics import REWARD, Dynamics, ModelParts, SourceModel
@@ -56,9 +63,7 @@ from tessella.mdp.tabular.pairs import (
     DenseModel,
     PairModel,
     SparseModel,
-    to_arrays,
-    to_pairs,
-    to_sparse,
+    select_feasible_rows,
 )
 from tessella.support.sense import Sense, sense_of
 
@@ -287,10 +292,11 @@ class MDP:
             >>> ts.solve(mdp).policy.decisions.tolist()
             ['keep', 'replace']
         """
-        from tessella.mdp.tabular.arrays import from_arrays, negate_costs
+        from tessella.mdp.tabular.arrays import from_arrays
 
-        signed_reward = negate_costs(reward) if minimise else reward
-        parts = from_arrays(transition, signed_reward, layout, grid, actions, feasible, action_name)
+        parts = from_arrays(
+            transition, reward, layout, grid, actions, feasible, action_name, sense_of(minimise)
+        )
         criterion = choose_criterion(discount, criterion)
         return assemble_model(parts, criterion, name, parameters, minimise)
 
@@ -331,10 +337,10 @@ class MDP:
             >>> ts.solve(mdp).value.round(4)
             array([ -8.5714, -20.    ])
         """
-        from tessella.mdp.tabular.arrays import from_pairs, negate_costs
+        from tessella.mdp.tabular.arrays import from_pairs
 
-        signed_reward = negate_costs(reward) if minimise else reward
-        parts = from_pairs(states, choices, transition, signed_reward, grid, actions, action_name)
+        sense = sense_of(minimise)
+        parts = from_pairs(states, choices, transition, reward, grid, actions, action_name, sense)
         criterion = choose_criterion(discount, criterion)
         return assemble_model(parts, criterion, name, parameters, minimise)
 
@@ -459,15 +465,29 @@ class MDP:
 
     def to_sparse(self) -> SparseModel:
         """Sparse arrays, whatever the dynamics; meant for small models and cross-checks."""
-        return to_sparse(self)
+        import scipy.sparse as sp
+
+        mask = self.feasible_mask
+        matrices = self.dynamics.to_sparse()
+        if self.feasible is not None:
+            kept = [sp.diags_array(column.astype(float)) for column in mask.T]
+            matrices = [sp.csr_array(keep @ m) for keep, m in zip(kept, matrices, strict=True)]
+            for matrix in matrices:
+                matrix.eliminate_zeros()
+        return SparseModel(matrices, np.where(mask, self.reward, -np.inf), mask, self.discount)
 
     def to_arrays(self, layout: ArrayLayout = "ASS") -> DenseModel:
         """Dense arrays, as ``MDP.from_arrays`` reads them."""
-        return to_arrays(self, layout)
+        sparse = self.to_sparse()
+        axis = 0 if layout == "ASS" else 1
+        dense = np.stack([matrix.toarray() for matrix in sparse.transition], axis=axis)
+        return DenseModel(dense, sparse.reward, sparse.feasible, sparse.discount)
 
     def to_pairs(self) -> PairModel:
         """The feasible (state, action) pairs, as ``MDP.from_pairs`` reads them."""
-        return to_pairs(self)
+        sparse = self.to_sparse()
+        pairs = select_feasible_rows(sparse.transition, sparse.feasible)
+        return PairModel(*pairs, sparse.reward[sparse.feasible], sparse.discount)
 
     @property
     def n_states(self) -> int:
@@ -517,30 +537,23 @@ class MDP:
         return sense_of(self.minimise)
 
     def check_feasible(self, policy: Policy) -> None:
-        """Raise an error for a policy that takes an infeasible action, by chunks of states."""
+        """Raise an error for a policy that takes an infeasible action."""
         if self.feasible is None:
             return
-        count = 0
-        first = ""
-        for states, actions in policy.iter_chunks():
-            bad = np.flatnonzero(~self.feasible[states, actions])
-            if bad.size and not count:
-                first = self.describe(int(states[bad[0]]), int(actions[bad[0]]))
-            count += bad.size
-        if count:
-            raise PolicyError(
-                "a policy must take feasible actions",
-                location=first,
-                value="is not feasible",
-                count=count,
-                total=self.n_states,
-                noun="states",
-            )
+        chosen = [(a, self.feasible[s, a]) for s, a in policy.iter_chunks()]
+        actions, is_feasible = map(np.concatenate, zip(*chosen, strict=True))
+        raise_for_first(
+            "a policy must take feasible actions",
+            ~is_feasible,
+            lambda state: self.describe(state, int(actions[state])),
+            lambda _: "is not feasible",
+            "states",
+            error=PolicyError,
+        )
 
     def describe(self, state: int, action: int) -> str:
         """``stock=3, regime=0, order=8``."""
-        action_text = describe_action(self.action_name, self.actions[action])
-        return f"{self.grid.describe(state)}, {action_text}"
+        return self.dynamics.space.describe_pair(state, action)
 
     @property
     def discount(self) -> float:
@@ -561,8 +574,7 @@ class MDP:
         new_criterion = as_criterion(criterion)
         if not new_criterion.rewrites_model:
             return replace(self, criterion=new_criterion)
-        space = make_state_action_space(self.grid, self.actions, self.action_name)
-        components = ModelParts(space, self.dynamics, self.feasible, self.start)
+        components = ModelParts(self.dynamics.space, self.dynamics, self.feasible, self.start)
         noise = np.broadcast_to(self.observation_noise, self.grid.ndim)
         # Time is known exactly, without observation noise.
         time_noise = [0.0] if new_criterion.has_horizon else []
@@ -757,7 +769,10 @@ def update_digest(digest, *values: Any) -> None:
         elif dataclasses.is_dataclass(value):
             name = type(value).__name__
             digest.update(getattr(value, "hashed_name", HASHED_NAMES.get(name, name)).encode())
-            update_digest(digest, *_fingerprint_parts(value))
+            fields = dataclasses.fields(value)
+            make_key = getattr(value, "fingerprint_key", None)
+            key = [getattr(value, f.name) for f in fields] if make_key is None else make_key()
+            update_digest(digest, *key)
         elif isinstance(value, Mapping):
             update_digest(digest, list(value), list(value.values()))
         elif isinstance(value, list | tuple):
@@ -766,11 +781,3 @@ def update_digest(digest, *values: Any) -> None:
         elif not callable(value):
             digest.update(repr(value).encode())
         digest.update(b";")
-
-
-def _fingerprint_parts(value: Any) -> tuple:
-    """The values of a dataclass in the digest: its ``fingerprint_key``, or all its fields."""
-    fingerprint_key = getattr(value, "fingerprint_key", None)
-    if fingerprint_key is not None:
-        return fingerprint_key()
-    return tuple(getattr(value, field.name) for field in dataclasses.fields(value))

@@ -19,7 +19,7 @@ outcomes/    start, state, probability, reward, ended: when rewards are by outco
              with a horizon, of a single period
 end/         indptr, indices, data, row_of, reward of the last period and the value after it, final,
              when there is a horizon: at the last time, rows are empty and rewards include it
-measures/    counts and measures, when there are some: see ``netcdf_measures``
+measures/    counts and measures, when there are some: see ``netcdf_tables``
 
 ``content`` is the SHA-256 of every other attribute and then every variable but those of
 ``measures/``, which has a hash of its own, each by name: a line
@@ -56,7 +56,7 @@ import netCDF4
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.criteria import read_criterion
+from tessella.criteria import Discounted, read_criterion
 from tessella.criteria.criterion import Criterion
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, is_number
@@ -69,11 +69,10 @@ from tessella.files import (
     wrap_read_errors,
 )
 from tessella.grid import StateGrid
-from tessella.mdp import netcdf_measures
+from tessella.mdp import netcdf_tables
 from tessella.mdp.actions import actions_from_json, actions_to_json
 from tessella.mdp.dynamics import Dynamics, ModelParts, SourceModel
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
-from tessella.mdp.netcdf_tables import END_GROUP, TableReader, outcomes_to_arrays, table_to_arrays
 from tessella.mdp.stages.events import Clock
 from tessella.mdp.state_action_space import (
     StateActionSpace,
@@ -138,21 +137,18 @@ def write_variables(file: Any, attributes: dict[str, Any], variables: Variables)
     """Write attributes, their hash, and variables, those called ``group/name`` into groups."""
     file.setncatts(attributes | {"content": hash_content(attributes, variables)})
     for name, (values, dimensions) in variables.items():
-        group, _, last = name.rpartition("/")
-        _write_variable(file.createGroup(group) if group else file, last, values, dimensions)
-
-
-def _write_variable(group: Any, name: str, values: NDArray, dimensions: tuple[str, ...]) -> None:
-    for dimension, length in zip(dimensions, values.shape, strict=True):
-        if dimension not in group.dimensions:
-            group.createDimension(dimension, length)
-    kind = values.dtype.kind
-    options = {} if kind == "U" else {"zlib": True, "complevel": 1, "shuffle": True}
-    stored = {"U": str, "b": np.int8}.get(kind, values.dtype)
-    variable = group.createVariable(name, stored, dimensions, **options)
-    if kind == "b":
-        variable.setncattr("dtype", "bool")  # as xarray marks it
-    variable[:] = values.astype(object) if kind == "U" else values
+        group_name, _, last = name.rpartition("/")
+        group = file.createGroup(group_name) if group_name else file
+        for dimension, length in zip(dimensions, values.shape, strict=True):
+            if dimension not in group.dimensions:
+                group.createDimension(dimension, length)
+        kind = values.dtype.kind
+        options = {} if kind == "U" else {"zlib": True, "complevel": 1, "shuffle": True}
+        stored = {"U": str, "b": np.int8}.get(kind, values.dtype)
+        variable = group.createVariable(last, stored, dimensions, **options)
+        if kind == "b":
+            variable.setncattr("dtype", "bool")  # as xarray marks it
+        variable[:] = values.astype(object) if kind == "U" else values
 
 
 def hash_content(attributes: dict[str, Any], variables: Mapping[str, tuple[NDArray, Any]]) -> str:
@@ -246,8 +242,8 @@ def write_model_group(mdp: MDP, file: Any) -> None:
 def _write_model(file: Any, mdp: MDP, contents: tuple[dict[str, Any], Variables]) -> None:
     write_variables(file, *contents)
     if mdp.measures:
-        group = file.createGroup(netcdf_measures.MEASURES_GROUP)
-        write_variables(group, *netcdf_measures.measures_to_arrays(mdp))
+        group = file.createGroup(netcdf_tables.MEASURES_GROUP)
+        write_variables(group, *netcdf_tables.measures_to_arrays(mdp))
 
 
 def read_format(path: str | Path) -> str:
@@ -274,10 +270,9 @@ def rebuild_from_contents(mdp: MDP) -> tuple[MDP, str]:
     """``mdp`` as it would be loaded from its file, and the hash of its measures there."""
     attributes, variables = _build_contents(mdp)
     arrays = {name: values for name, (values, _) in variables.items()}
-    space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
-    _, tables = _read_tables(attributes, arrays, space, mdp.criterion)
-    dynamics = netcdf_measures.add_counts(tables, netcdf_measures.tabulate_counts(mdp))
-    content = hash_content(*netcdf_measures.measures_to_arrays(mdp))
+    _, tables = _read_tables(attributes, arrays, mdp.dynamics.space, mdp.criterion)
+    dynamics = netcdf_tables.add_counts(tables, netcdf_tables.tabulate_counts(mdp))
+    content = hash_content(*netcdf_tables.measures_to_arrays(mdp))
     return replace(mdp, dynamics=dynamics, source=None), content
 
 
@@ -290,7 +285,7 @@ def count_saved_probabilities(mdp: MDP) -> int:
 
 def _build_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     """Attributes and variables of a file."""
-    space = make_state_action_space(mdp.grid, mdp.actions, mdp.action_name)
+    space = mdp.dynamics.space
     table = as_tabular(space, mdp.dynamics, mdp.feasible_mask)
     attributes = _build_attributes(mdp)
     outcomes = table.outcomes
@@ -298,7 +293,7 @@ def _build_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
         f"grid/{name}": (values, ("state" if mdp.grid.is_listed else name,))
         for name, values in mdp.grid.columns.items()
     }
-    variables |= table_to_arrays(table)
+    variables |= netcdf_tables.table_to_arrays(table)
     variables["feasible"] = (mdp.feasible_mask.astype(np.int8), ("state", "action"))
     if mdp.start is not None:
         variables["start"] = (mdp.start, ("state",))
@@ -306,13 +301,13 @@ def _build_contents(mdp: MDP) -> tuple[dict[str, Any], Variables]:
     if isinstance(mdp.dynamics, FiniteHorizonDynamics):
         outcomes = _add_last_period(mdp, mdp.dynamics, table, attributes, variables)
     if outcomes is not None:
-        variables |= outcomes_to_arrays(outcomes)
+        variables |= netcdf_tables.outcomes_to_arrays(outcomes)
     if not _is_table_kind(attributes["kind"]):
         if mdp.criterion.has_horizon:
             arrays = {name: values for name, (values, _) in variables.items()}
             _, loaded = _read_tables(attributes, arrays, space, mdp.criterion)
             if mdp.dynamics.counts:  # periods that count differently are different periods
-                loaded = netcdf_measures.add_counts(loaded, netcdf_measures.tabulate_counts(mdp))
+                loaded = netcdf_tables.add_counts(loaded, netcdf_tables.tabulate_counts(mdp))
         attributes["table_fingerprint"] = replace(mdp, dynamics=loaded, source=None).fingerprint
     return attributes, variables
 
@@ -329,8 +324,10 @@ def _add_last_period(
     final = dynamics.final.ravel()
     last = as_tabular(drop_time_axis(table.space), dynamics.periods[-1], mask[-final.size :])
     worst = ModelRounding.worst_of([p.rounding.in_file for p in dynamics.distinct_periods])
-    attributes |= _rounding_to_attributes("period_", worst)
-    variables |= table_to_arrays(last, END_GROUP) | {f"{END_GROUP}final": (final, ("state",))}
+    attributes |= {f"period_{name}": error for name, error in asdict(worst).items()}
+    end = netcdf_tables.END_GROUP
+    variables |= netcdf_tables.table_to_arrays(last, end)
+    variables[f"{end}final"] = final, ("state",)
     reward = table.reward
     if final.any():
         reward = np.concatenate([reward[: -final.size], last.reward_with_final(final)])
@@ -355,25 +352,20 @@ def load(path: str | Path) -> tuple[dict[str, Any], str]:
             kind = f"got {attributes.get('format')!r}, version {attributes.get('version')}"
             raise FileError(f"it must have format {FORMAT!r}, version {FILE_VERSION}", value=kind)
         size = os.path.getsize(path)
-        arrays = read_variables(dict(_iterate_variables(file)), size, MODEL_MAX_BYTES)
+        variables = dict(file.variables)
+        for group in [name for name in GROUPS if name in file.groups]:
+            members = file.groups[group].variables
+            variables |= {f"{group}/{name}": variable for name, variable in members.items()}
+        arrays = read_variables(variables, size, MODEL_MAX_BYTES)
         require_unaltered(attributes, arrays)
         fields, fingerprint = _read_fields(attributes, arrays)
-        if netcdf_measures.MEASURES_GROUP in file.groups:
-            group = file.groups[netcdf_measures.MEASURES_GROUP]
+        if netcdf_tables.MEASURES_GROUP in file.groups:
+            group = file.groups[netcdf_tables.MEASURES_GROUP]
             attributes = read_attributes(group)
             arrays = read_variables(group.variables, size, MODEL_MAX_BYTES)
             require_unaltered(attributes, arrays)
-            fields |= netcdf_measures.read_measures(fields, attributes, arrays)
+            fields |= netcdf_tables.read_measures(fields, attributes, arrays)
         return fields, fingerprint
-
-
-def _iterate_variables(file: Any) -> Iterator[tuple[str, Any]]:
-    """Paths and variables of a model file, those in its groups included."""
-    yield from file.variables.items()
-    for group in GROUPS:
-        if group in file.groups:
-            for name, variable in file.groups[group].variables.items():
-                yield f"{group}/{name}", variable
 
 
 def _read_fields(
@@ -381,7 +373,10 @@ def _read_fields(
 ) -> tuple[dict[str, Any], str]:
     for name in TEXT_ATTRIBUTES:
         _read_text(attributes, name)
-    criterion = read_criterion(attributes.get("criterion"), attributes["discount"])
+    if "criterion" in attributes:
+        criterion = read_criterion(json.loads(attributes["criterion"]))
+    else:
+        criterion = Discounted(attributes["discount"])
     if float(attributes["discount"]) != criterion.discount:
         requirement = f"the discount of {criterion} is {criterion.discount:g}"
         raise FileError(requirement, value=f"got {attributes['discount']}")
@@ -470,7 +465,7 @@ def _read_tables(
 ) -> tuple[NDArray[np.bool_], Dynamics]:
     """The mask of feasible pairs and the dynamics that a file holds."""
     prefixes = _rounding_prefixes(criterion)
-    reader = TableReader(space, arrays, _read_rounding(attributes, prefixes[-1]))
+    reader = netcdf_tables.TableReader(space, arrays, _read_rounding(attributes, prefixes[-1]))
     mask = reader.read_mask()
     if not isinstance(criterion, FiniteHorizon):
         return mask, reader.read_table(mask)
@@ -495,13 +490,6 @@ def _read_rounding(attributes: dict[str, Any], prefix: str) -> ModelRounding:
     return rounding
 
 
-def _rounding_to_attributes(prefix: str, rounding: ModelRounding) -> dict[str, float]:
-    return {
-        f"{prefix}row_error": rounding.row_error,
-        f"{prefix}reward_error": rounding.reward_error,
-    }
-
-
 def as_tabular(space: StateActionSpace, dynamics: Dynamics, mask: NDArray[np.bool_]) -> Tabular:
     """``dynamics`` as rows of the pairs that ``mask`` (S, A) calls feasible."""
     if isinstance(dynamics, Tabular):
@@ -519,7 +507,9 @@ def _build_attributes(mdp: MDP) -> dict[str, Any]:
     source = mdp.source
     if source is not None and source.fingerprint != mdp.fingerprint:
         source = None  # these are no longer its tables
-    return _build_optional_attributes(mdp) | {
+    noise = np.asarray(mdp.observation_noise, dtype=float)
+    is_discounted = mdp.criterion.is_discounted
+    attributes = {
         "format": FORMAT,
         "version": FILE_VERSION,
         "name": mdp.name,
@@ -530,14 +520,7 @@ def _build_attributes(mdp: MDP) -> dict[str, Any]:
         "discount": mdp.discount,
         "kind": _describe_kind(mdp.dynamics) if source is None else source.kind,
         "fingerprint": mdp.fingerprint,
-        **_rounding_to_attributes("", mdp.dynamics.rounding.in_file),
-    }
-
-
-def _build_optional_attributes(mdp: MDP) -> dict[str, Any]:
-    noise = np.asarray(mdp.observation_noise, dtype=float)
-    is_discounted = mdp.criterion.is_discounted
-    optional = {
+        **asdict(mdp.dynamics.rounding.in_file),
         "observation_noise": json.dumps(noise.tolist()) if noise.any() else None,
         "criterion": None if is_discounted else json.dumps(mdp.criterion.fingerprint_key()),
         "clock": None if mdp.clock is None else json.dumps(asdict(mdp.clock)),
@@ -545,7 +528,7 @@ def _build_optional_attributes(mdp: MDP) -> dict[str, Any]:
         "states_listed": 1 if mdp.grid.is_listed else None,
         "downward_axis": mdp.grid.downward_axis or None,
     }
-    return {name: value for name, value in optional.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def _describe_kind(dynamics: Dynamics) -> str:

@@ -2,13 +2,22 @@
 
 Of a model with a horizon, the rows of a file lead from each time to the next. ``end/`` holds the
 last period, which leads nowhere there, as it is, and ``end/final`` what comes after it.
+
+Measures are a group ``measures``, which is no part of the ``content`` of the model: a certificate
+names that content, so it does not depend on measures. The group has
+
+attributes   counts and formulas (JSON: names, and expressions by name), content (its own hash)
+amounts      (count, state, action) expected amounts of a period, 0 where an action is infeasible
+errors       (count) bounds on the errors of amounts
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +26,9 @@ from numpy.typing import NDArray
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.errors import FileError, raise_for_first
 from tessella.grid import index_type
+from tessella.mdp.dynamics import Dynamics, Payment
 from tessella.mdp.finite_horizon import FiniteHorizonDynamics
+from tessella.mdp.measures import check_measure_name, read_measure
 from tessella.mdp.state_action_space import TIME, StateActionSpace, drop_time_axis
 from tessella.mdp.tabular.pairs import (
     Pairs,
@@ -26,14 +37,19 @@ from tessella.mdp.tabular.pairs import (
     check_sums,
     pairs_from_outcomes,
 )
+from tessella.mdp.tabular.rows import find_first
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding
+
+if TYPE_CHECKING:
+    from tessella.mdp.model import MDP
 
 Mask = NDArray[np.bool_]  # (S, A) which pairs are feasible
 # The product of a hundred stages, each within ``ROW_SUM_TOLERANCE``, is within this. Error bounds
 # use the actual sums of the rows, so they also hold for rows that do not sum to 1.
 FILE_ROW_SUM_TOLERANCE = 1e-7
 END_GROUP = "end/"
+MEASURES_GROUP = "measures"
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +144,12 @@ class TableReader:
 
     def _check_once(self, table: Tabular, mask: Mask) -> Tabular:
         """The table with this content, checked once."""
-        key = _hash_table(table, mask)
+        hasher = hashlib.sha256(np.ascontiguousarray(mask).data)
+        for indices in (table.rows.indptr, table.rows.indices, table.row_of):
+            hasher.update(np.ascontiguousarray(indices, dtype=np.int64).data)
+        for numbers in (table.rows.data, table.reward):
+            hasher.update(np.ascontiguousarray(numbers).data)
+        key = hasher.digest()
         if key not in self.checked_tables:
             _check_table(table, mask)
             self.checked_tables[key] = table
@@ -163,29 +184,18 @@ def _extract_period(
     """The period at ``time``, with its rows in the order in which pairs use them."""
     n = len(mask)
     states = slice(time * n, (time + 1) * n)
-    used_rows, first, index_in_used = np.unique(
-        all_periods.row_of[states][mask], return_index=True, return_inverse=True
-    )
-    rank = np.argsort(np.argsort(first))
-    row_of = np.zeros(mask.shape, dtype=index_type(len(used_rows)))
-    row_of[mask] = rank[index_in_used]
-    rows = all_periods.rows[used_rows[np.argsort(first)]]
+    row_of_pairs = all_periods.row_of[states][mask]
+    first, index = find_first(row_of_pairs)
+    row_of = np.zeros(mask.shape, dtype=index_type(len(first)))
+    row_of[mask] = index
+    rows = all_periods.rows[row_of_pairs[first]]
     columns = rows.indices - (time + 1) * n
     if columns.size and not 0 <= columns.min() <= columns.max() < n:
         requirement = "every period of a model with a horizon must move time on by one"
         raise FileError(requirement, location=f"time={time}", value="does not")
-    rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(used_rows), n))
+    rows = sp.csr_array((rows.data, columns, rows.indptr), shape=(len(first), n))
     reward = all_periods.reward[states]
     return Tabular(period_space, rows, row_of, reward, None, all_periods.build_rounding)
-
-
-def _hash_table(table: Tabular, mask: Mask) -> bytes:
-    hasher = hashlib.sha256(np.ascontiguousarray(mask).data)
-    for part in (table.rows.indptr, table.rows.indices, table.row_of):
-        hasher.update(np.ascontiguousarray(part, dtype=np.int64).data)
-    for part in (table.rows.data, table.reward):
-        hasher.update(np.ascontiguousarray(part).data)
-    return hasher.digest()
 
 
 def _check_table(table: Tabular, mask: Mask) -> None:
@@ -273,3 +283,67 @@ def outcomes_to_arrays(outcomes: Outcomes) -> dict[str, tuple[NDArray, tuple[str
         dimension = "pair_end" if is_start else "outcome"
         arrays[f"outcomes/{name}"] = (values, (dimension,))
     return arrays
+
+
+def tabulate_counts(mdp: MDP) -> dict[str, Payment]:
+    """The expected amounts of counts (state, action), with bounds on their errors."""
+    counts = {}
+    for name in sorted(mdp.dynamics.counts):
+        counted = mdp.dynamics.with_reward({name: 1.0})
+        periods = getattr(counted, "distinct_periods", [counted])
+        error = max(period.rounding.in_file.reward_error for period in periods)
+        amounts = np.where(mdp.feasible_mask, counted.expected_reward(), 0.0)
+        counts[name] = Payment(amounts, error)
+    return counts
+
+
+def measures_to_arrays(mdp: MDP) -> tuple[dict[str, str], dict[str, Any]]:
+    """Attributes and variables of the group."""
+    counts = tabulate_counts(mdp)
+    formulas = {name: m.text for name, m in mdp.measures.items() if name not in counts}
+    amounts = np.array([payment.expected for payment in counts.values()])
+    errors = np.array([payment.error for payment in counts.values()])
+    return {"counts": json.dumps([*counts]), "formulas": json.dumps(formulas)}, {
+        "amounts": (amounts.reshape(-1, *mdp.feasible_mask.shape), ("count", "state", "action")),
+        "errors": (errors, ("count",)),
+    }
+
+
+def read_measures(
+    fields: Mapping[str, Any], attributes: Mapping[str, Any], arrays: Mapping[str, NDArray]
+) -> dict[str, Any]:
+    """The fields of a model that hold its measures, checked; ``fields`` are all others."""
+    names = json.loads(attributes["counts"])
+    amounts, errors = arrays["amounts"], arrays["errors"]
+    mask = fields["feasible"]
+    fits = amounts.shape == (len(names), *mask.shape) and errors.shape == amounts.shape[:1]
+    is_finite = np.isfinite(amounts).all() and np.isfinite(errors).all()
+    if not fits or not is_finite or amounts[:, ~mask].any() or (errors < 0).any():
+        requirement = "counts must have finite amounts, 0 where infeasible, and errors from 0 on"
+        raise FileError(requirement, value=f"got {len(names)} counts of shape {amounts.shape}")
+    for name in names:
+        check_measure_name(name)
+    formulas = json.loads(attributes["formulas"])
+    counts = dict(zip(names, map(Payment, amounts, errors.tolist()), strict=True))
+    measures = {name: read_measure(name, text, names) for name, text in formulas.items()}
+    return {"dynamics": add_counts(fields["dynamics"], counts), "measures": measures}
+
+
+def add_counts(dynamics: Dynamics, counts: Mapping[str, Payment]) -> Dynamics:
+    """The tables of a file with what they count; one object where periods are the same."""
+    if isinstance(dynamics, Tabular):
+        return replace(dynamics, counted=counts)
+    assert isinstance(dynamics, FiniteHorizonDynamics)
+    periods = []
+    distinct: dict[tuple[int, bytes], Dynamics] = {}
+    length = dynamics.space.grid.size // len(dynamics.periods)
+    for time, period in enumerate(dynamics.periods):
+        states = slice(time * length, (time + 1) * length)
+        period_counts = {
+            name: replace(payment, expected=payment.expected[states])
+            for name, payment in counts.items()
+        }
+        content = b"".join(payment.expected.tobytes() for payment in period_counts.values())
+        key = id(period), hashlib.sha256(content).digest()
+        periods.append(distinct.setdefault(key, add_counts(period, period_counts)))
+    return replace(dynamics, periods=tuple(periods))

@@ -352,7 +352,10 @@ def _measure_part(part: Any, module: str, seen: set[FunctionType]) -> int:
         constants = _measure_part(part.co_consts, module, seen)
         return _count_eight_byte_numbers(len(part.co_code)) + constants
     if isinstance(part, FunctionType):
-        return _measure_helper(part, module, seen)
+        if part in seen or part.__module__ != module:
+            return 0
+        seen.add(part)  # it counts once
+        return _measure_function(part, seen)
     if isinstance(part, str | None) or hasattr(part, "__name__"):
         return 0
     if isinstance(part, Number | np.ndarray):
@@ -361,11 +364,3 @@ def _measure_part(part: Any, module: str, seen: set[FunctionType]) -> int:
     if isinstance(values, Iterable) and not hasattr(values, "__dict__"):
         return sum(_measure_part(value, module, seen) for value in values)
     return measure_storage(part)
-
-
-def _measure_helper(helper: FunctionType, module: str, seen: set[FunctionType]) -> int:
-    """Numbers in a function that another one calls, counted once."""
-    if helper in seen or helper.__module__ != module:
-        return 0
-    seen.add(helper)
-    return _measure_function(helper, seen)

@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -291,24 +292,28 @@ class _NodeChecker:
             case Leaf(action):
                 yield self._require_actions((action,), 1)
             case Split(weights, cuts, branches):
-                yield self._are_weights(weights), "weighs axes of numbers", weights
+                are_weights = _is_tuple_of(weights, self._is_weight) and len(weights) > 0
+                yield are_weights, "weighs axes of numbers", weights
                 is_ascending = _is_tuple_of(cuts, is_finite) and [*cuts] == sorted(cuts)
                 yield is_ascending, "has ascending cuts", cuts
-                is_complete = _is_tuple_of(branches, _is_node) and len(branches) == len(cuts) + 1
+                is_complete = _is_tuple_of(branches, Node) and len(branches) == len(cuts) + 1
                 yield is_complete, "has one branch more than cuts", branches
             case LabelSplit(axis, labels, inside, outside):
                 yield self._is_axis(axis, is_text=True), "tests an axis of text", axis
-                yield _is_tuple_of(labels, _is_text), "has labels", labels
-                yield _is_node(inside) and _is_node(outside), "has two branches", outside
+                yield _is_tuple_of(labels, str), "has labels", labels
+                yield _is_tuple_of((inside, outside), Node), "has two branches", outside
             case Exceptions(places, actions, otherwise):
                 yield _are_states(places, self.grid), "names states of the grid, each once", places
                 yield self._require_actions(actions, len(places))
-                yield _is_node(otherwise), "has a branch for other states", otherwise
+                yield isinstance(otherwise, Node), "has a branch for other states", otherwise
             case Lookup(axes, starts, actions):
-                yield self._are_distinct_axes(axes), "is over some of the axes", axes
+                are_axes = _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
+                yield are_axes, "is over some of the axes", axes
                 places = math.prod(self.grid.lengths[self.grid.axis(name)] for name in axes)
                 requirement = f"has runs that begin in ascending order from 0 to {places - 1}"
-                yield _are_run_starts(starts, places), requirement, starts
+                are_places = _is_tuple_of(starts, lambda start: is_whole(start, 0, places - 1))
+                ascend = are_places and [*starts] == sorted({0, *starts})
+                yield ascend, requirement, starts
                 yield self._require_actions(actions, len(starts))
 
     def _require_actions(self, actions: Any, count: int) -> tuple[bool, str, Any]:
@@ -316,14 +321,9 @@ class _NodeChecker:
         are_known = _is_tuple_of(actions, lambda a: is_whole(a, 0, last)) and len(actions) == count
         return are_known, f"takes {count} of the actions 0..{last}", actions
 
-    def _are_weights(self, weights: Any) -> bool:
-        if not _is_tuple_of(weights, lambda w: isinstance(w, tuple) and len(w) == 2):
-            return False
-        are_valid = all(self._is_axis(name, is_text=False) and is_finite(w) for name, w in weights)
-        return are_valid and len(weights) > 0
-
-    def _are_distinct_axes(self, axes: Any) -> bool:
-        return _is_tuple_of(axes, self._is_axis) and len({*axes}) == len(axes) > 0
+    def _is_weight(self, weight: Any) -> bool:
+        is_pair = isinstance(weight, tuple) and len(weight) == 2
+        return is_pair and self._is_axis(weight[0], is_text=False) and is_finite(weight[1])
 
     def _is_axis(self, name: object, is_text: bool | None = None) -> bool:
         if not isinstance(name, str) or name not in self.grid.axes:
@@ -331,18 +331,11 @@ class _NodeChecker:
         return is_text is None or is_text == is_text_axis(self.grid, name)
 
 
-def _is_tuple_of(value: Any, is_valid: Callable[[Any], bool]) -> bool:
-    return isinstance(value, tuple) and all(map(is_valid, value))
-
-
-def _is_node(value: object) -> bool:
-    return isinstance(value, Node)
-
-
-def _are_run_starts(starts: Any, places: int) -> bool:
-    """Whether ``starts`` ascend strictly from 0 within ``0..places - 1``."""
-    are_places = _is_tuple_of(starts, lambda start: is_whole(start, 0, places - 1))
-    return are_places and starts[:1] == (0,) and [*starts] == sorted(set(starts))
+def _is_tuple_of(value: Any, kind: type | UnionType | Callable[[Any], bool]) -> bool:
+    """Whether this is a tuple of instances of a type, or of what satisfies a condition."""
+    if isinstance(kind, type | UnionType):
+        return isinstance(value, tuple) and all(isinstance(part, kind) for part in value)
+    return isinstance(value, tuple) and all(map(kind, value))
 
 
 def _are_states(places: Any, grid: StateGrid) -> bool:
@@ -351,16 +344,11 @@ def _are_states(places: Any, grid: StateGrid) -> bool:
         return False
     positions = []
     for axis, column in enumerate(zip(*places, strict=True)):
-        is_value = _is_text if is_text_axis(grid, axis) else is_finite
-        if not all(map(is_value, column)):
+        if not _is_tuple_of(column, str if is_text_axis(grid, axis) else is_finite):
             return False
         positions.append(grid.locate(axis, np.asarray(column)))
     states = {*zip(*positions, strict=True)}
     return len(states) == len(places) > 0 and bool((np.array(positions) >= 0).all())
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 @cache

@@ -52,7 +52,13 @@ def start_distribution(
     if start is None:
         return np.full(mdp.n_states, 1.0 / mdp.n_states) if mdp.start is None else mdp.start
     if isinstance(start, str):
-        return _compute_stationary_start(mdp, start, policy, plan)
+        if start != STATIONARY:
+            raise ArgumentError(START_REQUIREMENT, value=f"got the text {start!r}")
+        if policy is None:
+            raise ArgumentError("a stationary start needs a policy, and none is given")
+        from tessella.mdp.long_run import long_run_distribution  # loads JAX
+
+        return long_run_distribution(mdp, policy, plan)
     states = find_listed_states(mdp, start)
     if states is not None:
         return np.bincount(states, minlength=mdp.n_states) / len(states)
@@ -98,18 +104,6 @@ def draw_start_states(
 def _draw_uniform(n: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """(count,) integers of 0..n - 1, as ``rng.choice`` draws them with n equal probabilities."""
     return np.minimum((rng.random(count) * n).astype(np.int64), n - 1)
-
-
-def _compute_stationary_start(
-    mdp: MDP, start: str, policy: Policy | None, plan: HasBackendModel | None
-) -> NDArray[np.float64]:
-    if start != STATIONARY:
-        raise ArgumentError(START_REQUIREMENT, value=f"got the text {start!r}")
-    if policy is None:
-        raise ArgumentError("a stationary start needs a policy, and none is given")
-    from tessella.mdp.long_run import long_run_distribution  # loads JAX
-
-    return long_run_distribution(mdp, policy, plan)
 
 
 def _find_states_at(grid: StateGrid, coordinates: Mapping[str, object]) -> NDArray[np.int64]:

@@ -188,8 +188,13 @@ class DistributionReader:
             return self._read_explicit(key_path, entry)
         if not isinstance(kind, str) or kind not in LAWS:
             return None
-        reader = self._read_range if kind in ("normal", "uniform") else self._read_counts
-        values = reader(key_path, entry)
+        if kind in ("normal", "uniform"):
+            values = self._read_range(key_path, entry)
+        else:
+            key = "trials" if kind == "binomial" else "largest"
+            limit = DISTRIBUTION_MAX_VALUES - 1
+            largest = self.symbols.read_integer((*key_path, key), entry.get(key), 0, limit)
+            values = None if largest is None else [*range(largest + 1)]
         return None if values is None else (values, LAWS[kind])
 
     def make_noises(self) -> dict[str, Noise]:
@@ -216,10 +221,14 @@ class DistributionReader:
         """Read the tables, over the values (``values_by_name``) of what they are looked up by."""
         for name, entry in self.document.section("tables").items():
             key_path = ("tables", name)
-            if self.symbols.define(name, "a table", key_path) and isinstance(entry, dict):
-                table = self._read_table(key_path, entry, values_by_name)
-                # A mistake in a table is reported once, not wherever it is looked up.
-                self.symbols.tables[name] = table or InvalidTable(len(entry.get("by") or ()))
+            if not self.symbols.define(name, "a table", key_path):
+                continue
+            entry = entry if isinstance(entry, dict) else {}
+            table = self._read_table(key_path, entry, values_by_name)
+            if table is None:
+                self.symbols.invalid_names.add(name)
+            else:
+                self.symbols.tables[name] = table
 
     def _read_lookup_names(self, key_path: KeyPath, entry: dict) -> list[str] | None:
         """The names by which a table is looked up; None for one that has a mistake."""
@@ -273,13 +282,6 @@ class DistributionReader:
             self.document.note_mistake(path, message)
         return None if missing else columns
 
-    def _read_counts(self, key_path: KeyPath, entry: dict) -> list[int] | None:
-        """Values from 0 to the number of trials, or to the largest."""
-        key = "trials" if entry["kind"] == "binomial" else "largest"
-        limit = DISTRIBUTION_MAX_VALUES - 1
-        largest = self.symbols.read_integer((*key_path, key), entry.get(key), 0, limit)
-        return None if largest is None else [*range(largest + 1)]
-
     def _read_range(self, key_path: KeyPath, entry: dict) -> list[int] | None:
         """Values from the smallest to the largest."""
         limit = DISTRIBUTION_MAX_MAGNITUDE
@@ -322,16 +324,6 @@ class DistributionReader:
             self.document.note_mistake(key_path, f"{requirement}; got {counts_text}")
             return None
         return values, explicit
-
-
-@dataclass(frozen=True)
-class InvalidTable:
-    """A table with mistakes, so that what is looked up in it can be checked all the same."""
-
-    arity: int
-
-    def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]:
-        return np.asarray(np.nan)
 
 
 def _probability_formulas(key_path: KeyPath, entry: dict) -> list[tuple[str, KeyPath, Any]]:

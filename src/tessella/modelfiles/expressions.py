@@ -19,7 +19,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -70,48 +70,29 @@ class ExpressionError(Exception):
 
 @dataclass(frozen=True)
 class Node:
-    """A part of an expression; ``position`` is the character where it begins."""
+    """A part of an expression; ``position`` is the character where it begins.
 
-    position: int = field(compare=False)
+    Its kind is a word of ``OPERATORS``, or says what ``value`` is: a "constant", a "name", of which
+    table it is an "entry", or in "compare" the signs of ``a < b <= c``, where each operand is
+    compared with the next, and every one evaluated once.
+    """
+
+    kind: str
+    position: int
     operands: tuple[Node, ...] = ()
+    value: Any = None
+    uses_brackets: bool = False  # of an entry: square ones
+
+    @property
+    def depth(self) -> int:
+        """How many operations are nested; the parser bounds it."""
+        return 1 + max((operand.depth for operand in self.operands), default=0)
 
     def walk(self) -> Iterator[Node]:
         """This part and all within, from the left."""
         yield self
         for operand in self.operands:
             yield from operand.walk()
-
-
-@dataclass(frozen=True)
-class ConstantNode(Node):
-    value: float | str = 0.0
-
-
-@dataclass(frozen=True)
-class NameNode(Node):
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class OperatorNode(Node):
-    """An operation or a function: a word of ``OPERATORS``."""
-
-    operator_name: str = ""
-
-
-@dataclass(frozen=True)
-class CompareNode(Node):
-    """``a < b <= c``: each operand with the next, and every one evaluated once."""
-
-    comparisons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class LookupNode(Node):
-    """An entry of a table, in square brackets or in round ones."""
-
-    table: str = ""
-    uses_brackets: bool = False
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -358,11 +339,11 @@ def _convert(node: ast.expr, tokens: Mapping[int, Token], depth: int = 1) -> Nod
         return _make_call(token, operands, isinstance(node, ast.Subscript))
     if isinstance(node, ast.Compare):
         symbols = tuple(NODE_OPERATORS[type(op)] for op in node.ops)
-        return CompareNode(token.position, operands, symbols)
+        return Node("compare", token.position, operands, symbols)
     assert isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp)
     if isinstance(node.op, ast.UAdd):
         return operands[0]
-    return OperatorNode(token.position, operands, NODE_OPERATORS[type(node.op)])
+    return Node(NODE_OPERATORS[type(node.op)], token.position, operands)
 
 
 def _operands(node: ast.expr) -> list[ast.expr]:
@@ -375,15 +356,15 @@ def _operands(node: ast.expr) -> list[ast.expr]:
 
 def _make_leaf(token: Token) -> Node:
     if token.kind == "number":
-        return ConstantNode(token.position, value=_parse_number(token))
+        return Node("constant", token.position, value=_parse_number(token))
     if token.text == PI_NAME:
-        return ConstantNode(token.position, value=math.pi)
+        return Node("constant", token.position, value=math.pi)
     if token.kind == "name":
-        return NameNode(token.position, name=token.text)
+        return Node("name", token.position, value=token.text)
     if len(token.text) > TEXT_MAX_CHARACTERS + 2:
         limit = f"{TEXT_MAX_CHARACTERS} characters"
         raise ExpressionError(f"a text has at most {limit}", token.position)
-    return ConstantNode(token.position, value=token.text[1:-1])
+    return Node("constant", token.position, value=token.text[1:-1])
 
 
 def _parse_number(token: Token) -> float:
@@ -402,11 +383,11 @@ def _make_call(token: Token, operands: tuple[Node, ...], uses_brackets: bool) ->
     if len(operands) > CALL_MAX_OPERANDS:
         raise ExpressionError(f"a list has at most {CALL_MAX_OPERANDS} entries", token.position)
     if uses_brackets or token.text not in NAMED_FUNCTIONS:
-        return LookupNode(token.position, operands, token.text, uses_brackets)
+        return Node("entry", token.position, operands, token.text, uses_brackets)
     function = NAMED_FUNCTIONS[token.text]
     if not function.min_operands <= len(operands) <= function.max_operands:
         qualifier = "at least " if function.max_operands > function.min_operands else ""
         noun = "value" if function.max_operands == 1 else "values"
         requirement = f"{token.text} takes {qualifier}{function.min_operands} {noun}"
         raise ExpressionError(f"{requirement}; got {len(operands)}", token.position)
-    return OperatorNode(token.position, operands, token.text)
+    return Node(token.text, token.position, operands)

@@ -12,10 +12,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tessella.errors import ModelError, format_value
 from tessella.modelfiles.expressions import (
@@ -25,18 +24,14 @@ from tessella.modelfiles.expressions import (
     OPERATORS,
     TEXT,
     TREE_MAX_DEPTH,
-    CompareNode,
-    ConstantNode,
     ExpressionError,
-    LookupNode,
-    NameNode,
     Node,
-    OperatorNode,
     compare_values,
     is_missing,
     logical_and,
     parse,
 )
+from tessella.modelfiles.tables import LookupTable
 from tessella.modelfiles.toml_document import suggest_name
 
 REPORTED_MAX_UNKNOWN = 10  # unknown names of an expression that are reported
@@ -45,22 +40,13 @@ FORMULA_MAX_HELD_NUMBERS = 200_000_000  # numbers held at once while it is evalu
 HELD_REQUIREMENT = f"an expression holds at most {FORMULA_MAX_HELD_NUMBERS:,} numbers at once"
 
 
-class LookupSource(Protocol):
-    """Numbers that are looked up by ``arity`` coordinates."""
-
-    @property
-    def arity(self) -> int: ...
-
-    def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class VisibleNames:
     """What an expression may name."""
 
     kinds: Mapping[str, str] = field(default_factory=dict)  # of the values of arrays, by name
     constants: Mapping[str, Any] = field(default_factory=dict)  # parameters, by name
-    tables: Mapping[str, LookupSource] = field(default_factory=dict)
+    tables: Mapping[str, LookupTable] = field(default_factory=dict)
     terms: Mapping[str, Formula] = field(default_factory=dict)  # named expressions
     hidden: frozenset[str] = frozenset()  # names of the model that cannot be used in this place
     invalid: frozenset[str] = frozenset()  # definitions with mistakes, reported already
@@ -82,10 +68,11 @@ class Formula:
         self.kind = kind
         self.names = names
         self.wanted_kind = wanted_kind
-        self.direct_names = names_in(tree)
+        named = (node.value for node in tree.walk() if node.kind == "name")
+        self.direct_names = [*dict.fromkeys(named)]
         self.terms = _select_terms(self.direct_names, names.terms)
         deepest = max((term.depth for term in self.terms.values()), default=0)
-        self.depth = _measure_depth(tree) + deepest
+        self.depth = tree.depth + deepest
         used = [*self.direct_names, *(n for term in self.terms.values() for n in term.direct_names)]
         self.free_names = [name for name in dict.fromkeys(used) if name in names.kinds]
         self.__signature__ = make_signature(self.free_names)
@@ -177,40 +164,33 @@ def make_formula(
     None where a mistake went to ``report``, or where it names something that is wrong already.
     """
     try:
-        tree = parse(given) if isinstance(given, str) else ConstantNode(0, value=float(given))
+        tree = parse(given) if isinstance(given, str) else Node("constant", 0, value=float(given))
         name_errors = [*islice(find_name_errors(tree, names), REPORTED_MAX_UNKNOWN)]
         for error in name_errors:
             report(error)
-        if name_errors or names.invalid.intersection(names_in(tree)):
+        used = {node.value for node in tree.walk() if node.kind in ("name", "entry")}
+        if name_errors or names.invalid & used:
             return None
-        return _make_checked_formula(tree, names, wanted_kind)
+        kind = infer_expression_kind(tree, names)
+        if wanted_kind not in (None, kind) and not (wanted_kind == NUMBER and kind == CONDITION):
+            raise ExpressionError(f"this must be {wanted_kind}; it is {kind}", tree.position)
+        formula = Formula(tree, names, kind, wanted_kind)
+        if formula.depth > TREE_MAX_DEPTH:
+            limit = f"{TREE_MAX_DEPTH} operations deep"
+            raise ExpressionError(f"with its terms it is more than {limit}", 0)
+        return formula
     except ExpressionError as error:
         report(error)
         return None
-
-
-def _make_checked_formula(tree: Node, names: VisibleNames, wanted_kind: str | None) -> Formula:
-    kind = infer_expression_kind(tree, names)
-    if wanted_kind not in (None, kind) and not (wanted_kind == NUMBER and kind == CONDITION):
-        raise ExpressionError(f"this must be {wanted_kind}; it is {kind}", tree.position)
-    formula = Formula(tree, names, kind, wanted_kind)
-    if formula.depth > TREE_MAX_DEPTH:
-        raise ExpressionError(f"with its terms it is more than {TREE_MAX_DEPTH} operations deep", 0)
-    return formula
-
-
-def names_in(tree: Node) -> list[str]:
-    """Every name in a tree, each once."""
-    return [*dict.fromkeys(node.name for node in tree.walk() if isinstance(node, NameNode))]
 
 
 def find_name_errors(tree: Node, names: VisibleNames) -> Iterator[ExpressionError]:
     """What is wrong with the names of a tree."""
     for node in tree.walk():
         fault = None
-        if isinstance(node, NameNode):
-            fault = _find_name_fault(node.name, names)
-        elif isinstance(node, LookupNode):
+        if node.kind == "name":
+            fault = _find_name_fault(node.value, names)
+        elif node.kind == "entry":
             fault = _find_table_fault(node, names)
         if fault is not None:
             yield ExpressionError(fault, node.position)
@@ -243,11 +223,13 @@ def _describe_unusable_name(name: str, names: VisibleNames) -> str:
     return f"unknown name {name!r}{suggest_name(name, names)}"
 
 
-def _find_table_fault(node: LookupNode, names: VisibleNames) -> str | None:
-    name = node.table
-    count = len(node.operands)
+def _find_table_fault(node: Node, names: VisibleNames) -> str | None:
+    name = node.value
+    if name in names.invalid:
+        return None
     if name in names.tables:
-        arity = names.tables[name].arity
+        arity = names.tables[name].grid.ndim
+        count = len(node.operands)
         message = f"the table {name!r} is looked up by {arity} coordinates; got {count}"
         return None if arity == count else message
     if name in (*names.kinds, *names.constants, *names.terms):
@@ -260,37 +242,41 @@ def _find_table_fault(node: LookupNode, names: VisibleNames) -> str | None:
 
 def infer_expression_kind(node: Node, names: VisibleNames) -> str:
     """Whether an expression is a number, a condition or text; an error where it makes no sense."""
-    if isinstance(node, ConstantNode):
+    if node.kind == "constant":
         return TEXT if isinstance(node.value, str) else NUMBER
-    if isinstance(node, NameNode):
-        return _lookup_name_kind(node.name, names)
+    if node.kind == "name":
+        if node.value in names.kinds:
+            return names.kinds[node.value]
+        if node.value in names.terms:
+            return names.terms[node.value].kind
+        return TEXT if isinstance(names.constants[node.value], str) else NUMBER
     kinds = [infer_expression_kind(part, names) for part in node.operands]
-    if isinstance(node, CompareNode):
+    if node.kind == "compare":
         _require_comparable(node, kinds)
         return CONDITION
-    return _infer_operator_kind(node, kinds) if isinstance(node, OperatorNode) else NUMBER
+    return _infer_operator_kind(node, kinds) if node.kind in OPERATORS else NUMBER
 
 
-def _infer_operator_kind(node: OperatorNode, kinds: list[str]) -> str:
-    if node.operator_name == "where":
+def _infer_operator_kind(node: Node, kinds: list[str]) -> str:
+    if node.kind == "where":
         return _infer_where_kind(node, kinds)
-    operator_spec = OPERATORS[node.operator_name]
+    operator_spec = OPERATORS[node.kind]
     for part, kind in zip(node.operands, kinds, strict=True):
         if kind == TEXT or (operator_spec.operand_kind == CONDITION and kind != CONDITION):
-            symbol = "'-'" if node.operator_name == "negative" else repr(node.operator_name)
+            symbol = "'-'" if node.kind == "negative" else repr(node.kind)
             requirement = f"{symbol} takes {operator_spec.operand_kind}; this is {kind}"
             raise ExpressionError(requirement, part.position)
     return operator_spec.result_kind
 
 
-def _require_comparable(node: CompareNode, kinds: list[str]) -> None:
-    for symbol, pair in zip(node.comparisons, pairwise(kinds), strict=True):
+def _require_comparable(node: Node, kinds: list[str]) -> None:
+    for symbol, pair in zip(node.value, pairwise(kinds), strict=True):
         if TEXT in pair and not (pair == (TEXT, TEXT) and symbol in ("==", "!=")):
             requirement = "text is compared with text alone, by '==' or '!='"
             raise ExpressionError(requirement, node.position)
 
 
-def _infer_where_kind(node: OperatorNode, kinds: list[str]) -> str:
+def _infer_where_kind(node: Node, kinds: list[str]) -> str:
     condition, if_true, if_false = kinds
     if condition != CONDITION:
         requirement = f"'where' begins with a condition; this is {condition}"
@@ -300,19 +286,11 @@ def _infer_where_kind(node: OperatorNode, kinds: list[str]) -> str:
     return if_true if if_true == if_false else NUMBER
 
 
-def _lookup_name_kind(name: str, names: VisibleNames) -> str:
-    if name in names.kinds:
-        return names.kinds[name]
-    if name in names.terms:
-        return names.terms[name].kind
-    return TEXT if isinstance(names.constants[name], str) else NUMBER
-
-
 def _to_scalar(value: Any) -> Any:
     return np.str_(value) if isinstance(value, str) else np.float64(value)
 
 
-def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]) -> Any:
+def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupTable]) -> Any:
     """The array that an expression is, given arrays for its names.
 
     Operands are evaluated from the left. Those of a sum, of ``min`` or of a chain of comparisons
@@ -322,16 +300,15 @@ def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, Lo
     def evaluate_part(part: Node) -> Any:
         return evaluate_node(part, values, tables)
 
-    if isinstance(node, ConstantNode):
+    if node.kind == "constant":
         return _to_scalar(node.value)
-    if isinstance(node, NameNode):
-        return values[node.name]
-    if isinstance(node, LookupNode):
-        return tables[node.table].look_up(*map(evaluate_part, node.operands))
-    if isinstance(node, CompareNode):
+    if node.kind == "name":
+        return values[node.value]
+    if node.kind == "entry":
+        return tables[node.value].look_up(*map(evaluate_part, node.operands))
+    if node.kind == "compare":
         return _evaluate_comparison(node, evaluate_part)
-    assert isinstance(node, OperatorNode)
-    operator_spec = OPERATORS[node.operator_name]
+    operator_spec = OPERATORS[node.kind]
     if not operator_spec.is_binary_fold:
         return operator_spec.apply(*map(evaluate_part, node.operands))
     result = evaluate_part(node.operands[0])
@@ -340,10 +317,10 @@ def evaluate_node(node: Node, values: Mapping[str, Any], tables: Mapping[str, Lo
     return result
 
 
-def _evaluate_comparison(node: CompareNode, evaluate_part: Callable[[Node], Any]) -> Any:
+def _evaluate_comparison(node: Node, evaluate_part: Callable[[Node], Any]) -> Any:
     lhs = evaluate_part(node.operands[0])
     result = None
-    for symbol, part in zip(node.comparisons, node.operands[1:], strict=True):
+    for symbol, part in zip(node.value, node.operands[1:], strict=True):
         rhs = evaluate_part(part)
         holds = compare_values(symbol, lhs, rhs)
         result = holds if result is None else logical_and(result, holds)
@@ -352,18 +329,18 @@ def _evaluate_comparison(node: CompareNode, evaluate_part: Callable[[Node], Any]
 
 
 def find_missing_entry(
-    node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupSource]
+    node: Node, values: Mapping[str, Any], tables: Mapping[str, LookupTable]
 ) -> str | None:
     """The first entry, as ``limit[7]``, that a table of a tree lacks for these values."""
     for part in node.operands:
         entry = find_missing_entry(part, values, tables)
         if entry:
             return entry
-    is_table = isinstance(node, LookupNode)
+    is_table = node.kind == "entry"
     if not is_table or not is_missing(evaluate_node(node, values, tables)).any():
         return None
     coordinates = [evaluate_node(part, values, tables) for part in node.operands]
-    return f"{node.table}[{', '.join(format_value(np.asarray(x).item()) for x in coordinates)}]"
+    return f"{node.value}[{', '.join(format_value(np.asarray(x).item()) for x in coordinates)}]"
 
 
 def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
@@ -377,12 +354,12 @@ def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
     width = _result_width(node, widths)
     n_kept = len(node.operands)
     workspace = width
-    if isinstance(node, LookupNode):
+    if node.kind == "entry":
         workspace = n_kept + 7.0  # indices of entries, and finding them
-    elif isinstance(node, CompareNode):
+    elif node.kind == "compare":
         n_kept = 2
         workspace = 2.0
-    elif isinstance(node, OperatorNode) and OPERATORS[node.operator_name].is_binary_fold:
+    elif OPERATORS[node.kind].is_binary_fold:
         n_kept = 1
     kept: list[float] = []  # of results; the array of a name is held anyway
     peak = 0.0
@@ -394,11 +371,11 @@ def _peak_memory(node: Node, widths: Mapping[str, float]) -> float:
 
 def _result_width(node: Node, widths: Mapping[str, float]) -> float:
     """Doubles that an entry of the result takes: one, or more for text."""
-    if isinstance(node, ConstantNode):
+    if node.kind == "constant":
         return entry_width(node.value)
-    if isinstance(node, NameNode):
-        return widths.get(node.name, 1.0)
-    if isinstance(node, OperatorNode) and node.operator_name == "where":
+    if node.kind == "name":
+        return widths.get(node.value, 1.0)
+    if node.kind == "where":
         return max(_result_width(part, widths) for part in node.operands[1:])
     return 1.0
 
@@ -406,8 +383,3 @@ def _result_width(node: Node, widths: Mapping[str, float]) -> float:
 def entry_width(value: Any) -> float:
     """Doubles that an entry like this one takes: a letter is half of one."""
     return max(len(value) / 2, 1.0) if isinstance(value, str) else 1.0
-
-
-def _measure_depth(tree: Node) -> int:
-    """How many operations are nested; the parser bounds it."""
-    return 1 + max(map(_measure_depth, tree.operands), default=0)

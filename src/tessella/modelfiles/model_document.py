@@ -270,6 +270,8 @@ class PeriodReader:
 
     def read_stages(self) -> None:
         """All stages that have no mistakes."""
+        is_taken = CERTAIN_NOISE in self.symbols.definitions
+        name = f"the {CERTAIN_NOISE}" if is_taken else CERTAIN_NOISE  # which no file can write
         for key_path, entry in self.document.entries("stages"):
             kind = entry.get("kind")
             if kind == "pay" and entry.keys().isdisjoint(("pays", "costs", "counts")):
@@ -277,7 +279,7 @@ class PeriodReader:
                 self.document.note_mistake(key_path, message)
             arguments = self._read_arguments(key_path, entry)
             if kind == "jump" and "noise" not in entry:
-                arguments["noise"] = self._certain_noise()
+                arguments["noise"] = Noise(name, (0,), (1.0,))
             if self._is_complete(key_path, arguments):
                 self.stages.append((key_path, STAGES[str(kind)](**arguments)))
 
@@ -352,11 +354,6 @@ class PeriodReader:
             case "by":
                 names = symbols.visible_names(noises, symbols.action)
         return symbols.read_formula(path, given, names)
-
-    def _certain_noise(self) -> Noise:
-        """A noise of one value; where its name is taken, it gets one that no file can write."""
-        is_taken = CERTAIN_NOISE in self.symbols.definitions
-        return Noise(f"the {CERTAIN_NOISE}" if is_taken else CERTAIN_NOISE, (0,), (1.0,))
 
     def _read_move(self, path: KeyPath, axis: str, given: Any, names: VisibleNames) -> Any:
         """The value that an axis takes, text on an axis of text; or a table of several."""

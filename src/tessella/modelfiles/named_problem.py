@@ -20,7 +20,7 @@ from typing import Any
 from tessella.errors import ArgumentError, TessellaError, require_type
 from tessella.files import atomic_write
 from tessella.mdp.model import MDP
-from tessella.modelfiles.toml_document import TomlDocument, suggest_name
+from tessella.modelfiles.toml_document import TomlDocument, suggest_name, to_printable
 from tessella.problems.problem import OBSERVATION_NOISE, Problem
 from tessella.problems.registry import all_problems, find_registered, problem
 
@@ -28,7 +28,11 @@ from tessella.problems.registry import all_problems, find_registered, problem
 def build_named_problem(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
     """The model that the document means; ``settings`` take the place of its parameters."""
     named_problem = _find_problem(document, document.data.get("problem"))
-    parameters = {} if named_problem is None else _read_settings(document, named_problem)
+    parameters = document.section("parameters")
+    if named_problem is not None:
+        for name, value in parameters.items():
+            with document.noting_errors(("parameters", name)):
+                named_problem.parameter(name).check(value, named_problem.name)
     document.raise_mistakes()
     assert named_problem is not None
     chosen = parameters | {
@@ -53,14 +57,6 @@ def _find_problem(document: TomlDocument, name: object) -> Problem | None:
         hint = "; a model file imports nothing" if ":" in name else suggest_name(name, names)
         document.note_mistake(("problem",), f"no problem is called {name!r}{hint}")
     return known
-
-
-def _read_settings(document: TomlDocument, named_problem: Problem) -> dict[str, Any]:
-    given = document.section("parameters")
-    for name, value in given.items():
-        with document.noting_errors(("parameters", name)):
-            named_problem.parameter(name).check(value, named_problem.name)
-    return given
 
 
 def write_model(source: Problem | MDP | str, path: str | Path | None = None) -> str:
@@ -128,7 +124,7 @@ def _format_file(source_problem: Problem, settings: dict[str, Any], name: str) -
     for known in source_problem.settable:
         comment = "; ".join(part for part in (known.about, known.range) if part)
         setting = f"{known.name} = {_format_toml(settings[known.name])}"
-        blocks.append(f"# {_to_printable(comment)}\n{setting}")
+        blocks.append(f"# {to_printable(comment)}\n{setting}")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -139,11 +135,7 @@ def _format_heading(source_problem: Problem) -> str:
         lines += [f"  {one.structure}: {one.says}" for one in source_problem.theory]
         lines += [""]
     lines += ["A parameter whose line is taken out has its default."]
-    return "\n".join(f"# {line}".rstrip() for line in map(_to_printable, lines))
-
-
-def _to_printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return "\n".join(f"# {line}".rstrip() for line in map(to_printable, lines))
 
 
 def _format_toml(value: Any) -> str:

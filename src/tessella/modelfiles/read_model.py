@@ -112,7 +112,11 @@ def _build_model(document: TomlDocument, settings: Mapping[str, Any]) -> MDP:
     document.raise_mistakes()
     with np.errstate(all="ignore"):  # what is not finite is rejected
         mdp = _build_or_explain(document, whole, trials)
-    return replace(_with_start(document, mdp), **measures)
+    if "start" in document.data:
+        with document.noting_errors(("start",)):
+            mdp = mdp.with_start(document.data["start"])
+        document.raise_mistakes()
+    return replace(mdp, **measures)
 
 
 def _stage_trials(period: PeriodReader) -> Iterator[Trial]:
@@ -214,14 +218,6 @@ def _build_or_explain(document: TomlDocument, whole: Trial, parts: Iterator[Tria
 def _describe_rejection(error: Exception) -> str:
     is_too_large = isinstance(error, MemoryError)
     return "this needs more memory than is available" if is_too_large else str(error)
-
-
-def _with_start(document: TomlDocument, mdp: MDP) -> MDP:
-    if "start" in document.data:
-        with document.noting_errors(("start",)):
-            mdp = mdp.with_start(document.data["start"])
-        document.raise_mistakes()
-    return mdp
 
 
 def _check_size(model: ModelDocument) -> None:

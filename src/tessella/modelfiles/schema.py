@@ -85,11 +85,25 @@ def _list_schema(
     return {"type": "array", "title": title} | limits | items | _describe(about)
 
 
-def _kind_schema(
-    title: str, kind: str, properties: Schema, required: Iterable[str], about: str
+def _kinds_schema(
+    title: str,
+    keys: Schema,
+    rows: Iterable[tuple[str, str, str, str]],
+    shared: Schema | None = None,
 ) -> Schema:
-    properties = {"kind": {"const": kind, "title": repr(kind)}} | properties
-    return _table_schema(f"{title} of kind {kind!r}", properties, ("kind", *required), about)
+    """A table of one of several kinds, each with the names of its keys and of those it needs.
+
+    ``keys`` has their schemas, as "name" or for one kind as "kind.name"; others are expressions.
+    """
+    branches = []
+    for kind, names, required, about in rows:
+        properties: Schema = {"kind": {"const": kind, "title": repr(kind)}}
+        for name in names.split():
+            properties[name] = keys.get(f"{kind}.{name}") or keys.get(name, EXPRESSION_REF)
+        properties |= shared or {}
+        needed = ("kind", *required.split())
+        branches.append(_table_schema(f"{title} of kind {kind!r}", properties, needed, about))
+    return {"title": title, "oneOf": branches}
 
 
 def _expressions(*keys: str) -> Schema:
@@ -127,112 +141,70 @@ PAYMENT_KEYS = {
     "costs": _reference("expression", "what it costs"),
     "counts": _reference("counts"),
 }
-AXIS_KEY = {"axis": _text_schema("the axis along which it moves")}
-NOISE_KEY = {
-    "noise": _text_schema("a distribution; expressions of the stage call its value by its name")
-}
-BETWEEN_KEY = {"between": _choice_schema("'error' or 'interpolate'", "error", "interpolate")}
-JUMP_EDGE_KEY = {"edge": _choice_schema("'error' or 'clip'", "error", "clip")}
-SHIFT_KEYS = {
+STAGE_KEYS = {
+    "axis": _text_schema("the axis along which it moves"),
+    "noise": _text_schema("a distribution; expressions of the stage call its value by its name"),
     "by": _reference("expression", "how far, by the noise and the action"),
-    "edge": _choice_schema("clip, reflect, wrap or error", "clip", "reflect", "wrap", "error"),
+    "jump.to": TARGETS_SCHEMA,
+    "matrix": MATRIX_SCHEMA,
+    "between": _choice_schema("'error' or 'interpolate'", "error", "interpolate"),
+    "edge": _choice_schema("'error' or 'clip'", "error", "clip"),
+    "shift.edge": _choice_schema(
+        "clip, reflect, wrap or error", "clip", "reflect", "wrap", "error"
+    ),
 }
-STAGE_KINDS: list[tuple[str, Schema, tuple[str, ...], str]] = [
-    ("pay", {}, (), "nothing moves"),
+STAGE_KINDS = [
+    ("pay", "", "", "nothing moves"),
     (
         "decide",
-        AXIS_KEY | {"to": EXPRESSION_REF} | BETWEEN_KEY | JUMP_EDGE_KEY,
-        ("axis", "to"),
+        "axis to between edge",
+        "axis to",
         "a coordinate takes a value that action and state decide",
     ),
-    (
-        "shift",
-        AXIS_KEY | NOISE_KEY | SHIFT_KEYS | BETWEEN_KEY,
-        ("axis", "noise"),
-        "a coordinate moves by a random amount",
-    ),
-    (
-        "move",
-        AXIS_KEY | {"matrix": MATRIX_SCHEMA},
-        ("axis", "matrix"),
-        "a coordinate follows a Markov chain",
-    ),
-    (
-        "jump",
-        NOISE_KEY | {"to": TARGETS_SCHEMA} | BETWEEN_KEY | JUMP_EDGE_KEY,
-        ("to",),
-        "several coordinates move at once",
-    ),
+    ("shift", "axis noise by edge between", "axis noise", "a coordinate moves by a random amount"),
+    ("move", "axis matrix", "axis matrix", "a coordinate follows a Markov chain"),
+    ("jump", "noise to between edge", "to", "several coordinates move at once"),
 ]
-STAGE_SCHEMA = {
-    "title": "a stage",
-    "oneOf": [
-        _kind_schema("a stage", kind, keys | PAYMENT_KEYS, required, about)
-        for kind, keys, required, about in STAGE_KINDS
-    ],
-}
-INTEREST_KEY = {"interest": _reference("expression", "per unit of time, of events")}
-CRITERION_KINDS: list[tuple[str, Schema, tuple[str, ...], str]] = [
-    (
-        "discounted",
-        _expressions("discount") | INTEREST_KEY,
-        (),
-        "the expected sum of rewards, later ones worth less",
-    ),
-    ("average", {}, (), "the reward per period in the long run"),
-    ("total", {}, (), "the expected sum of rewards until the end"),
-    (
-        "horizon",
-        _expressions("periods", "discount", "final"),
-        ("periods",),
-        "that many periods, with time as an axis",
-    ),
+STAGE_SCHEMA = _kinds_schema("a stage", STAGE_KEYS, STAGE_KINDS, PAYMENT_KEYS)
+CRITERION_KEYS = {"interest": _reference("expression", "per unit of time, of events")}
+CRITERION_KINDS = [
+    ("discounted", "discount interest", "", "the expected sum of rewards, later ones worth less"),
+    ("average", "", "", "the reward per period in the long run"),
+    ("total", "", "", "the expected sum of rewards until the end"),
+    ("horizon", "periods discount final", "periods", "that many periods, with time as an axis"),
 ]
-CRITERION_SCHEMA = {
-    "title": "the criterion",
-    "oneOf": [_kind_schema("the criterion", *kind) for kind in CRITERION_KINDS],
-}
-LARGEST_KEY = {"largest": _reference("expression", "the largest value: the tail is put on it")}
+CRITERION_SCHEMA = _kinds_schema("the criterion", CRITERION_KEYS, CRITERION_KINDS)
 CSV_KEY = {"csv": _text_schema("a CSV file in the folder of the model file, or below it")}
-DISTRIBUTION_KINDS: dict[str, tuple[Schema, str]] = {
-    "poisson": (_expressions("mean") | LARGEST_KEY, "counts"),
-    "binomial": (_expressions("trials", "chance"), "successes"),
-    "negative_binomial": (
-        _expressions("successes", "chance") | LARGEST_KEY,
-        "failures before that many successes",
-    ),
-    "geometric": (
-        _expressions("chance") | LARGEST_KEY,
-        "failures before the first success: 0, 1, 2, ...",
-    ),
+DISTRIBUTION_KEYS = {
+    "largest": _reference("expression", "the largest value: the tail is put on it"),
+    "uniform.largest": EXPRESSION_REF,
+    **CSV_KEY,
+    "column": _text_schema("the column with one observation in each row"),
+    "values": _reference("values"),
+    "probabilities": _list_schema("a list of probabilities", EXPRESSION_REF),
+}
+DISTRIBUTION_KINDS = {  # each needs all of its keys
+    "poisson": ("mean largest", "counts"),
+    "binomial": ("trials chance", "successes"),
+    "negative_binomial": ("successes chance largest", "failures before that many successes"),
+    "geometric": ("chance largest", "failures before the first success: 0, 1, 2, ..."),
     "normal": (
-        _expressions("mean", "deviation", "smallest") | LARGEST_KEY,
+        "mean deviation smallest largest",
         "rounded to whole numbers, the tails put on the smallest and the largest",
     ),
     "gamma": (
-        _expressions("mean", "variation") | LARGEST_KEY,
+        "mean variation largest",
         "with a coefficient of variation, rounded to whole numbers",
     ),
-    "uniform": (_expressions("smallest", "largest"), "whole numbers, each as likely"),
-    "empirical": (
-        CSV_KEY | {"column": _text_schema("the column with one observation in each row")},
-        "what was observed, each value as often as it was",
-    ),
-    "values": (
-        {
-            "values": _reference("values"),
-            "probabilities": _list_schema("a list of probabilities", EXPRESSION_REF),
-        },
-        "values and the probability of each",
-    ),
+    "uniform": ("smallest largest", "whole numbers, each as likely"),
+    "empirical": ("csv column", "what was observed, each value as often as it was"),
+    "values": ("values probabilities", "values and the probability of each"),
 }
-DISTRIBUTION_SCHEMA = {  # which needs all the keys of its kind
-    "title": "a distribution",
-    "oneOf": [
-        _kind_schema("a distribution", kind, keys, keys, about)
-        for kind, (keys, about) in DISTRIBUTION_KINDS.items()
-    ],
-}
+DISTRIBUTION_SCHEMA = _kinds_schema(
+    "a distribution",
+    DISTRIBUTION_KEYS,
+    [(kind, keys, keys, about) for kind, (keys, about) in DISTRIBUTION_KINDS.items()],
+)
 TABLE_KEYS = {
     "by": _list_schema("a list of names", {"type": "string", "title": "a name"}, AXES_MAX_COUNT),
     "values": _list_schema("a list of numbers", None),

@@ -22,7 +22,8 @@ from tessella.modelfiles.expressions import (
     TEXT,
     ExpressionError,
 )
-from tessella.modelfiles.formula import Formula, LookupSource, VisibleNames, make_formula
+from tessella.modelfiles.formula import Formula, VisibleNames, make_formula
+from tessella.modelfiles.tables import LookupTable
 from tessella.modelfiles.toml_document import (
     TEXT_MAX_CHARACTERS,
     KeyPath,
@@ -47,7 +48,7 @@ class SymbolTable:
     action: dict[str, str] = field(default_factory=dict)  # the action, or its components
     noises: dict[str, str] = field(default_factory=dict)
     time: dict[str, str] = field(default_factory=dict)
-    tables: dict[str, LookupSource] = field(default_factory=dict)
+    tables: dict[str, LookupTable] = field(default_factory=dict)
     terms: dict[str, Formula] = field(default_factory=dict)
     definitions: dict[str, str] = field(default_factory=dict)  # every name: ``an axis``, ...
     invalid_names: set[str] = field(default_factory=set)  # whose definitions have mistakes
@@ -165,15 +166,12 @@ class SymbolTable:
             return given if are_scalars and given else None
         if isinstance(given, dict):
             return self._read_range(key_path, given)
-        return self._find_list_parameter(key_path, given) if isinstance(given, str) else None
-
-    def _find_list_parameter(self, key_path: KeyPath, name: str) -> list | None:
-        values = self.parameters.get(name)
-        if isinstance(values, list):
-            return values
-        lists = [key for key, value in self.parameters.items() if isinstance(value, list)]
-        message = f"no parameter {name!r} is a list{suggest_name(name, lists)}"
-        self.document.note_mistake(key_path, message)
+        if isinstance(given, str):
+            lists = {key: x for key, x in self.parameters.items() if isinstance(x, list)}
+            if given in lists:
+                return lists[given]
+            message = f"no parameter {given!r} is a list{suggest_name(given, lists)}"
+            self.document.note_mistake(key_path, message)
         return None
 
     def _read_range(self, key_path: KeyPath, entry: dict) -> list | None:

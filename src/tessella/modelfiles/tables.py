@@ -28,10 +28,9 @@ import io
 import math
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,10 +53,6 @@ class LookupTable:
 
     grid: StateGrid
     numbers: NDArray[np.float64]
-
-    @property
-    def arity(self) -> int:
-        return self.grid.ndim
 
     def look_up(self, *coordinates: NDArray) -> NDArray[np.float64]:
         """The numbers at these coordinates, which broadcast."""
@@ -131,11 +126,8 @@ class CsvColumns:
 
     def read_numbers(self, name: str) -> list[float]:
         """The column ``name``, every cell a finite number."""
-        if name not in self.number_cache:
-            self.number_cache[name] = self._parse_numbers(name)
-        return self.number_cache[name]
-
-    def _parse_numbers(self, name: str) -> list[float]:
+        if name in self.number_cache:
+            return self.number_cache[name]
         cells = self.cells[name]
         values = [_parse_number(cell) for cell in cells]
         raise_for_first(
@@ -146,7 +138,8 @@ class CsvColumns:
             "cells",
             error=FileError,
         )
-        return [value for value in values if value is not None]
+        self.number_cache[name] = [value for value in values if value is not None]
+        return self.number_cache[name]
 
     def read_values(self, name: str, kind: str | None) -> list[float] | list[int] | list[str]:
         """The column ``name`` as numbers or text; with no ``kind``, as numbers if all of it is."""
@@ -209,34 +202,29 @@ def _parse_columns(name: str, text: str, max_rows: int) -> CsvColumns:
         raise FileError(requirement, value=f"got {format_brief(', '.join(titles))}")
     rows = []
     lines = []
-    for line, row in _read_rows(name, reader, len(titles)):
-        if len(rows) == max_rows:
-            requirement = f"a data file has at most {max_rows:,} rows"
-            raise FileError(requirement, location=f"{name}, line {line}", value="is one more")
-        rows.append(row)
-        lines.append(line)
-    if not rows:
-        raise FileError(f"{name} has no rows below the names of its columns")
-    columns = map(list, zip(*rows, strict=True))
-    return CsvColumns(name, dict(zip(titles, columns, strict=True)), lines)
-
-
-def _read_rows(name: str, reader: Any, n_fields: int) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with their lines."""
     first_empty_line = 0
     for row in reader:
         if not row:
             first_empty_line = first_empty_line or reader.line_num  # an empty last line is fine
             continue
-        if first_empty_line and n_fields == 1:
-            requirement = "a cell must not be empty"
-            raise FileError(requirement, location=f"{name}, line {first_empty_line}", value="is")
-        if len(row) != n_fields:
+        if first_empty_line and len(titles) == 1:
+            location = f"{name}, line {first_empty_line}"
+            raise FileError("a cell must not be empty", location=location, value="is")
+        if len(row) != len(titles):
             requirement = "every line must have as many fields as the first"
             location = f"{name}, line {reader.line_num}"
-            value = f"has {len(row)}, the first has {n_fields}"
+            value = f"has {len(row)}, the first has {len(titles)}"
             raise FileError(requirement, location=location, value=value)
-        yield reader.line_num, row
+        if len(rows) == max_rows:
+            requirement = f"a data file has at most {max_rows:,} rows"
+            location = f"{name}, line {reader.line_num}"
+            raise FileError(requirement, location=location, value="is one more")
+        rows.append(row)
+        lines.append(reader.line_num)
+    if not rows:
+        raise FileError(f"{name} has no rows below the names of its columns")
+    columns = map(list, zip(*rows, strict=True))
+    return CsvColumns(name, dict(zip(titles, columns, strict=True)), lines)
 
 
 def _parse_number(cell: str) -> float | None:

@@ -18,7 +18,7 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,12 @@ KEY_MAX_PARTS = 16  # parts of a dotted key
 KEY_PATH_MAX_PARTS = 24  # parts of a path: keys and positions, of whatever brackets
 NOTED_MAX_MISTAKES = 4 * REPORTED_MAX_MISTAKES  # mistakes after which none are noted any more
 SCALAR_MAX_CHARACTERS = 64  # characters of a number, a date or a truth value
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 INLINE_BLANK = re.compile(r"[ \t]*")
-STRING = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:[^"\\\n]|\\.)*"' r"|'[^'\n]*'", re.DOTALL
-)
-SCALAR = re.compile(r"[^,\]}#\n]+")
+STRING = r'"""(?:[^\\]|\\.)*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:[^"\\\n]|\\.)*"' r"|'[^'\n]*'"
+KEY = re.compile(rf"[A-Za-z0-9_-]+|{STRING}", re.DOTALL)
+VALUE = re.compile(rf"(?![\"'])[^,\]}}#\n]+|{STRING}", re.DOTALL)  # a string, or up to its end
+QUOTES = ("'", '"')
 
 
 @dataclass(frozen=True)
@@ -87,12 +86,14 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     return f"; there are {', '.join(names[:LISTED_MAX_NAMES])}{more_text}"
 
 
+def to_printable(text: str) -> str:
+    """A text with spaces in the place of what cannot be printed."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def to_one_line(text: str) -> str:
     """A message on one line that can be printed, and not too long."""
-    printable = "".join(
-        letter if letter.isprintable() else " " for letter in text[: 2 * MESSAGE_MAX_CHARACTERS]
-    )
-    words = " ".join(printable.split())
+    words = " ".join(to_printable(text[: 2 * MESSAGE_MAX_CHARACTERS]).split())
     is_long = len(words) > MESSAGE_MAX_CHARACTERS
     return f"{words[: MESSAGE_MAX_CHARACTERS - 3]}..." if is_long else words
 
@@ -233,7 +234,10 @@ def _single_mistake(path: Path, line: int, text: str) -> ModelFileError:
 
 def find_lines(text: str) -> dict[KeyPath, int]:
     """The lines of all key paths of a TOML document; ``LimitError`` where it goes too far."""
-    return _Scanner(text.replace("\r\n", "\n")).scan()
+    scanner = _Scanner(text.replace("\r\n", "\n"))
+    with suppress(_ScanError):
+        scanner.scan()
+    return scanner.lines
 
 
 class _Scanner:
@@ -246,29 +250,27 @@ class _Scanner:
         self.lines: dict[KeyPath, int] = {}
         self.table_counts: dict[KeyPath, int] = {}  # [[tables]] of each name so far
 
-    def scan(self) -> dict[KeyPath, int]:
+    def scan(self) -> None:
         table: KeyPath = ()
-        try:
-            while not self._is_at_end():
-                if self._accept("["):
-                    table = self._read_header()
-                else:
-                    self._read_pair(table, 0)
-        except _ScanError:
-            pass
-        return self.lines
+        self._take(BLANK)
+        while self.position < len(self.text):
+            if self._accept("["):
+                table = self._read_header()
+            else:
+                self._read_pair(table, 0)
+            self._take(BLANK)
 
     @property
     def line(self) -> int:
         return bisect_right(self.line_starts, self.position)
 
-    def _is_at_end(self) -> bool:
-        self._skip()
-        return self.position >= len(self.text)
-
-    def _skip(self, pattern: re.Pattern = BLANK) -> None:
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        """Go past what ``pattern`` matches here."""
         match = pattern.match(self.text, self.position)
-        self.position = match.end() if match else self.position
+        if not match:
+            raise _ScanError
+        self.position = match.end()
+        return match.group()
 
     def _accept(self, word: str) -> bool:
         if not self.text.startswith(word, self.position):
@@ -314,74 +316,52 @@ class _Scanner:
         if not self._accept("="):
             raise _ScanError
         self._record_line(path, line)
-        self._skip(INLINE_BLANK)
+        self._take(INLINE_BLANK)
         self._read_value(path, depth)
 
     def _read_keys(self) -> list[str]:
-        keys = [self._read_key()]
-        while self._accept("."):
+        keys: list[str] = []
+        while not keys or self._accept("."):
             if len(keys) == KEY_MAX_PARTS:
                 raise LimitError(self.line, f"a key has at most {KEY_MAX_PARTS} parts")
-            keys.append(self._read_key())
+            self._take(INLINE_BLANK)
+            keys.append(_unquote(self._take(KEY)))
+            self._take(INLINE_BLANK)
         return keys
 
-    def _read_key(self) -> str:
-        self._skip(INLINE_BLANK)
-        is_quoted = self._is_quote_next()
-        key = self._match(STRING if is_quoted else BARE_KEY)
-        self._skip(INLINE_BLANK)
-        return _unquote(key) if is_quoted else key
-
-    def _is_quote_next(self) -> bool:
-        return self.text.startswith(("'", '"'), self.position)
-
-    def _match(self, pattern: re.Pattern[str]) -> str:
-        match = pattern.match(self.text, self.position)
-        if not match:
-            raise _ScanError
-        self.position = match.end()
-        return match.group()
-
     def _read_value(self, path: KeyPath, depth: int) -> None:
-        if depth > BRACKETS_MAX_DEPTH:
-            raise LimitError(self.line, f"brackets are nested at most {BRACKETS_MAX_DEPTH} deep")
-        if self._accept("["):
-            self._read_array(path, depth + 1)
-        elif self._accept("{"):
-            self._read_inline_table(path, depth + 1)
-        else:
-            self._read_scalar()
-
-    def _read_array(self, path: KeyPath, depth: int) -> None:
-        index = 0
-        self._skip()
-        while not self._accept("]"):
-            self._record_line((*path, index), self.line)
-            self._read_value((*path, index), depth)
-            index += 1
-            self._read_comma("]")
-
-    def _read_inline_table(self, path: KeyPath, depth: int) -> None:
-        self._skip()
-        while not self._accept("}"):
-            self._read_pair(path, depth)
-            self._read_comma("}")
-
-    def _read_comma(self, end: str) -> None:
-        self._skip()
-        if not self._accept(",") and not self.text.startswith(end, self.position):
-            raise _ScanError
-        self._skip()
-
-    def _read_scalar(self) -> None:
         line = self.line
-        is_quoted = self._is_quote_next()
-        scalar = self._match(STRING if is_quoted else SCALAR)
-        if not is_quoted and len(scalar.strip()) > SCALAR_MAX_CHARACTERS:
-            raise LimitError(line, f"a number has at most {SCALAR_MAX_CHARACTERS} characters")
+        if depth > BRACKETS_MAX_DEPTH:
+            raise LimitError(line, f"brackets are nested at most {BRACKETS_MAX_DEPTH} deep")
+        if self._accept("["):
+            self._read_entries(path, depth + 1, "]")
+        elif self._accept("{"):
+            self._read_entries(path, depth + 1, "}")
+        else:
+            value = self._take(VALUE)
+            if not value.startswith(QUOTES) and len(value.strip()) > SCALAR_MAX_CHARACTERS:
+                raise LimitError(line, f"a number has at most {SCALAR_MAX_CHARACTERS} characters")
+
+    def _read_entries(self, path: KeyPath, depth: int, end: str) -> None:
+        """The values of an array, or the pairs of an inline table, and their ``end``."""
+        index = 0
+        self._take(BLANK)
+        while not self._accept(end):
+            if end == "]":
+                self._record_line((*path, index), self.line)
+                self._read_value((*path, index), depth)
+            else:
+                self._read_pair(path, depth)
+            index += 1
+            self._take(BLANK)
+            if not self._accept(",") and not self.text.startswith(end, self.position):
+                raise _ScanError
+            self._take(BLANK)
 
 
 def _unquote(key: str) -> str:
+    if not key.startswith(QUOTES):
+        return key
     if "\\" not in key:
         return key[1:-1]
     try:

@@ -15,9 +15,8 @@ computed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from math import isnan
 from typing import Any, Literal, get_args
@@ -42,7 +41,7 @@ from tessella.paper.derived_numbers import (
     method_title,
     select_runs,
 )
-from tessella.paper.published import FAMILY_TITLES, ORDER_CLAIMS, OrderClaim
+from tessella.paper.published import COLUMN_TITLES, FAMILY_TITLES
 from tessella.paper.results import LOW_MARGIN_SHARE, PaperResults
 
 # Share of errors in the low-margin quarter: twice the share under independence.
@@ -72,48 +71,37 @@ class Finding:
     evidence: str
 
 
-@dataclass(frozen=True)
-class Assessment:
-    """What the finished runs say of a claim."""
-
-    verdict: Verdict
-    evidence: str
-
-
-@dataclass(frozen=True)
-class PaperClaim:
-    """A claim about ``methods`` in the problems ``labels``, and how it is assessed.
-
-    ``assess`` returns None where there are not enough runs.
-    """
-
-    place: str
-    text: str
-    labels: Sequence[str]
-    methods: Sequence[str]
-    assess: Callable[[PaperResults], Assessment | None]
+Assessment = tuple[Verdict, str]  # what the finished runs say of a claim, and the evidence
 
 
 def check_claims(results: PaperResults) -> list[Finding]:
     """All claims about problems of the study, in the paper's order."""
-    claims = [*_list_table_claims(results), *_list_figure_claims(results)]
-    return [_check(results, claim) for claim in claims]
+    return [*_check_table_claims(results), *_check_figure_claims(results)]
 
 
-def _check(results: PaperResults, claim: PaperClaim) -> Finding:
-    assessment = claim.assess(results)
-    found = assessment or Assessment("undecided", "there are not enough runs to compare")
-    missing = _describe_missing(results, claim)
-    evidence = "; ".join([found.evidence, *missing])
-    is_complete = not any(missing.values())
-    return Finding(claim.place, claim.text, found.verdict if is_complete else "undecided", evidence)
+def _check(
+    results: PaperResults,
+    place: str,
+    claim: str,
+    labels: Sequence[str],
+    methods: Sequence[str],
+    assessment: Assessment | None,
+) -> Finding:
+    """A claim about ``methods`` in the problems ``labels``; undecided where runs are missing."""
+    verdict, evidence = assessment or ("undecided", "there are not enough runs to compare")
+    missing = _describe_missing(results, labels, methods)
+    if any(missing.values()):
+        verdict = "undecided"
+    return Finding(place, claim, verdict, "; ".join([evidence, *missing]))
 
 
-def _describe_missing(results: PaperResults, claim: PaperClaim) -> dict[str, bool]:
-    """What failed runs leave out, and whether that leaves the claim undecided."""
+def _describe_missing(
+    results: PaperResults, labels: Sequence[str], methods: Sequence[str]
+) -> dict[str, bool]:
+    """What failed runs leave out, and whether that leaves a claim undecided."""
     notes = {}
-    for method in claim.methods:
-        missing = find_missing_runs(results, claim.labels, method)
+    for method in methods:
+        missing = find_missing_runs(results, labels, method)
         if missing.note:
             is_fatal = bool(missing.missing_problems) or not missing.seeds
             notes[f"{method_title(method)}: {missing.note}"] = is_fatal
@@ -132,61 +120,108 @@ def tally_verdicts(findings: Sequence[Finding]) -> str:
     return ", ".join((words | {"tie": counted(counts["tie"], "tie")})[v] for v in words)
 
 
-def _list_table_claims(results: PaperResults) -> Iterator[PaperClaim]:
+def _check_table_claims(results: PaperResults) -> Iterator[Finding]:
     """Claims of Sections 1 to 5.4: geometry and the main table."""
     families = {family: results.problems_of(family) for family in results.families()}
     compared = results.planned_methods("boundary", "value")
     labels = results.study.problems
     shown = results.representative
+    place = "Section 1, third contribution"
     text = "Boundary methods reach low errors with fewer parameters than the baselines"
-    yield PaperClaim("Section 1, third contribution", text, labels, compared, _assess_sizes)
+    yield _check(results, place, text, labels, compared, _assess_sizes(results))
+    place = "Section 5.3, Figure 1"
     for family, members in families.items():
         text = f"{FAMILY_TITLES[family]}: every optimal policy has few contiguous regions"
-        assess = partial(_assess_regions, labels=members)
-        yield PaperClaim("Section 5.3, Figure 1", text, members, (), assess)
+        yield _check(results, place, text, members, (), _assess_regions(results, members))
+    place = "Section 5.3, Figure 2"
     text = (
         f"{shown}: the value varies over the whole grid, margins are small near the boundary only"
     )
-    yield PaperClaim("Section 5.3, Figure 2", text, [shown], (), _assess_landscape)
-    for claim in ORDER_CLAIMS:
-        if claim.family in families:
-            yield _make_order_claim(results, claim)
+    yield _check(results, place, text, [shown], (), _assess_landscape(results))
+    yield from _check_order_claims(results)
+    place = "Section 5.4, Table 2"
     if "queue" in families:
         text = "Queue admission: Local Boundary reaches essentially zero policy error"
-        assess = partial(_assess_nearly_exact, family="queue", method="local")
-        yield PaperClaim("Section 5.4, Table 2", text, families["queue"], ["local"], assess)
+        assessment = _assess_nearly_exact(results, "queue", "local")
+        yield _check(results, place, text, families["queue"], ["local"], assessment)
     for family, members in families.items():
         text = f"{FAMILY_TITLES[family]}: Local Boundary trains fastest of all methods"
-        assess = partial(_assess_training_time, family=family)
-        yield PaperClaim("Section 5.4, Table 2", text, members, compared, assess)
+        assessment = _assess_training_time(results, family)
+        yield _check(results, place, text, members, compared, assessment)
 
 
-def _make_order_claim(results: PaperResults, claim: OrderClaim) -> PaperClaim:
-    lower = [m for name in claim.lower for m in _expand(results, name)]
-    higher = [m for name in claim.higher for m in _expand(results, name) if m not in lower]
-    text = f"{FAMILY_TITLES[claim.family]}: {claim.text}"
-    assess = partial(_assess_order, claim=claim, lower=lower, higher=higher)
-    members = results.problems_of(claim.family)
-    return PaperClaim(claim.place, text, members, [*lower, *higher], assess)
+def _check_order_claims(results: PaperResults) -> Iterator[Finding]:
+    """Claims of Section 5.4 that some methods have a lower figure than others."""
+    families = results.families()
+    ours, theirs = (results.planned_methods(group) for group in ("boundary", "value"))
+    compared = [*ours, *theirs]
+    place = "Abstract; Section 5.4, Table 2"
+    for family in families:
+        for column, title in COLUMN_TITLES.items():
+            text = f"every boundary method has a lower {title} than every baseline"
+            yield _check_order(results, place, family, text, column, ours, theirs)
+    place = "Section 5.4, Table 2"
+    if "inventory" in families:
+        for method, column in (("margin", "policy_error"), ("neural", "value_gap")):
+            text = f"{method_title(method)} has the lowest {COLUMN_TITLES[column]} of all methods"
+            yield _check_order(results, place, "inventory", text, column, [method], compared)
+    if "queue" in families:
+        for column, title in COLUMN_TITLES.items():
+            text = f"Local Boundary has the lowest {title} of all methods"
+            yield _check_order(results, place, "queue", text, column, ["local"], compared)
+        text = "Margin Boundary has a lower policy error than Neural Boundary"
+        yield _check_order(results, place, "queue", text, "policy_error", ["margin"], ["neural"])
+    place = "Section 5.4, Table 2; Section 6"
+    text = "Neural, Margin and Local Boundary have a lower policy error than Linear Boundary"
+    lower = FLEXIBLE_METHODS
+    for family in families:
+        yield _check_order(results, place, family, text, "policy_error", lower, ["linear"])
+    if "inventory" in families:
+        place = "Section 5.4, Table 2"
+        text = "Fitted Q iteration has a lower policy error than both Q-learning methods"
+        rivals = ["tabular_q", "double_q"]
+        yield _check_order(results, place, "inventory", text, "policy_error", ["fitted_q"], rivals)
 
 
-def _list_figure_claims(results: PaperResults) -> Iterator[PaperClaim]:
+def _check_order(
+    results: PaperResults,
+    place: str,
+    family: str,
+    text: str,
+    column: str,
+    lower: Sequence[str],
+    higher: Sequence[str],
+) -> Finding:
+    """Whether each of ``lower`` has a lower figure than each other one of ``higher``."""
+    higher = [method for method in higher if method not in lower]
+    runs = select_runs(results.frame, family=family)
+    smallest = min(results.study.sizes)
+    early = None if smallest == max(results.study.sizes) else select_runs(runs, n=smallest)
+    frames = {family: select_runs(results.final_frame, family=family)}
+    assessment = _assess_pairs(frames, lower, higher, column, early)
+    claim = f"{FAMILY_TITLES[family]}: {text}"
+    members = results.problems_of(family)
+    return _check(results, place, claim, members, [*lower, *higher], assessment)
+
+
+def _check_figure_claims(results: PaperResults) -> Iterator[Finding]:
     """Claims of Section 5.5 and of the appendix: where errors are, sample sizes, seeds."""
     ours, theirs = (results.planned_methods(group) for group in ("boundary", "value"))
     compared = [*ours, *theirs]
     labels = results.study.problems
     shown = results.representative
+    place = "Section 5.5, Figure 3"
     for family in results.families():
         text = (
             f"{FAMILY_TITLES[family]}: errors of boundary methods concentrate at low margins, "
             "those of baselines less so"
         )
-        assess = partial(_assess_concentration, family=family)
-        members = results.problems_of(family)
-        yield PaperClaim("Section 5.5, Figure 3", text, members, compared, assess)
+        assessment = _assess_concentration(results, family)
+        yield _check(results, place, text, results.problems_of(family), compared, assessment)
+    place = "Section 5.5, Figure 4"
     text = f"{shown}: the error of every boundary method falls faster with n than any baseline's"
-    place = "Abstract; Section 5.5, Figure 4"
-    yield PaperClaim(place, text, [shown], compared, _assess_decay)
+    assessment = _assess_decay(results)
+    yield _check(results, f"Abstract; {place}", text, [shown], compared, assessment)
     runs = select_runs(results.frame, problem=shown)
     moderate = {shown: runs[runs["n"].isin(MODERATE_SIZES)]}
     for method in ("local", "margin"):
@@ -194,29 +229,25 @@ def _list_figure_claims(results: PaperResults) -> Iterator[PaperClaim]:
             f"{shown}: {method_title(method)} does well at moderate sample sizes (our reading: "
             f"fewer errors than Neural Boundary at n = {format_range(MODERATE_SIZES)})"
         )
-        assess = partial(_assess_pairs, frames=moderate, lower=[method], higher=["neural"])
-        yield PaperClaim("Section 5.5, Figure 4", text, [shown], [method, "neural"], assess)
+        assessment = _assess_pairs(moderate, [method], ["neural"])
+        yield _check(results, place, text, [shown], [method, "neural"], assessment)
     text = f"{shown}: Neural Boundary improves with every increase of n"
-    yield PaperClaim("Section 5.5, Figure 4", text, [shown], ["neural"], _assess_steady)
+    yield _check(results, place, text, [shown], ["neural"], _assess_steady(results))
+    place = "Section 5.5, Figure 5"
     text = "Every problem: Margin, Local and Neural Boundary err less than every baseline"
     frames = {label: select_runs(results.final_frame, problem=label) for label in labels}
-    assess = partial(_assess_pairs, frames=frames, lower=FLEXIBLE_METHODS, higher=theirs)
-    yield PaperClaim("Section 5.5, Figure 5", text, labels, [*FLEXIBLE_METHODS, *theirs], assess)
+    assessment = _assess_pairs(frames, FLEXIBLE_METHODS, theirs)
+    yield _check(results, place, text, labels, [*FLEXIBLE_METHODS, *theirs], assessment)
     text = "Every baseline errs more on inventory than on queue admission"
-    yield PaperClaim("Section 5.5, Figure 5", text, labels, theirs, _assess_families)
+    yield _check(results, place, text, labels, theirs, _assess_families(results))
     place = "Abstract; Appendix B, Figure A1"
     text = f"{shown}: every boundary method errs less than every baseline"
-    assess = partial(_assess_pairs, frames={shown: frames[shown]}, lower=ours, higher=theirs)
-    yield PaperClaim(place, text, [shown], compared, assess)
+    assessment = _assess_pairs({shown: frames[shown]}, ours, theirs)
+    yield _check(results, place, text, [shown], compared, assessment)
     text = (
         f"{shown}: the spread over seeds of every boundary method is below that of every baseline"
     )
-    yield PaperClaim(place, text, [shown], compared, _assess_spread)
-
-
-def _expand(results: PaperResults, name: str) -> list[str]:
-    """The methods of a group, or the method itself."""
-    return results.planned_methods(name) if name in ("boundary", "value") else [name]
+    yield _check(results, place, text, [shown], compared, _assess_spread(results))
 
 
 def _decide(effect: Effect, neutral: float = 0.0, *, is_lower: bool = True) -> Verdict:
@@ -246,7 +277,7 @@ def _assess_sizes(results: PaperResults) -> Assessment | None:
     ours, theirs = groups
     listed = [", ".join(f"{title} {size:,}" for title, size in g.items()) for g in groups]
     evidence = f"{listed[0]}; {listed[1]} (exact; of a forest, its trees)"
-    return Assessment(_as_verdict(max(ours.values()) < min(theirs.values())), evidence)
+    return _as_verdict(max(ours.values()) < min(theirs.values())), evidence
 
 
 def _assess_regions(results: PaperResults, labels: Sequence[str]) -> Assessment:
@@ -258,7 +289,7 @@ def _assess_regions(results: PaperResults, labels: Sequence[str]) -> Assessment:
         f"{max(g.boundary_length for g in geometries):.1%} of neighbouring states act differently "
         "(exact)"
     )
-    return Assessment(_as_verdict((np.array(regions) <= actions).all()), evidence)
+    return _as_verdict((np.array(regions) <= actions).all()), evidence
 
 
 def _assess_landscape(results: PaperResults) -> Assessment:
@@ -273,24 +304,11 @@ def _assess_landscape(results: PaperResults) -> Assessment:
         f"{results.geometry[label].boundary_length:.1%}; of the {SMALLEST_MARGIN_SHARE:.0%} of "
         f"states with the smallest margins, {at_boundary:.0%} touch the boundary (exact)"
     )
-    return Assessment(
-        _as_verdict(changed >= NEARLY_ALL_PAIRS_SHARE and at_boundary > 0.5), evidence
-    )
-
-
-def _assess_order(
-    results: PaperResults, claim: OrderClaim, lower: Sequence[str], higher: Sequence[str]
-) -> Assessment | None:
-    frames = {claim.family: select_runs(results.final_frame, family=claim.family)}
-    smallest = min(results.study.sizes)
-    early = select_runs(results.frame, family=claim.family, n=smallest)
-    if smallest == max(results.study.sizes):
-        early = None
-    return _assess_pairs(results, frames, lower, higher, claim.column, early)
+    holds = changed >= NEARLY_ALL_PAIRS_SHARE and at_boundary > 0.5
+    return _as_verdict(holds), evidence
 
 
 def _assess_pairs(
-    results: PaperResults,
     frames: Mapping[str, Any],
     lower: Sequence[str],
     higher: Sequence[str],
@@ -322,7 +340,7 @@ def _assess_pairs(
         for effect in _compare_all(early, pair[:1], pair[1:], column).values():
             n = early["n"].iloc[0]
             evidence += f"; at n = {n:,} the difference is {format_effect(effect)}"
-    return Assessment(_decide(effects[closest]), evidence)
+    return _decide(effects[closest]), evidence
 
 
 def _compare_all(
@@ -343,7 +361,7 @@ def _assess_nearly_exact(results: PaperResults, family: str, method: str) -> Ass
     if not decisions:
         return None
     evidence = f"{counted(errors, 'error') if errors else 'no error'} in {decisions:,} decisions"
-    return Assessment(_as_verdict(errors < ESSENTIALLY_ZERO_MAX_ERROR * decisions), evidence)
+    return _as_verdict(errors < ESSENTIALLY_ZERO_MAX_ERROR * decisions), evidence
 
 
 def _assess_training_time(results: PaperResults, family: str) -> Assessment | None:
@@ -358,7 +376,7 @@ def _assess_training_time(results: PaperResults, family: str) -> Assessment | No
         f"median {seconds['local']:.2g} s; the fastest other method is {method_title(fastest)}, "
         f"{seconds[fastest]:.2g} s (shares of batches, so without interval)"
     )
-    return Assessment(_as_verdict(seconds["local"] < seconds[fastest]), evidence)
+    return _as_verdict(seconds["local"] < seconds[fastest]), evidence
 
 
 def _assess_concentration(results: PaperResults, family: str) -> Assessment | None:
@@ -377,7 +395,7 @@ def _assess_concentration(results: PaperResults, family: str) -> Assessment | No
         evidence += f"; no errors at all: {', '.join(map(method_title, faultless))}"
     is_concentrated = shares[pair[0]] >= CONCENTRATED_MIN_SHARE
     verdict = _decide(effect, is_lower=False)
-    return Assessment(verdict if is_concentrated else "not reproduced", evidence)
+    return verdict if is_concentrated else "not reproduced", evidence
 
 
 def _closest_pair(results: PaperResults, values: Mapping[str, float]) -> tuple[str, str] | None:
@@ -400,7 +418,7 @@ def _assess_decay(results: PaperResults) -> Assessment | None:
         f"error ~ n^-p with p = {powers[pair[0]]:.2f} for {method_title(pair[0])} and "
         f"{powers[pair[1]]:.2f} for {method_title(pair[1])}; difference {format_effect(effect)}"
     )
-    return Assessment(_decide(effect, is_lower=False), evidence)
+    return _decide(effect, is_lower=False), evidence
 
 
 def _assess_steady(results: PaperResults) -> Assessment | None:
@@ -412,7 +430,7 @@ def _assess_steady(results: PaperResults) -> Assessment | None:
         return None
     (a, b), effect = max(effects.items(), key=lambda item: item[1].high)
     evidence = f"the smallest change, from n = {a:,} to {b:,}, is {format_effect(effect)}"
-    return Assessment(_decide(effect), evidence)
+    return _decide(effect), evidence
 
 
 def _assess_families(results: PaperResults) -> Assessment | None:
@@ -428,7 +446,7 @@ def _assess_families(results: PaperResults) -> Assessment | None:
         return None
     method, effect = min(effects.items(), key=lambda item: item[1].low)
     evidence = f"inventory minus queue, {method_title(method)}: {format_effect(effect)}"
-    return Assessment(_decide(effect, is_lower=False), evidence)
+    return _decide(effect, is_lower=False), evidence
 
 
 def _assess_spread(results: PaperResults) -> Assessment | None:
@@ -442,4 +460,4 @@ def _assess_spread(results: PaperResults) -> Assessment | None:
         f"standard deviation {spread[pair[0]]:.4f} for {method_title(pair[0])}, "
         f"{spread[pair[1]]:.4f} for {method_title(pair[1])}; ratio {format_effect(effect, '')}"
     )
-    return Assessment(_decide(effect, 1.0), evidence)
+    return _decide(effect, 1.0), evidence

@@ -22,7 +22,6 @@ from math import floor, isnan, log10, nan
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import f, t, trim_mean
 
@@ -91,12 +90,7 @@ def values_by_seed(runs: Any, column: str) -> Any:
 
 def averages_by_seed(runs: Any, column: str) -> Any:
     """Series of the means over problems and sizes, for the seeds that none of these lacks."""
-    values: dict[int, list[float]] = {}
-    for seed, value in zip(runs["seed"], runs[column], strict=True):
-        values.setdefault(seed, []).append(value)
-    n_places = len(set(zip(runs["problem"], runs["n"], strict=True)))
-    complete = {seed: np.mean(parts) for seed, parts in values.items() if len(parts) == n_places}
-    return pd.Series(complete, dtype=float)
+    return values_by_seed(runs, column).mean()
 
 
 def compare_paired(ours: Any, theirs: Any) -> Effect:
@@ -151,7 +145,12 @@ def summarise(values: NDArray[np.float64], rng: np.random.Generator | int = 0) -
     if not values.size:
         return EMPTY_SUMMARY
     averages = values.mean(axis=0)
-    iqm = bootstrap(lambda drawn: _interquartile_mean(values[:, drawn]), averages.size, rng)
+
+    def interquartile_mean(drawn: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The middle half of the seeds of each problem, then all problems."""
+        return trim_mean(values[:, drawn], 0.25, axis=-1).mean(axis=0)
+
+    iqm = bootstrap(interquartile_mean, averages.size, rng)
     return Summary(
         mean=float(averages.mean()),
         std=float(averages.std(ddof=1)) if averages.size > 1 else nan,
@@ -160,11 +159,6 @@ def summarise(values: NDArray[np.float64], rng: np.random.Generator | int = 0) -
         high=iqm.high,
         seeds=averages.size,
     )
-
-
-def _interquartile_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(problems, ..., seeds) -> (...): the middle half of the seeds, then all problems."""
-    return trim_mean(values, 0.25, axis=-1).mean(axis=0)
 
 
 def describe_interval_caution(seeds: int) -> str:

@@ -359,7 +359,10 @@ def draw_scaling(results: PaperResults, narrow: bool) -> Figure:
             continue
         # Half an error in all runs: a place on the logarithmic axis for none.
         floor = 0.5 / (states * runs.shape[1])
-        errors = [bootstrap(partial(_mean_of, row), row.size) for row in runs.to_numpy(dtype=float)]
+        errors = [
+            bootstrap(lambda drawn, row=row: row[drawn].mean(axis=-1), row.size)
+            for row in runs.to_numpy(dtype=float)
+        ]
         mean, low, high = (
             np.maximum([getattr(e, part) for e in errors], floor)
             for part in ("mean", "low", "high")
@@ -379,28 +382,20 @@ def draw_scaling(results: PaperResults, narrow: bool) -> Figure:
     return figure
 
 
-def _mean_of(values: NDArray[np.float64], drawn: NDArray[np.int64]) -> NDArray[np.float64]:
-    return values[drawn].mean(axis=-1)
-
-
 def describe_scaling(results: PaperResults) -> str:
     powers = {m: p for m, p in error_decays(results).items() if not np.isnan(p.mean)}
     parts = []
     for group, title in GROUP_TITLES.items():
         methods = [m for m in results.finished_methods(group) if m in powers]
+        methods.sort(key=lambda method: powers[method].mean, reverse=True)
+        listed = ", ".join(f"{method_title(m)} {format_effect(powers[m], '')}" for m in methods)
         if methods:
-            parts.append(f"for {title}: {_list_powers({m: powers[m] for m in methods})}")
+            parts.append(f"for {title}: {listed}")
     caption = "Mean over seeds; bands are its 95 % bootstrap intervals."
     if not parts:
         return f"{caption} No method has errors at two sizes or more, so no power is known."
     remark = _describe_rising_errors(results, powers)
     return f"{caption} The error goes about as n^-p, with p {'; '.join(parts)}.{remark}"
-
-
-def _list_powers(powers: dict[str, Effect]) -> str:
-    """Methods with their powers, the largest first."""
-    methods = sorted(powers, key=lambda method: powers[method].mean, reverse=True)
-    return ", ".join(f"{method_title(m)} {format_effect(powers[m], '')}" for m in methods)
 
 
 def _describe_rising_errors(results: PaperResults, powers: dict[str, Effect]) -> str:

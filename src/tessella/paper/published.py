@@ -7,7 +7,6 @@ mean and standard deviation over 15 seeds) and Table "Common experimental protoc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tessella.errors import StudyError
@@ -60,52 +59,6 @@ MAIN_TABLE = {
     ("queue", "tabular_q"): PublishedRow(0.1318, 0.0048, 2.928, 0.383, 0.143, 1302),
 }
 
-
-@dataclass(frozen=True)
-class OrderClaim:
-    """A claim of the paper that methods of one kind have a lower figure than methods of another.
-
-    ``lower`` and ``higher`` are methods, or groups: ``boundary``, ``value``. No method is compared
-    with itself.
-    """
-
-    place: str
-    family: str
-    text: str
-    column: str
-    lower: tuple[str, ...]
-    higher: tuple[str, ...]
-
-
-def _list_order_claims() -> Iterator[OrderClaim]:
-    """All such claims, in the paper's order."""
-    table = "Section 5.4, Table 2"
-    all_groups = ("boundary", "value")
-    for family in FAMILY_TITLES:
-        for column, title in COLUMN_TITLES.items():
-            text = f"every boundary method has a lower {title} than every baseline"
-            place = f"Abstract; {table}"
-            yield OrderClaim(place, family, text, column, ("boundary",), ("value",))
-    text = "Margin Boundary has the lowest policy error of all methods"
-    yield OrderClaim(table, "inventory", text, "policy_error", ("margin",), all_groups)
-    text = "Neural Boundary has the lowest value gap of all methods"
-    yield OrderClaim(table, "inventory", text, "value_gap", ("neural",), all_groups)
-    for column, title in COLUMN_TITLES.items():
-        text = f"Local Boundary has the lowest {title} of all methods"
-        yield OrderClaim(table, "queue", text, column, ("local",), all_groups)
-    text = "Margin Boundary has a lower policy error than Neural Boundary"
-    yield OrderClaim(table, "queue", text, "policy_error", ("margin",), ("neural",))
-    for family in FAMILY_TITLES:
-        text = "Neural, Margin and Local Boundary have a lower policy error than Linear Boundary"
-        flexible = ("neural", "margin", "local")
-        place = f"{table}; Section 6"
-        yield OrderClaim(place, family, text, "policy_error", flexible, ("linear",))
-    text = "Fitted Q iteration has a lower policy error than both Q-learning methods"
-    q_learning = ("tabular_q", "double_q")
-    yield OrderClaim(table, "inventory", text, "policy_error", ("fitted_q",), q_learning)
-
-
-ORDER_CLAIMS = tuple(_list_order_claims())
 
 # Not in the paper: what a plain use of the model, or many more simulator calls, would give.
 REFERENCE_METHODS = (

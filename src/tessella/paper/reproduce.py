@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 from tessella.errors import require_packages
 from tessella.files import atomic_write
 from tessella.paper.results import PaperResults
-from tessella.runner.record import Record
 from tessella.runner.run_study import (
     COMPILED_CODE_BYTES,
     STORE_BYTES_PER_RUN,
     STUDY_PACKAGES,
-    ClusterOptions,
     load_stored,
     run_missing,
 )
@@ -29,27 +26,21 @@ PACKAGE_FOLDER = Path(__file__).parents[1]
 SOURCE_SUFFIXES = (".py", ".pyi", ".j2", ".html", ".css", ".js", ".svg")
 
 
-@dataclass(frozen=True, eq=False)
-class FinishedStudy:
-    """The outcome of ``reproduce``."""
-
-    folder: Path
-    started: int  # runs that were not stored before
-    failed: tuple[Record, ...]
-
-
 def reproduce(
     study: Study,
     folder: str | Path,
     display: ProgressDisplay,
-    cluster: ClusterOptions = ClusterOptions(),  # noqa: B008
+    workers: int | None = None,
+    scheduler: str | None = None,
     *,
     retry: bool = False,
     report: bool = True,
-) -> FinishedStudy:
+) -> PaperResults:
     """Run ``study`` into ``folder``.
 
     Args:
+        workers: processes on this machine; None for one on each core.
+        scheduler: address of a dask scheduler whose workers run it instead.
         retry: run again what failed before.
         report: write tables, figures and the report from the store.
     """
@@ -58,11 +49,11 @@ def reproduce(
     with Store.writer(
         folder, space=OUTPUT_BYTES + COMPILED_CODE_BYTES + STORE_BYTES_PER_RUN * len(study.specs)
     ) as store:
-        started = run_missing(store, study, display, cluster, retry=retry)
+        run_missing(store, study, display, workers, scheduler, retry=retry)
         results = PaperResults(study, *load_stored(store, study))
         if report:
             _write_report(results, folder, display)
-    return FinishedStudy(folder, started, tuple(results.failed))
+    return results
 
 
 def _write_report(results: PaperResults, folder: Path, display: ProgressDisplay) -> None:

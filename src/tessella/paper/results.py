@@ -63,7 +63,7 @@ class PaperResults(StudyResults):
 
     def finished_methods(self, *names: str) -> list[str]:
         """Those of ``planned_methods`` that have finished runs."""
-        methods_with_runs = set(self.frame["method"])
+        methods_with_runs = set(self.frame["method"].unique())
         return [m for m in self.planned_methods(*names) if m in methods_with_runs]
 
     @property

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tessella.certificates.decisions import MarginError
     from tessella.rules.diff import Difference
     from tessella.rules.rule import Frontier, FrontierPoint, Rule
+    from tessella.solvers.constraints.tradeoff import Tradeoff
     from tessella.solvers.solution import Solution
-    from tessella.solvers.tradeoff import Tradeoff
 
 
 LEGEND_MAX_ACTIONS = 10

@@ -13,30 +13,30 @@ from tessella.problems.problem import (
     RATE,
     SIZE,
     SLOPE,
-    Choice,
-    Integer,
-    Number,
     Problem,
     Theory,
+    choice,
+    integer,
+    number,
 )
-from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, regime_mean
+from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, departure, regime_mean
 
 
 def _queue_admission_model(
-    max_queue: int,
-    max_regime: int,
-    arrival_base: float,
-    arrival_slope: float,
-    nonlinearity: str,
-    strength: float,
-    max_arrivals: int,
-    service_rate: float,
-    max_service: int,
-    admission_reward: float,
-    holding_cost: float,
-    overflow_cost: float,
-    rejection_cost: float,
-    discount: float,
+    max_queue: int = integer(30, "q_max: the queue is 0..q_max", **SIZE),
+    max_regime: int = integer(20, "l_max: the regime is 0..l_max", **SIZE),
+    arrival_base: float = number(1.0, "lambda_0: mean arrivals in regime 0", **MEAN),
+    arrival_slope: float = number(0.35, "beta_lambda: what a regime adds to them", **SLOPE),
+    nonlinearity: str = choice("mixed", "g: how arrivals bend", tuple(NONLINEARITIES)),
+    strength: float = number(2.5, "the factor of g; the paper gives none, 2.5 is ours", **SLOPE),
+    max_arrivals: int = integer(45, "d_max: the tail of the arrivals is put on it", **SIZE),
+    service_rate: float = number(4.0, "mu: mean services", above=0.0, high=MEAN["high"]),
+    max_service: int = integer(20, "s_max: the tail of the services is put on it", **SIZE),
+    admission_reward: float = number(2.0, "r_a: reward of an arrival that is let in", **PRICE),
+    holding_cost: float = number(0.10, "h: cost of a place in the queue", **PRICE),
+    overflow_cost: float = number(4.0, "c_ov: cost of a period with an overflow", **PRICE),
+    rejection_cost: float = number(0.40, "c_rej: cost of an arrival turned away", **PRICE),
+    discount: float = number(0.95, "worth of the next period", low=0.0, below=1.0),
 ) -> MDP:
     """Admission to a queue under an arrival regime.
 
@@ -91,22 +91,6 @@ queue_admission = Problem(
     "Admission to a queue under an arrival regime; the defaults are QUE-Mix",
     _queue_admission_model,
     family="queue",
-    parameters=(
-        Integer("max_queue", 30, "q_max: the queue is 0..q_max", **SIZE),
-        Integer("max_regime", 20, "l_max: the regime is 0..l_max", **SIZE),
-        Number("arrival_base", 1.0, "lambda_0: mean arrivals in regime 0", **MEAN),
-        Number("arrival_slope", 0.35, "beta_lambda: what a regime adds to them", **SLOPE),
-        Choice("nonlinearity", "mixed", "g: how arrivals bend", tuple(NONLINEARITIES)),
-        Number("strength", 2.5, "the factor of g; the paper gives none, 2.5 is ours", **SLOPE),
-        Integer("max_arrivals", 45, "d_max: the tail of the arrivals is put on it", **SIZE),
-        Number("service_rate", 4.0, "mu: mean services", above=0.0, high=MEAN["high"]),
-        Integer("max_service", 20, "s_max: the tail of the services is put on it", **SIZE),
-        Number("admission_reward", 2.0, "r_a: reward of an arrival that is let in", **PRICE),
-        Number("holding_cost", 0.10, "h: cost of a place in the queue", **PRICE),
-        Number("overflow_cost", 4.0, "c_ov: cost of a period with an overflow", **PRICE),
-        Number("rejection_cost", 0.40, "c_rej: cost of an arrival turned away", **PRICE),
-        Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
-    ),
     axes={
         "queue": "customers in the queue",
         "regime": "state of the market, on which arrivals depend",
@@ -120,12 +104,12 @@ queue_admission = Problem(
 
 
 def _naor_admission_model(
-    longest: int,
-    servers: int,
-    arrivals: float,
-    service: float,
-    admission_reward: float,
-    waiting_cost: float,
+    longest: int = integer(40, "where nobody is let in any more", low=1, high=100_000),
+    servers: int = integer(1, "c: servers", low=1, high=1000),
+    arrivals: float = number(0.9, "lambda: customers per unit of time", **RATE),
+    service: float = number(1.0, "mu: rate of a server", above=0.0, high=1000.0),
+    admission_reward: float = number(10.0, "R: what a customer pays", **PRICE),
+    waiting_cost: float = number(1.0, "C: of a customer present, per unit of time", **PRICE),
 ) -> MDP:
     """Admission to an M/M/c queue, stated in rates (Naor 1969; Stidham 1985).
 
@@ -148,11 +132,7 @@ def _naor_admission_model(
                 to=lambda present: {"present": present + 1},
                 pays=admission_reward,
             ),
-            Event(
-                "service",
-                lambda present: service * np.minimum(present, servers),
-                to=lambda present: {"present": present - 1},
-            ),
+            departure("service", "present", lambda present: service * np.minimum(present, servers)),
         ],
         Average(),
         pays_rate=lambda present: -waiting_cost * present,
@@ -174,27 +154,19 @@ naor_admission = Problem(
     "naor_admission",
     "Admission to an M/M/c queue, in rates (Naor 1969)",
     _naor_admission_model,
-    parameters=(
-        Integer("longest", 40, "where nobody is let in any more", low=1, high=100_000),
-        Integer("servers", 1, "c: servers", low=1, high=1000),
-        Number("arrivals", 0.9, "lambda: customers per unit of time", **RATE),
-        Number("service", 1.0, "mu: rate of a server", above=0.0, high=1000.0),
-        Number("admission_reward", 10.0, "R: what a customer pays", **PRICE),
-        Number("waiting_cost", 1.0, "C: of a customer present, per unit of time", **PRICE),
-    ),
     axes={"present": "customers in the system, those in service included"},
     theory=(Theory("threshold in present", "let in up to a number present (Naor 1969)"),),
 )
 
 
 def _two_class_admission_model(
-    servers: int,
-    first_arrivals: float,
-    second_arrivals: float,
-    first_pays: float,
-    second_pays: float,
-    first_service: float,
-    second_service: float,
+    servers: int = integer(12, "c: how many are served at once", low=1, high=1000),
+    first_arrivals: float = number(5.0, "lambda_1: arrivals of the first class", **RATE),
+    second_arrivals: float = number(8.0, "lambda_2: of the second", **RATE),
+    first_pays: float = number(6.0, "R_1: what one of the first class pays", **PRICE),
+    second_pays: float = number(1.0, "R_2: of the second", **PRICE),
+    first_service: float = number(1.0, "mu_1: rate at which one is served", above=0.0, high=1000.0),
+    second_service: float = number(1.0, "mu_2: of the second", above=0.0, high=1000.0),
 ) -> MDP:
     """Two classes of customers at c servers: whom to let in (Miller 1969).
 
@@ -225,16 +197,8 @@ def _two_class_admission_model(
                 to=lambda second: {"second": second + 1},
                 pays=second_pays,
             ),
-            Event(
-                "first leaves",
-                lambda first: first_service * first,
-                to=lambda first: {"first": first - 1},
-            ),
-            Event(
-                "second leaves",
-                lambda second: second_service * second,
-                to=lambda second: {"second": second - 1},
-            ),
+            departure("first leaves", "first", lambda first: first_service * first),
+            departure("second leaves", "second", lambda second: second_service * second),
         ],
         Average(),
         action_name="admit",
@@ -245,15 +209,6 @@ two_class_admission = Problem(
     "two_class_admission",
     "Two classes of customers at c servers: whom to let in (Miller 1969)",
     _two_class_admission_model,
-    parameters=(
-        Integer("servers", 12, "c: how many are served at once", low=1, high=1000),
-        Number("first_arrivals", 5.0, "lambda_1: arrivals of the first class", **RATE),
-        Number("second_arrivals", 8.0, "lambda_2: of the second", **RATE),
-        Number("first_pays", 6.0, "R_1: what one of the first class pays", **PRICE),
-        Number("second_pays", 1.0, "R_2: of the second", **PRICE),
-        Number("first_service", 1.0, "mu_1: rate at which one is served", above=0.0, high=1000.0),
-        Number("second_service", 1.0, "mu_2: of the second", above=0.0, high=1000.0),
-    ),
     axes={
         "first": "customers of the first class in service",
         "second": "customers of the second class in service",

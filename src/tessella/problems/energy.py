@@ -6,7 +6,7 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Move, Noise, Shift
-from tessella.problems.problem import CHANCE, DISCOUNT, PRICE, Integer, Number, Problem, Theory
+from tessella.problems.problem import CHANCE, DISCOUNT, PRICE, Problem, Theory, integer, number
 from tessella.problems.shared import label_index
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -17,14 +17,14 @@ INFLOW_FACTOR_PROBABILITIES = (0.15, 0.25, 0.25, 0.2, 0.15)
 
 
 def _hydro_reservoir_model(
-    cuts: int,
-    capacity: float,
-    releases: int,
-    largest_release: float,
-    head: float,
-    reserve: float,
-    shortfall_cost: float,
-    discount: float,
+    cuts: int = integer(81, "cut points of the level", low=2, high=100_000),
+    capacity: float = number(10.0, "the level at which the reservoir is full", above=0.0, high=1e6),
+    releases: int = integer(9, "releases that can be chosen", low=1, high=1000),
+    largest_release: float = number(2.4, "in a month", above=0.0, high=1e6),
+    head: float = number(0.5, "what a full reservoir adds to the worth of water", **PRICE),
+    reserve: float = number(1.5, "the level below which there is a shortfall", low=0.0, high=1e6),
+    shortfall_cost: float = number(4.0, "for each unit below the reserve", **PRICE),
+    discount: float = number(0.99, "worth of the next month", **DISCOUNT),
 ) -> MDP:
     """A hydro reservoir through the seasons: how much to release for power.
 
@@ -82,31 +82,21 @@ hydro_reservoir = Problem(
     "hydro_reservoir",
     "How much water to release, through the seasons",
     _hydro_reservoir_model,
-    parameters=(
-        Integer("cuts", 81, "cut points of the level", low=2, high=100_000),
-        Number("capacity", 10.0, "the level at which the reservoir is full", above=0.0, high=1e6),
-        Integer("releases", 9, "releases that can be chosen", low=1, high=1000),
-        Number("largest_release", 2.4, "in a month", above=0.0, high=1e6),
-        Number("head", 0.5, "what a full reservoir adds to the worth of water", **PRICE),
-        Number("reserve", 1.5, "the level below which there is a shortfall", low=0.0, high=1e6),
-        Number("shortfall_cost", 4.0, "for each unit below the reserve", **PRICE),
-        Number("discount", 0.99, "worth of the next month", **DISCOUNT),
-    ),
     axes={"level": "water in the reservoir", "month": "the month of the decision"},
     theory=(Theory("monotone in level", "the fuller it is, the more is released (Little 1955)"),),
 )
 
 
 def _battery_arbitrage_model(
-    capacity: int,
-    regimes: int,
-    largest_trade: int,
-    middle_price: float,
-    price_step: float,
-    efficiency: float,
-    wear_cost: float,
-    reversion: float,
-    discount: float,
+    capacity: int = integer(20, "n: what the battery holds", low=0, high=100_000),
+    regimes: int = integer(15, "prices", low=1, high=10_000),
+    largest_trade: int = integer(4, "units bought or sold in a period", low=0, high=1000),
+    middle_price: float = number(10.0, "price in the middle regime", **PRICE),
+    price_step: float = number(1.0, "from one regime to the next", low=0.001, high=1e6),
+    efficiency: float = number(0.85, "what is left of a unit sold", **CHANCE),
+    wear_cost: float = number(0.1, "of a unit bought or sold", **PRICE),
+    reversion: float = number(0.6, "how strongly prices are drawn to the middle", **CHANCE),
+    discount: float = number(0.99, "worth of the next period", **DISCOUNT),
 ) -> MDP:
     """A battery in a market whose prices come in regimes: when to buy and when to sell.
 
@@ -147,17 +137,6 @@ battery_arbitrage = Problem(
     "battery_arbitrage",
     "When to charge and when to sell, at prices that come in regimes",
     _battery_arbitrage_model,
-    parameters=(
-        Integer("capacity", 20, "n: what the battery holds", low=0, high=100_000),
-        Integer("regimes", 15, "prices", low=1, high=10_000),
-        Integer("largest_trade", 4, "units bought or sold in a period", low=0, high=1000),
-        Number("middle_price", 10.0, "price in the middle regime", **PRICE),
-        Number("price_step", 1.0, "from one regime to the next", low=0.001, high=1e6),
-        Number("efficiency", 0.85, "what is left of a unit sold", **CHANCE),
-        Number("wear_cost", 0.1, "of a unit bought or sold", **PRICE),
-        Number("reversion", 0.6, "how strongly prices are drawn to the middle", **CHANCE),
-        Number("discount", 0.99, "worth of the next period", **DISCOUNT),
-    ),
     axes={"charge": "units of power in the battery", "price": "the price of a unit of power"},
     theory=(
         Theory("monotone in charge", "the fuller it is, the less is bought and the more sold"),

@@ -7,7 +7,7 @@ import numpy as np
 from tessella.grid import StateGrid
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
-from tessella.problems.problem import CHANCE, DISCOUNT, Choice, Integer, Number, Problem
+from tessella.problems.problem import CHANCE, DISCOUNT, Problem, choice, integer, number
 
 LAKE_MAPS = {
     "4x4": "SFFF FHFH FFFH HFFG",
@@ -18,7 +18,13 @@ LAKE_MAPS = {
 LAKE_MOVES = ("left", "down", "right", "up")  # each next to the two that it may slip into
 
 
-def _frozen_lake_model(map: str, slip: float, discount: float) -> MDP:
+def _frozen_lake_model(
+    map: str = choice(
+        "4x4", "the lake: Gymnasium's two maps, and one of 12 x 12", tuple(LAKE_MAPS)
+    ),
+    slip: float = number(2 / 3, "chance of going to the side, half of it each way", **CHANCE),
+    discount: float = number(0.99, "worth of the next period", **DISCOUNT),
+) -> MDP:
     """A slippery lake with holes: Gymnasium's FrozenLake, which ends in a hole or at the goal.
 
     State (row, column). A move goes where it was meant with probability 1 - slip, to either side of
@@ -57,13 +63,6 @@ frozen_lake = Problem(
     "frozen_lake",
     "Across a slippery lake with holes (Gymnasium's FrozenLake)",
     _frozen_lake_model,
-    parameters=(
-        Choice(
-            "map", "4x4", "the lake: Gymnasium's two maps, and one of 12 x 12", tuple(LAKE_MAPS)
-        ),
-        Number("slip", 2 / 3, "chance of going to the side, half of it each way", **CHANCE),
-        Number("discount", 0.99, "worth of the next period", **DISCOUNT),
-    ),
     axes={"row": "row of the lake, from the top", "column": "column of the lake, from the left"},
 )
 
@@ -71,15 +70,21 @@ frozen_lake = Problem(
 CUBE_MOVES = ("x+", "x-", "y+", "y-", "z+", "z-")
 
 
-def _navigation_model(side: int, seed: int, discount: float) -> MDP:
+def _navigation_model(
+    side: int = integer(5, "cells along each edge", low=2, high=60),
+    seed: int = integer(0, "which storms", low=0, high=2**32 - 1),
+    discount: float = number(0.99, "worth of the next period", **DISCOUNT),
+) -> MDP:
     """Through a cube of cells with storms, each sending back to the start with a chance of its own.
 
     State (x, y, z), six moves; past the walls is staying. In every cell but start and goal any move
     goes back to the start with probability p(x, y, z), one uniform draw each. 1 is paid on entering
     the goal, from which every move leads to the start.
     """
-    storm = _storm_probabilities(side, seed)
     last = side - 1
+    storm = np.zeros(side**3)  # chances of being sent back
+    storm[1:-1] = np.random.RandomState(seed).random_sample(side**3 - 2)  # as it was published
+    storm = storm.reshape(side, side, side)
 
     def goal(x, y, z):
         return (x == last) & (y == last) & (z == last)
@@ -107,22 +112,10 @@ def _navigation_model(side: int, seed: int, discount: float) -> MDP:
     return mdp.with_start(0)
 
 
-def _storm_probabilities(side: int, seed: int) -> np.ndarray:
-    """(side, side, side) chances of being sent back: 0 at both ends, else uniform."""
-    storm = np.zeros(side**3)
-    storm[1:-1] = np.random.RandomState(seed).random_sample(side**3 - 2)  # as it was published
-    return storm.reshape(side, side, side)
-
-
 navigation = Problem(
     "navigation",
     "Through a cube of cells with storms",
     _navigation_model,
-    parameters=(
-        Integer("side", 5, "cells along each edge", low=2, high=60),
-        Integer("seed", 0, "which storms", low=0, high=2**32 - 1),
-        Number("discount", 0.99, "worth of the next period", **DISCOUNT),
-    ),
     axes={
         "x": "place in the cube, from side to side",
         "y": "place in the cube, from front to back",

@@ -15,30 +15,30 @@ from tessella.problems.problem import (
     PRICE,
     SIZE,
     SLOPE,
-    Choice,
-    Integer,
-    Integers,
-    Number,
     Problem,
     Theory,
+    choice,
+    integer,
+    integers,
+    number,
 )
 from tessella.problems.shared import LAZY_WALK, NONLINEARITIES, regime_mean
 
 
 def _inventory_model(
-    max_stock: int,
-    max_regime: int,
-    orders: Sequence[int],
-    demand_base: float,
-    demand_slope: float,
-    nonlinearity: str,
-    strength: float,
-    max_demand: int,
-    unit_cost: float,
-    fixed_cost: float,
-    holding_cost: float,
-    shortage_cost: float,
-    discount: float,
+    max_stock: int = integer(32, "x_max: the stock is 0..x_max", **SIZE),
+    max_regime: int = integer(24, "z_max: the regime is 0..z_max", **SIZE),
+    orders: Sequence[int] = integers((0, 4, 8, 12, 16), "the actions", **SIZE),
+    demand_base: float = number(1.8, "b: mean demand in regime 0", **MEAN),
+    demand_slope: float = number(0.36, "beta_z: what a regime adds to it", **SLOPE),
+    nonlinearity: str = choice("mixed", "g: how demand bends", tuple(NONLINEARITIES)),
+    strength: float = number(1.0, "the factor of g", **SLOPE),
+    max_demand: int = integer(55, "d_max: the tail of the demand is put on it", **SIZE),
+    unit_cost: float = number(0.25, "c_o: cost of a unit ordered", **PRICE),
+    fixed_cost: float = number(0.20, "K: cost of an order", **PRICE),
+    holding_cost: float = number(0.08, "h: cost of a unit left over", **PRICE),
+    shortage_cost: float = number(1.55, "p: cost of a sale lost", **PRICE),
+    discount: float = number(0.95, "worth of the next period", low=0.0, below=1.0),
 ) -> MDP:
     """Inventory control with lost sales under a demand regime.
 
@@ -88,21 +88,6 @@ inventory = Problem(
     "inventory",
     "Inventory control with lost sales under a demand regime; the defaults are INV-Mix",
     _inventory_model,
-    parameters=(
-        Integer("max_stock", 32, "x_max: the stock is 0..x_max", **SIZE),
-        Integer("max_regime", 24, "z_max: the regime is 0..z_max", **SIZE),
-        Integers("orders", (0, 4, 8, 12, 16), "the actions", **SIZE),
-        Number("demand_base", 1.8, "b: mean demand in regime 0", **MEAN),
-        Number("demand_slope", 0.36, "beta_z: what a regime adds to it", **SLOPE),
-        Choice("nonlinearity", "mixed", "g: how demand bends", tuple(NONLINEARITIES)),
-        Number("strength", 1.0, "the factor of g", **SLOPE),
-        Integer("max_demand", 55, "d_max: the tail of the demand is put on it", **SIZE),
-        Number("unit_cost", 0.25, "c_o: cost of a unit ordered", **PRICE),
-        Number("fixed_cost", 0.20, "K: cost of an order", **PRICE),
-        Number("holding_cost", 0.08, "h: cost of a unit left over", **PRICE),
-        Number("shortage_cost", 1.55, "p: cost of a sale lost", **PRICE),
-        Number("discount", 0.95, "worth of the next period", low=0.0, below=1.0),
-    ),
     axes={"stock": "units on hand", "regime": "state of the market, on which demand depends"},
     observation_noise=0.45,
     theory=(
@@ -113,7 +98,12 @@ inventory = Problem(
 
 
 def _lost_sales_model(
-    lead_time: int, demand: str, demand_mean: float, holding_cost: float, penalty: float, slack: int
+    lead_time: int = integer(2, "L: periods from an order to its arrival", low=1, high=8),
+    demand: str = choice("Poisson", "the law of the demand", ("Poisson", "geometric")),
+    demand_mean: float = number(5.0, "its mean", above=0.0, high=20.0),
+    holding_cost: float = number(1.0, "h: cost of a unit left over", above=0.0, high=1e6),
+    penalty: float = number(4.0, "p: cost of a sale lost", **PRICE),
+    slack: int = integer(0, "how far axes and orders go beyond Morton's bounds", low=0, high=100),
 ) -> MDP:
     """Lost sales with a lead time, at average cost (Zipkin 2008).
 
@@ -186,14 +176,6 @@ lost_sales = Problem(
     "lost_sales",
     "Lost sales with a lead time, at average cost (Zipkin 2008)",
     _lost_sales_model,
-    parameters=(
-        Integer("lead_time", 2, "L: periods from an order to its arrival", low=1, high=8),
-        Choice("demand", "Poisson", "the law of the demand", ("Poisson", "geometric")),
-        Number("demand_mean", 5.0, "its mean", above=0.0, high=20.0),
-        Number("holding_cost", 1.0, "h: cost of a unit left over", above=0.0, high=1e6),
-        Number("penalty", 4.0, "p: cost of a sale lost", **PRICE),
-        Integer("slack", 0, "how far axes and orders go beyond Morton's bounds", low=0, high=100),
-    ),
     axes={"stock": "units on hand", "due#": "units under way, place in the line of arrivals: #"},
     theory=(
         Theory(
@@ -207,15 +189,15 @@ lost_sales = Problem(
 
 
 def _dual_sourcing_model(
-    lead_time: int,
-    max_demand: int,
-    min_stock: int,
-    max_stock: int,
-    max_order: int,
-    regular_cost: float,
-    express_cost: float,
-    holding_cost: float,
-    backlog_cost: float,
+    lead_time: int = integer(2, "l: periods until a regular order arrives", low=1, high=5),
+    max_demand: int = integer(4, "demand is uniform on 0..this", low=0, high=50),
+    min_stock: int = integer(-5, "where the backlog is cut off", low=-200, high=0),
+    max_stock: int = integer(12, "where the stock is cut off", low=0, high=200),
+    max_order: int = integer(5, "largest order from each supplier", low=0, high=50),
+    regular_cost: float = number(100.0, "c_r: cost of a regular unit", **PRICE),
+    express_cost: float = number(105.0, "c_e: cost of an express unit", **PRICE),
+    holding_cost: float = number(5.0, "h: cost of a unit left over", **PRICE),
+    backlog_cost: float = number(495.0, "b: cost of a unit of demand that waits", **PRICE),
 ) -> MDP:
     """Dual sourcing: a cheap supplier who is slow, and an express one (Gijsbrechts et al. 2022).
 
@@ -269,17 +251,6 @@ dual_sourcing = Problem(
     "dual_sourcing",
     "A slow supplier and an express one (Gijsbrechts et al. 2022)",
     _dual_sourcing_model,
-    parameters=(
-        Integer("lead_time", 2, "l: periods until a regular order arrives", low=1, high=5),
-        Integer("max_demand", 4, "demand is uniform on 0..this", low=0, high=50),
-        Integer("min_stock", -5, "where the backlog is cut off", low=-200, high=0),
-        Integer("max_stock", 12, "where the stock is cut off", low=0, high=200),
-        Integer("max_order", 5, "largest order from each supplier", low=0, high=50),
-        Number("regular_cost", 100.0, "c_r: cost of a regular unit", **PRICE),
-        Number("express_cost", 105.0, "c_e: cost of an express unit", **PRICE),
-        Number("holding_cost", 5.0, "h: cost of a unit left over", **PRICE),
-        Number("backlog_cost", 495.0, "b: cost of a unit of demand that waits", **PRICE),
-    ),
     axes={
         "stock": "units on hand, or owed where it is negative",
         "due#": "units under way from the slow supplier, place in the line of arrivals: #",

@@ -14,12 +14,12 @@ from tessella.mdp.stages import Decide, Jump, Noise, Pay, truncated_poisson
 from tessella.problems.problem import (
     DISCOUNT,
     PRICE,
-    Choice,
-    Integer,
-    Number,
-    Numbers,
     Problem,
     Theory,
+    choice,
+    integer,
+    number,
+    numbers,
 )
 from tessella.problems.shared import label_index
 from tessella.rounding import portable_exp
@@ -38,18 +38,18 @@ def issue_stock(
 
 
 def _perishable_model(
-    life: int,
-    lead_time: int,
-    issuing: str,
-    max_order: int,
-    demand_mean: float,
-    demand_variation: float,
-    max_demand: int,
-    unit_cost: float,
-    shortage_cost: float,
-    waste_cost: float,
-    holding_cost: float,
-    discount: float,
+    life: int = integer(2, "m: days that a unit lasts from its arrival", low=1, high=6),
+    lead_time: int = integer(1, "L: periods from an order to its arrival", low=1, high=6),
+    issuing: str = choice("FIFO", "oldest units first, or newest", ("FIFO", "LIFO")),
+    max_order: int = integer(10, "the largest order", low=0, high=100),
+    demand_mean: float = number(4.0, "mean demand before rounding", above=0.0, high=1000.0),
+    demand_variation: float = number(0.5, "its coefficient of variation", above=0.0, high=10.0),
+    max_demand: int = integer(40, "the tail of the demand is put on it", low=0, high=10_000),
+    unit_cost: float = number(3.0, "c: cost of a unit ordered", **PRICE),
+    shortage_cost: float = number(5.0, "b: cost of a sale lost", **PRICE),
+    waste_cost: float = number(7.0, "w: cost of a unit wasted", **PRICE),
+    holding_cost: float = number(1.0, "h: cost of a unit kept", **PRICE),
+    discount: float = number(0.99, "worth of the next period", **DISCOUNT),
 ) -> MDP:
     """Perishable stock with a lead time (De Moor, Gijsbrechts and Boute 2022).
 
@@ -116,20 +116,6 @@ perishable = Problem(
     "perishable",
     "Perishable stock with a lead time (De Moor et al. 2022)",
     _perishable_model,
-    parameters=(
-        Integer("life", 2, "m: days that a unit lasts from its arrival", low=1, high=6),
-        Integer("lead_time", 1, "L: periods from an order to its arrival", low=1, high=6),
-        Choice("issuing", "FIFO", "oldest units first, or newest", ("FIFO", "LIFO")),
-        Integer("max_order", 10, "the largest order", low=0, high=100),
-        Number("demand_mean", 4.0, "mean demand before rounding", above=0.0, high=1000.0),
-        Number("demand_variation", 0.5, "its coefficient of variation", above=0.0, high=10.0),
-        Integer("max_demand", 40, "the tail of the demand is put on it", low=0, high=10_000),
-        Number("unit_cost", 3.0, "c: cost of a unit ordered", **PRICE),
-        Number("shortage_cost", 5.0, "b: cost of a sale lost", **PRICE),
-        Number("waste_cost", 7.0, "w: cost of a unit wasted", **PRICE),
-        Number("holding_cost", 1.0, "h: cost of a unit kept", **PRICE),
-        Number("discount", 0.99, "worth of the next period", **DISCOUNT),
-    ),
     axes={
         "life#": "units in stock, days of life left: #",
         "transit#": "units under way, periods since they were ordered: #",
@@ -149,14 +135,18 @@ DEMAND_MEANS = (5.7, 6.9, 6.5, 6.2, 5.8, 3.3, 3.4)
 
 
 def _platelets_model(
-    life_logits: Sequence[float],
-    order_logits: Sequence[float],
-    most: int,
-    fixed_cost: float,
-    shortage_cost: float,
-    waste_cost: float,
-    holding_cost: float,
-    discount: float,
+    life_logits: Sequence[float] = numbers(
+        (1.0, 0.5), "c0: logits of 2..m days of life", low=-20, high=20
+    ),
+    order_logits: Sequence[float] = numbers(
+        (0.4, 0.8), "c1: what an ordered unit adds", low=-5, high=5
+    ),
+    most: int = integer(20, "largest order, demand and stock of an age", low=0, high=20),
+    fixed_cost: float = number(10.0, "K: cost of an order", **PRICE),
+    shortage_cost: float = number(20.0, "b: cost of a unit of demand not met", **PRICE),
+    waste_cost: float = number(5.0, "w: cost of a unit wasted", **PRICE),
+    holding_cost: float = number(1.0, "h: cost of a unit that demand left", **PRICE),
+    discount: float = number(0.95, "worth of the next day", **DISCOUNT),
 ) -> MDP:
     """Platelets at a hospital, by weekday (Mirjalili 2022, Canadian data).
 
@@ -247,32 +237,24 @@ platelets = Problem(
     "platelets",
     "Platelets by remaining life and weekday (Mirjalili 2022)",
     _platelets_model,
-    parameters=(
-        Numbers("life_logits", (1.0, 0.5), "c0: logits of 2..m days of life", low=-20, high=20),
-        Numbers("order_logits", (0.4, 0.8), "c1: what an ordered unit adds", low=-5, high=5),
-        Integer("most", 20, "largest order, demand and stock of an age", low=0, high=20),
-        Number("fixed_cost", 10.0, "K: cost of an order", **PRICE),
-        Number("shortage_cost", 20.0, "b: cost of a unit of demand not met", **PRICE),
-        Number("waste_cost", 5.0, "w: cost of a unit wasted", **PRICE),
-        Number("holding_cost", 1.0, "h: cost of a unit that demand left", **PRICE),
-        Number("discount", 0.95, "worth of the next day", **DISCOUNT),
-    ),
     axes={"weekday": "the day of the decision", "life#": "units in stock, days of life left: #"},
 )
 
 
 def _two_products_model(
-    life: int,
-    max_order_a: int,
-    max_order_b: int,
-    demand_a: float,
-    demand_b: float,
-    max_demand: int,
-    substitution: float,
-    price_a: float,
-    price_b: float,
-    unit_cost_a: float,
-    unit_cost_b: float,
+    life: int = integer(2, "m: days that a unit lasts from its arrival", low=1, high=4),
+    max_order_a: int = integer(5, "the largest order of a", low=0, high=30),
+    max_order_b: int = integer(5, "the largest order of b", low=0, high=30),
+    demand_a: float = number(2.5, "mean demand for a", low=0.0, high=100.0),
+    demand_b: float = number(2.5, "mean demand for b", low=0.0, high=100.0),
+    max_demand: int = integer(15, "the tail of each demand is put on it", low=0, high=1000),
+    substitution: float = number(
+        0.5, "s: chance that who finds no b takes an a", low=0.0, high=1.0
+    ),
+    price_a: float = number(1.0, "p_a: paid for a unit of a", **PRICE),
+    price_b: float = number(1.0, "p_b: paid for a unit of b", **PRICE),
+    unit_cost_a: float = number(0.5, "c_a: cost of a unit of a ordered", **PRICE),
+    unit_cost_b: float = number(0.5, "c_b: cost of a unit of b ordered", **PRICE),
 ) -> MDP:
     """Two perishable products, one of which may take the other's place (Hendrix et al. 2019).
 
@@ -357,19 +339,6 @@ two_products = Problem(
     "two_products",
     "Two perishable products, one in place of the other (Hendrix et al. 2019)",
     _two_products_model,
-    parameters=(
-        Integer("life", 2, "m: days that a unit lasts from its arrival", low=1, high=4),
-        Integer("max_order_a", 5, "the largest order of a", low=0, high=30),
-        Integer("max_order_b", 5, "the largest order of b", low=0, high=30),
-        Number("demand_a", 2.5, "mean demand for a", low=0.0, high=100.0),
-        Number("demand_b", 2.5, "mean demand for b", low=0.0, high=100.0),
-        Integer("max_demand", 15, "the tail of each demand is put on it", low=0, high=1000),
-        Number("substitution", 0.5, "s: chance that who finds no b takes an a", low=0.0, high=1.0),
-        Number("price_a", 1.0, "p_a: paid for a unit of a", **PRICE),
-        Number("price_b", 1.0, "p_b: paid for a unit of b", **PRICE),
-        Number("unit_cost_a", 0.5, "c_a: cost of a unit of a ordered", **PRICE),
-        Number("unit_cost_b", 0.5, "c_b: cost of a unit of b ordered", **PRICE),
-    ),
     axes={
         "a#": "units of product a in stock, days of life left: #",
         "b#": "units of product b in stock, days of life left: #",

@@ -8,19 +8,21 @@ and no part of the model: samples depend on it, the numbers of the model do not.
 
 A parameter has a name, a default, a range and a line that explains it. Its value is checked once,
 where the problem is built, and becomes plain: an int, a float, a string or a list of numbers, as
-JSON holds them. Forms, sliders and command lines read the same fields.
+JSON holds them. Forms, sliders and command lines read the same fields. A builder of the package
+states each parameter once, as the default of an argument; only a ``Problem`` may call it.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Real
-from operator import index
+from operator import ge, gt, index, le, lt
 from typing import Any, ClassVar
 
 from tessella.errors import (
@@ -90,7 +92,7 @@ class Parameter(ABC):
 
 
 @dataclass(frozen=True)
-class _Bounded(Parameter):
+class _Numeric(Parameter):
     """Numbers in a range, which contains ``low`` and ``high`` but not ``above`` and ``below``."""
 
     low: float | None = None
@@ -98,9 +100,17 @@ class _Bounded(Parameter):
     above: float | None = None
     below: float | None = None
     number_type: ClassVar[type[int] | type[float]] = float
+    is_list: ClassVar[bool] = False
 
     @property
-    def bounds(self) -> str:
+    def range(self) -> str:
+        noun = "whole number" if self.number_type is int else "number"
+        if self.is_list:
+            return f"a list of {noun}s, each {self._bounds}".removesuffix(", each ")
+        return f"a {noun} {self._bounds}".rstrip()
+
+    @property
+    def _bounds(self) -> str:
         """``from 0 to 1``, ``above 0 and at most 1``; empty where there are none."""
         if None not in (self.low, self.high):
             return f"from {format_value(self.low)} to {format_value(self.high)}"
@@ -109,19 +119,20 @@ class _Bounded(Parameter):
         texts = [f"{word} {format_value(end)}" for word, end in limits.items() if end is not None]
         return " and ".join(texts)
 
-    def contains(self, number: float) -> bool:
-        return (
-            (self.low is None or number >= self.low)
-            and (self.high is None or number <= self.high)
-            and (self.above is None or number > self.above)
-            and (self.below is None or number < self.below)
-        )
+    def plain(self, value: Any) -> Any:
+        if not self.is_list:
+            return self._check_number(value)
+        numbers = list(value)
+        if isinstance(value, str) or not numbers:
+            raise ValueError(value)
+        return [self._check_number(number) for number in numbers]
 
-    @property
-    def noun(self) -> str:
-        return "whole number" if self.number_type is int else "number"
+    def parse(self, text: str) -> Any:
+        if not self.is_list:
+            return self.number_type(text)
+        return [self.number_type(part) for part in text.split(",")]
 
-    def check_number(self, value: Any) -> Any:
+    def _check_number(self, value: Any) -> Any:
         """A number of the type, within the bounds."""
         if isinstance(value, bool):
             raise TypeError(value)
@@ -131,41 +142,13 @@ class _Bounded(Parameter):
             number = float(value)
         else:
             raise TypeError(value)
-        if not self.contains(number):
+        ends = ((ge, self.low), (le, self.high), (gt, self.above), (lt, self.below))
+        if not all(end is None or holds(number, end) for holds, end in ends):
             raise ValueError(number)
         return number
 
 
-class _SingleNumber(_Bounded):
-    @property
-    def range(self) -> str:
-        return f"a {self.noun} {self.bounds}".rstrip()
-
-    def plain(self, value: Any) -> Any:
-        return self.check_number(value)
-
-    def parse(self, text: str) -> Any:
-        return self.number_type(text)
-
-
-class _NumberList(_Bounded):
-    @property
-    def range(self) -> str:
-        return f"a list of {self.noun}s, each {self.bounds}".removesuffix(", each ")
-
-    def plain(self, value: Any) -> list[Any]:
-        if isinstance(value, str):
-            raise TypeError(value)
-        numbers = [self.check_number(one) for one in value]
-        if not numbers:
-            raise ValueError("empty")
-        return numbers
-
-    def parse(self, text: str) -> list[Any]:
-        return [self.number_type(part) for part in text.split(",")]
-
-
-class Integer(_SingleNumber):
+class Integer(_Numeric):
     """A whole number.
 
     Args:
@@ -185,7 +168,7 @@ class Integer(_SingleNumber):
         return [] if self.low is None else [int(self.low)]
 
 
-class Number(_SingleNumber):
+class Number(_Numeric):
     """A finite number.
 
     Args:
@@ -204,7 +187,7 @@ class Number(_SingleNumber):
         return [float(end) for end in (self.low, self.high) if end is not None]
 
 
-class Integers(_NumberList):
+class Integers(_Numeric):
     """A list of whole numbers, at least one, each within the bounds.
 
     Args:
@@ -217,9 +200,10 @@ class Integers(_NumberList):
 
     kind = "integers"
     number_type = int
+    is_list = True
 
 
-class Numbers(_NumberList):
+class Numbers(_Numeric):
     """A list of finite numbers, at least one, each within the bounds.
 
     Args:
@@ -231,6 +215,7 @@ class Numbers(_NumberList):
     """
 
     kind = "numbers"
+    is_list = True
 
 
 @dataclass(frozen=True)
@@ -263,6 +248,21 @@ class Choice(Parameter):
 
     def extremes(self) -> list[str]:
         return list(self.options)
+
+
+# As the default of an argument of a builder: its parameter, which takes the argument's name.
+integer: Callable[..., Any] = partial(Integer, "")
+number: Callable[..., Any] = partial(Number, "")
+integers: Callable[..., Any] = partial(Integers, "")
+numbers: Callable[..., Any] = partial(Numbers, "")
+choice: Callable[..., Any] = partial(Choice, "")
+
+
+def _read_signature(make: Callable[..., MDP]) -> tuple[Parameter, ...]:
+    """The parameters that a builder states as the defaults of its arguments."""
+    arguments = inspect.signature(make).parameters.values()
+    stated = [(one.name, one.default) for one in arguments]
+    return tuple(replace(p, name=name) for name, p in stated if isinstance(p, Parameter))
 
 
 def suggest_name(name: str, known_names: Sequence[str]) -> str:
@@ -331,7 +331,8 @@ class Problem:
         if not isinstance(self.name, str) or not self.name:
             raise ArgumentError("a problem needs a name", value=f"got {self.name!r}")
         object.__setattr__(self, "family", self.family or self.name)
-        object.__setattr__(self, "parameters", tuple(self.parameters))
+        parameters = tuple(self.parameters) or _read_signature(self.make)
+        object.__setattr__(self, "parameters", parameters)
         names = [parameter.name for parameter in self.settable]
         for name in names:
             if names.count(name) > 1 or name in RESERVED_NAMES or not name.isidentifier():
@@ -407,21 +408,18 @@ class Problem:
         """The model with these settings; ``name`` is what it is called, if not as the problem."""
         chosen = self.settings(**settings)
         noise = chosen.pop(OBSERVATION_NOISE)
-        mdp = self._build_model(chosen)
-        require_type(f"the problem {self.name}", mdp, MDP)
-        return replace(mdp, name=name or self.name, parameters=chosen, observation_noise=noise)
-
-    __call__ = build
-
-    def _build_model(self, settings: dict[str, Any]) -> Any:
         try:
             with limit_states(PROBLEM_MAX_STATES), limit_entries():
-                return self.make(**settings)
+                mdp = self.make(**chosen)
         except TessellaError:
             raise
         except Exception as error:
             requirement = f"the problem {self.name} could not be built with these settings"
             raise ModelError(requirement, value=f"{type(error).__name__}: {error}") from error
+        require_type(f"the problem {self.name}", mdp, MDP)
+        return replace(mdp, name=name or self.name, parameters=chosen, observation_noise=noise)
+
+    __call__ = build
 
     def variant(
         self,

@@ -12,17 +12,20 @@ from tessella.problems.problem import (
     DISCOUNT,
     PRICE,
     SIZE,
-    Choice,
-    Integer,
-    Number,
     Problem,
     Theory,
+    choice,
+    integer,
+    number,
 )
 from tessella.problems.shared import LAZY_WALK
 
 
 def _machine_replacement_model(
-    worst: int, wear_chance: float, running_cost: float, price: float
+    worst: int = integer(30, "n: the wear at which it stops wearing", **SIZE),
+    wear_chance: float = number(0.4, "p: chance to wear in a period", above=0.0, high=1.0),
+    running_cost: float = number(1.0, "c: cost of a period, for each step of wear", **PRICE),
+    price: float = number(40.0, "K: of a new machine", **PRICE),
 ) -> MDP:
     """When to replace a machine that wears, at average cost (Derman 1963).
 
@@ -55,12 +58,6 @@ machine_replacement = Problem(
     "machine_replacement",
     "When to replace a machine that wears",
     _machine_replacement_model,
-    parameters=(
-        Integer("worst", 30, "n: the wear at which it stops wearing", **SIZE),
-        Number("wear_chance", 0.4, "p: chance to wear in a period", above=0.0, high=1.0),
-        Number("running_cost", 1.0, "c: cost of a period, for each step of wear", **PRICE),
-        Number("price", 40.0, "K: of a new machine", **PRICE),
-    ),
     axes={"wear": "how worn the machine is"},
     theory=(Theory("threshold in wear", "replace from a wear on (Derman 1963)"),),
 )
@@ -70,15 +67,15 @@ WEAR_MAX_STEPS = 4  # of wear in a period, at most
 
 
 def _maintenance_model(
-    max_wear: int,
-    max_load: int,
-    relief: int,
-    earns: float,
-    wear_cost: float,
-    service_cost: float,
-    overhaul_cost: float,
-    failure_cost: float,
-    discount: float,
+    max_wear: int = integer(30, "n: failed", low=1, high=100_000),
+    max_load: int = integer(10, "l: the load is 0..l", low=0, high=10_000),
+    relief: int = integer(10, "steps of wear that a service takes off", low=0, high=100_000),
+    earns: float = number(0.5, "in a period, for each step of load and one more", **PRICE),
+    wear_cost: float = number(0.3, "in a period, for each step of wear", **PRICE),
+    service_cost: float = number(2.0, "cost of a service", **PRICE),
+    overhaul_cost: float = number(12.0, "cost of an overhaul", **PRICE),
+    failure_cost: float = number(20.0, "cost of a period in failure", **PRICE),
+    discount: float = number(0.95, "worth of the next period", **DISCOUNT),
 ) -> MDP:
     """Maintenance of a machine whose load changes.
 
@@ -125,17 +122,6 @@ maintenance = Problem(
     "maintenance",
     "Run, service or overhaul a machine whose load changes",
     _maintenance_model,
-    parameters=(
-        Integer("max_wear", 30, "n: failed", low=1, high=100_000),
-        Integer("max_load", 10, "l: the load is 0..l", low=0, high=10_000),
-        Integer("relief", 10, "steps of wear that a service takes off", low=0, high=100_000),
-        Number("earns", 0.5, "in a period, for each step of load and one more", **PRICE),
-        Number("wear_cost", 0.3, "in a period, for each step of wear", **PRICE),
-        Number("service_cost", 2.0, "cost of a service", **PRICE),
-        Number("overhaul_cost", 12.0, "cost of an overhaul", **PRICE),
-        Number("failure_cost", 20.0, "cost of a period in failure", **PRICE),
-        Number("discount", 0.95, "worth of the next period", **DISCOUNT),
-    ),
     axes={
         "wear": "how worn the machine is; at the last value it has failed",
         "load": "how hard it has to work",
@@ -164,7 +150,11 @@ NETWORKS = {  # the parents of each computer
 
 
 def _system_administrator_model(
-    network: str, stays_on: float, comes_on: float, reboot_cost: float, discount: float
+    network: str = choice("tree", "who depends on whom", tuple(NETWORKS)),
+    stays_on: float = number(0.95, "chance to stay on, all parents on", **CHANCE),
+    comes_on: float = number(0.05, "chance to come on by itself, all parents on", **CHANCE),
+    reboot_cost: float = number(0.45, "cost of a reboot", **PRICE),
+    discount: float = number(0.99, "worth of the next period", **DISCOUNT),
 ) -> MDP:
     """A network of computers that fail; one of them can be rebooted in each period.
 
@@ -178,7 +168,10 @@ def _system_administrator_model(
     parents = NETWORKS[network]
     n = len(parents)
     on_SC = np.indices((2,) * n).reshape(n, -1).T  # (states, computers)
-    share_SC = np.stack([_share_on(on_SC, above) for above in parents], axis=1)
+    share_SC = np.ones(on_SC.shape)  # share of a computer's parents that are on
+    for computer, above in enumerate(parents):
+        if above:
+            share_SC[:, computer] = on_SC[:, list(above)].mean(axis=1)
     up_SC = np.where(on_SC == 1, stays_on, comes_on) * share_SC
     reboots_AC = np.vstack([np.zeros((1, n)), np.eye(n)])
     up_ASC = np.maximum(up_SC, reboots_AC[:, None, :])
@@ -198,21 +191,9 @@ def _system_administrator_model(
     return mdp.with_start(mdp.n_states - 1)
 
 
-def _share_on(on_SC: np.ndarray, above: tuple[int, ...]) -> np.ndarray:
-    """(states,) share of these computers that are on; 1 if there are none."""
-    return on_SC[:, list(above)].mean(axis=1) if above else np.ones(len(on_SC))
-
-
 system_administrator = Problem(
     "system_administrator",
     "Which computer of a failing network to reboot",
     _system_administrator_model,
-    parameters=(
-        Choice("network", "tree", "who depends on whom", tuple(NETWORKS)),
-        Number("stays_on", 0.95, "chance to stay on, all parents on", **CHANCE),
-        Number("comes_on", 0.05, "chance to come on by itself, all parents on", **CHANCE),
-        Number("reboot_cost", 0.45, "cost of a reboot", **PRICE),
-        Number("discount", 0.99, "worth of the next period", **DISCOUNT),
-    ),
     axes={"c#": "whether computer # is on (1) or off (0)"},
 )

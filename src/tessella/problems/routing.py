@@ -6,19 +6,20 @@ import numpy as np
 
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Event, Noise, Pay, Shift
-from tessella.problems.problem import DISCOUNT, MEAN, PRICE, RATE, Integer, Number, Problem, Theory
+from tessella.problems.problem import DISCOUNT, MEAN, PRICE, RATE, Problem, Theory, integer, number
+from tessella.problems.shared import departure
 
 
 def _two_class_server_model(
-    longest: int,
-    first_arrivals: float,
-    second_arrivals: float,
-    first_service: float,
-    second_service: float,
-    first_cost: float,
-    second_cost: float,
-    loss_cost: float,
-    interest: float,
+    longest: int = integer(15, "where each queue is full", low=1, high=2000),
+    first_arrivals: float = number(0.3, "lambda_1: arrivals of the first class", **RATE),
+    second_arrivals: float = number(0.3, "lambda_2: of the second", **RATE),
+    first_service: float = number(1.0, "mu_1: rate at which the first class is served", **RATE),
+    second_service: float = number(1.5, "mu_2: the second", **RATE),
+    first_cost: float = number(1.0, "c_1: of one waiting, per unit of time", **PRICE),
+    second_cost: float = number(1.0, "c_2: of the second class", **PRICE),
+    loss_cost: float = number(10.0, "of a customer lost", **PRICE),
+    interest: float = number(0.05, "per unit of time", above=0.0, high=100.0),
 ) -> MDP:
     """One server, two classes of customers: whom to serve (the c-mu rule; Cox and Smith 1961).
 
@@ -45,15 +46,15 @@ def _two_class_server_model(
         [
             arrives("first", first_arrivals),
             arrives("second", second_arrivals),
-            Event(
+            departure(
                 "first served",
+                "first",
                 lambda first, serve: first_service * ((serve == "first") & (first > 0)),
-                to=lambda first: {"first": first - 1},
             ),
-            Event(
+            departure(
                 "second served",
+                "second",
                 lambda second, serve: second_service * ((serve == "second") & (second > 0)),
-                to=lambda second: {"second": second - 1},
             ),
         ],
         interest,
@@ -66,17 +67,6 @@ two_class_server = Problem(
     "two_class_server",
     "Which of two classes to serve: the c-mu rule",
     _two_class_server_model,
-    parameters=(
-        Integer("longest", 15, "where each queue is full", low=1, high=2000),
-        Number("first_arrivals", 0.3, "lambda_1: arrivals of the first class", **RATE),
-        Number("second_arrivals", 0.3, "lambda_2: of the second", **RATE),
-        Number("first_service", 1.0, "mu_1: rate at which the first class is served", **RATE),
-        Number("second_service", 1.5, "mu_2: the second", **RATE),
-        Number("first_cost", 1.0, "c_1: of one waiting, per unit of time", **PRICE),
-        Number("second_cost", 1.0, "c_2: of the second class", **PRICE),
-        Number("loss_cost", 10.0, "of a customer lost", **PRICE),
-        Number("interest", 0.05, "per unit of time", above=0.0, high=100.0),
-    ),
     axes={
         "first": "customers of the first class present",
         "second": "customers of the second class present",
@@ -90,13 +80,13 @@ two_class_server = Problem(
 
 
 def _parallel_queues_model(
-    longest: int,
-    arrivals: float,
-    first_service: float,
-    second_service: float,
-    holding_cost: float,
-    loss_cost: float,
-    interest: float,
+    longest: int = integer(20, "where each queue is full", low=1, high=2000),
+    arrivals: float = number(1.2, "lambda: customers per unit of time", **RATE),
+    first_service: float = number(1.0, "mu_1: rate of the first server", above=0.0, high=1000.0),
+    second_service: float = number(0.5, "mu_2: rate of the second", above=0.0, high=1000.0),
+    holding_cost: float = number(1.0, "h: of a customer, per unit of time", **PRICE),
+    loss_cost: float = number(100.0, "of a customer lost", **PRICE),
+    interest: float = number(0.02, "per unit of time", above=0.0, high=100.0),
 ) -> MDP:
     """Routing to the shorter, or the quicker, of two queues (Winston 1977, Hajek 1984).
 
@@ -131,16 +121,8 @@ def _parallel_queues_model(
                 costs=lambda first, second: loss_cost * full(first, second),
                 counts={"arrivals": 1.0, "rejected": full},
             ),
-            Event(
-                "first served",
-                lambda first: first_service * (first > 0),
-                to=lambda first: {"first": first - 1},
-            ),
-            Event(
-                "second served",
-                lambda second: second_service * (second > 0),
-                to=lambda second: {"second": second - 1},
-            ),
+            departure("first served", "first", lambda first: first_service * (first > 0)),
+            departure("second served", "second", lambda second: second_service * (second > 0)),
         ],
         interest,
         costs_rate=lambda first, second: holding_cost * (first + second),
@@ -154,15 +136,6 @@ parallel_queues = Problem(
     "parallel_queues",
     "Which of two queues to join (Winston 1977, Hajek 1984)",
     _parallel_queues_model,
-    parameters=(
-        Integer("longest", 20, "where each queue is full", low=1, high=2000),
-        Number("arrivals", 1.2, "lambda: customers per unit of time", **RATE),
-        Number("first_service", 1.0, "mu_1: rate of the first server", above=0.0, high=1000.0),
-        Number("second_service", 0.5, "mu_2: rate of the second", above=0.0, high=1000.0),
-        Number("holding_cost", 1.0, "h: of a customer, per unit of time", **PRICE),
-        Number("loss_cost", 100.0, "of a customer lost", **PRICE),
-        Number("interest", 0.02, "per unit of time", above=0.0, high=100.0),
-    ),
     axes={"first": "customers at the first server", "second": "customers at the second server"},
     theory=(
         Theory("threshold in first", "a switching curve that rises in both queues (Hajek 1984)"),
@@ -172,13 +145,13 @@ parallel_queues = Problem(
 
 
 def _traffic_intersection_model(
-    max_cars: int,
-    max_wait: int,
-    arrivals_left: float,
-    arrivals_right: float,
-    wait_cost: float,
-    switch_cost: float,
-    discount: float,
+    max_cars: int = integer(5, "cars that fit on each side", low=0, high=100),
+    max_wait: int = integer(5, "where the count of red periods ends", low=0, high=30),
+    arrivals_left: float = number(0.1, "mean arrivals from the left", **MEAN),
+    arrivals_right: float = number(0.5, "mean arrivals from the right", **MEAN),
+    wait_cost: float = number(0.1, "of a car on red, times 2^wait", **PRICE),
+    switch_cost: float = number(2.0, "cost of a switch", **PRICE),
+    discount: float = number(0.99, "worth of the next period", **DISCOUNT),
 ) -> MDP:
     """Traffic lights at a crossing of two one-way streets.
 
@@ -242,15 +215,6 @@ traffic_intersection = Problem(
     "traffic_intersection",
     "When to switch the lights at a crossing",
     _traffic_intersection_model,
-    parameters=(
-        Integer("max_cars", 5, "cars that fit on each side", low=0, high=100),
-        Integer("max_wait", 5, "where the count of red periods ends", low=0, high=30),
-        Number("arrivals_left", 0.1, "mean arrivals from the left", **MEAN),
-        Number("arrivals_right", 0.5, "mean arrivals from the right", **MEAN),
-        Number("wait_cost", 0.1, "of a car on red, times 2^wait", **PRICE),
-        Number("switch_cost", 2.0, "cost of a switch", **PRICE),
-        Number("discount", 0.99, "worth of the next period", **DISCOUNT),
-    ),
     axes={
         "green": "the side that has green",
         "left": "cars on the left side",

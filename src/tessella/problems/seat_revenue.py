@@ -20,11 +20,15 @@ import numpy as np
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Jump, Noise
-from tessella.problems.problem import PRICE, SIZE, Integer, Number, Numbers, Problem, Theory
+from tessella.problems.problem import PRICE, SIZE, Problem, Theory, integer, number, numbers
 
 
 def _seat_revenue_model(
-    seats: int, periods: int, fares: Sequence[float], load: float, early: float
+    seats: int = integer(30, "on the flight", **SIZE),
+    periods: int = integer(60, "with at most one request each", low=1, high=1000),
+    fares: Sequence[float] = numbers((400.0, 250.0, 160.0, 90.0), "of the classes", **PRICE),
+    load: float = number(0.9, "chance of a request in a period", low=0.0, high=1.0),
+    early: float = number(0.8, "how far cheap requests come early", low=0.0, high=1.0),
 ) -> MDP:
     from_top = np.sort(np.asarray(fares, dtype=float))[::-1]
     classes = len(from_top)
@@ -61,13 +65,6 @@ seat_revenue = Problem(
     "Seats of a flight, sold over a booking horizon",
     _seat_revenue_model,
     family="revenue",
-    parameters=(
-        Integer("seats", 30, "on the flight", **SIZE),
-        Integer("periods", 60, "with at most one request each", low=1, high=1000),
-        Numbers("fares", (400.0, 250.0, 160.0, 90.0), "of the classes", **PRICE),
-        Number("load", 0.9, "chance of a request in a period", low=0.0, high=1.0),
-        Number("early", 0.8, "how far cheap requests come early", low=0.0, high=1.0),
-    ),
     axes={"time": "periods gone of the booking horizon", "seats": "seats left"},
     theory=(
         Theory("monotone in seats", "the more seats are left, the more classes are open"),

@@ -1,4 +1,4 @@
-"""Parts that several problems share: the mean of demand in a regime, a random walk, and labels.
+"""Parts that several problems share: the mean of demand in a regime, a walk, departures, labels.
 
 Demand depends on the regime z by a function g(u) of u = z / z_max in [0, 1]. The names of g are the
 paper's; it gives no equations, so the functions are our reading of them.
@@ -6,12 +6,12 @@ paper's; it gives no equations, so the functions are our reading of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.mdp.stages import Noise
+from tessella.mdp.stages import Event, Noise
 from tessella.rounding import portable_sin
 
 NONLINEARITIES = {
@@ -36,6 +36,11 @@ def regime_mean(
 
 
 LAZY_WALK = Noise("drift", (-1, 0, 1), (0.25, 0.5, 0.25))  # in grid steps
+
+
+def departure(name: str, axis: str, rate: Callable[..., NDArray]) -> Event:
+    """An event after which there is one less on an axis."""
+    return Event(name, rate, to=lambda **names: {axis: names[axis] - 1})
 
 
 def label_index(labels: Sequence[str], values: NDArray) -> NDArray[np.int64]:

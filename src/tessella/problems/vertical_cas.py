@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tessella.criteria.finite_horizon import FiniteHorizon
 from tessella.mdp.model import MDP
 from tessella.mdp.stages import Decide, Jump, Move, Noise, Pay
-from tessella.problems.problem import Integer, Problem
+from tessella.problems.problem import Problem, integer
 
 ADVISORIES = (
     "COC",
@@ -113,7 +113,12 @@ def _costs(h, own, intruder, previous, advisory):
     return cost + is_corrective * 3e-5 * shortfall + has_advisory * 1.5e-3 * (closure > 50)
 
 
-def _vertical_cas_model(seconds: int, every: int) -> MDP:
+def _vertical_cas_model(
+    seconds: int = integer(
+        20, "to the loss of horizontal separation; published 40", low=1, high=99
+    ),
+    every: int = integer(6, "n: every n-th of the published cut points is used", low=1, high=16),
+) -> MDP:
     rates = _cut_points(RATE_BLOCKS, (-30, 30, 21), every)
     axes = {
         "h": _cut_points(ALTITUDE_BLOCKS, (-100, 100, 9), every),
@@ -167,12 +172,6 @@ vertical_cas = Problem(
     "Advisories that keep two aircraft apart; every=1 are the published cut points",
     _vertical_cas_model,
     family="aircraft",
-    parameters=(
-        Integer(
-            "seconds", 20, "to the loss of horizontal separation; published 40", low=1, high=99
-        ),
-        Integer("every", 6, "n: every n-th of the published cut points is used", low=1, high=16),
-    ),
     axes={
         "time": "seconds gone",
         "h": "altitude of the intruder above our aircraft, in ft",

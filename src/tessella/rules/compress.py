@@ -57,7 +57,7 @@ from tessella.rules.search import ClassSearch, Search, SearchEffort
 from tessella.rules.small_network import SmallNetwork
 from tessella.rules.table_rules import OneAction, RunLength, WithExceptions
 from tessella.rules.trees import AxisTree, LinearTree
-from tessella.solvers.constrained import ConstrainedSolution
+from tessella.solvers.constraints.constrained_solution import ConstrainedSolution
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 from tessella.support.progress import show_status

@@ -27,8 +27,11 @@ from tessella.mdp.start import start_distribution
 from tessella.rounding import EPS, round_down, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.rules.loss_target import LossTarget, ProvenLoss, check_loss, make_loss_target
-from tessella.solvers.column_generation import PENALTY_FACTOR, maximise_sum, weigh_counts
-from tessella.solvers.constrained import ConstrainedSolution
+from tessella.solvers.constraints.column_generation import (
+    PENALTY_FACTOR,
+    weigh_counts,
+)
+from tessella.solvers.constraints.constrained_solution import ConstrainedSolution
 from tessella.solvers.policy_evaluation import (
     Evaluation,
     evaluate,
@@ -89,7 +92,9 @@ class ConstrainedProblem:
             gap = 0.0
             if i:
                 weights = weigh_counts(1.0, prices, self.result.excess)
-                solution, best = maximise_sum(mdp, weights, solve, guess=solution.value)
+                model = mdp.with_objective(weights, minimise=mdp.minimise)
+                solution = solve(model, guess=solution.value)
+                best = report_sum(solution, weights)
                 gap = max(best.high / self.scale - self.high, 0.0)
             evaluator = ConstrainedEvaluator(self, solution, prices, gap)
             target = make_loss_target(evaluator, evaluator.limit, False, "optimal")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
 from typing import Any
@@ -28,7 +28,7 @@ from tessella.certificates.certificate import Certificate
 from tessella.certificates.certify import certify
 from tessella.errors import ArgumentError, PolicyError, require_type
 from tessella.mdp.actions import component_names
-from tessella.mdp.as_policy import FunctionRule, as_policy
+from tessella.mdp.as_policy import as_policy, wrap_function
 from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.evaluator import PolicyEvaluator
@@ -142,29 +142,21 @@ def _list_settings(ranges: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(ranges, values, strict=True)) for values in itertools.product(*lists)]
 
 
-class Form(FunctionRule):
-    """A form with values of its parameters, as a function of axes."""
-
-    kind = "a form"
-
-    @property
-    def name(self) -> str:
-        return ""
-
-    def predict(self, points: NDArray[np.float64]) -> Any:
-        answer = super().predict(points)
-        parts = component_names(self.actions)
-        if isinstance(answer, list | tuple) and parts:
-            return dict(zip(parts, answer, strict=False))
-        return answer
-
-
 def _tabulate_form(
     solution: Solution, form: Callable, setting: dict[str, Any]
 ) -> NDArray[np.int32]:
     """(S,) action indices of the form with these parameters."""
     mdp = solution.mdp
-    rule = Form(partial(form, **setting), mdp.grid, mdp.actions, mdp.action_name, "value")
+    components = component_names(mdp.actions)
+    function = wrap_function(mdp, partial(form, **setting))
+
+    def predict(points: NDArray[np.float64]) -> Any:
+        answer = function.predict(points)
+        if isinstance(answer, list | tuple) and components:
+            return dict(zip(components, answer, strict=False))
+        return answer
+
+    rule = replace(function, predict=predict, kind="a form", name="", labels="value")
     try:
         return np.asarray(rule(mdp.grid.points), dtype=np.int32)
     except PolicyError as error:

@@ -6,8 +6,8 @@ requires TLS (``tls://host:8786``). Each worker is one process with one thread a
 the batches are many and small, so cores are divided between batches, not within one.
 
 The scheduler retries a batch whose worker dies; after too many deaths its specs run one at a time,
-with nothing else in flight, which shows which of them kills its worker. A batch that fails as a
-whole is split too. A spec that fails alone is recorded as failed, with the reason.
+with nothing else in flight, which shows which of them kills its worker; that one is recorded as
+failed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 from tessella.errors import StudyError
 from tessella.runner.methods.method import UnknownNameError
 from tessella.runner.record import Record, format_exception
-from tessella.runner.run import BatchResult, collect_context, run_batch, run_batch_safely
+from tessella.runner.run import BatchResult, collect_context, run_batch_on_worker
 from tessella.runner.study import Batch
 
 # Deaths of a worker that a batch survives before its runs are tried one by one.
@@ -104,10 +104,11 @@ def _start_local_cluster(workers: int | None, cache: Path | None) -> Iterator[An
         "distributed.deploy.lost-worker-timeout": f"{RESTART_TIMEOUT_SECONDS}s",
     }
     with (
-        _set_environment(variables),
+        # Workers inherit the environment, also those that replace a lost one later.
+        patch.dict(os.environ, variables),
         configured(settings),
         LocalCluster(
-            n_workers=workers or count_cores(),
+            n_workers=workers,
             threads_per_worker=1,
             processes=True,
             dashboard_address="127.0.0.1:0",  # any free port: several studies may run at once
@@ -119,13 +120,6 @@ def _start_local_cluster(workers: int | None, cache: Path | None) -> Iterator[An
         yield client
 
 
-def count_cores() -> int:
-    """How many cores this process may use, where the system reports it; else how many exist."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _jax_cache_variables(folder: Path) -> dict[str, str]:
     """Settings with which JAX keeps compiled code for the next process."""
     # Code for one processor may not run on another that reads the same folder.
@@ -135,21 +129,6 @@ def _jax_cache_variables(folder: Path) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
     }
-
-
-@contextmanager
-def _set_environment(values: dict[str, str]) -> Iterator[None]:
-    """Workers inherit the environment, also those that replace a lost one later."""
-    previous = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in previous.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @dataclass
@@ -164,10 +143,6 @@ class Dispatcher:
     # The scheduler drops a future without a reference to it.
     _running: dict[str, tuple[Any, Batch]] = field(default_factory=dict)
     _completed: queue.SimpleQueue = field(default_factory=queue.SimpleQueue)
-    # A scheduler may still hold the tasks of an earlier study: names are never reused.
-    _attempt_ids: Iterator[str] = field(
-        default_factory=lambda: map(f"{uuid4().hex[:8]}-{{}}".format, count())
-    )
 
     def run(self, batches: Iterable[Batch]) -> None:
         """Run all batches to the end: each spec is accepted once, done or failed."""
@@ -187,27 +162,22 @@ class Dispatcher:
             result, batch = completed
             if isinstance(result, BatchResult):
                 self.accept(result)
-            elif _is_killed_worker(result) and not (one_at_a_time and len(batch.specs) == 1):
-                suspects += batch.split()
+            elif _lacks_study_code(result):
+                raise StudyError(f"a worker cannot run this study: {result}") from result
+            elif _is_killed_worker(result) and not one_at_a_time:
+                suspects += [(spec,) for spec in batch]
             else:
-                waiting.extendleft(self._handle_error(batch, result))
+                self.accept(_failed_result(batch, result))
         return suspects
-
-    def _handle_error(self, batch: Batch, error: Exception) -> list[Batch]:
-        """Accept the failure of a single spec; the specs of a batch are to be tried alone."""
-        if _lacks_study_code(error):
-            raise StudyError(f"a worker cannot run this study: {error}") from error
-        if len(batch.specs) > 1:
-            return batch.split()
-        self.accept(_failed_result(batch, error))
-        return []
 
     def _submit_batches(self, waiting: deque[Batch], max_in_flight: int) -> None:
         while waiting and len(self._running) < max_in_flight:
             batch = waiting.popleft()
-            key = f"{batch.name}-{next(self._attempt_ids)}"
+            first = batch[0]
+            # A scheduler may still hold the tasks of an earlier study: names are never reused.
+            key = f"{first.method}-{first.problem}-{first.n}-{uuid4().hex}"
             future = self.client.submit(
-                run_batch_safely, batch.specs, self.packed_objects, key=key, pure=False
+                run_batch_on_worker, batch, self.packed_objects, key=key, pure=False
             )
             self._running[key] = future, batch
             future.add_done_callback(self._completed.put)
@@ -238,22 +208,6 @@ class Dispatcher:
             raise StudyError(f"the scheduler went away: {error}") from error
 
 
-def run_in_process(batches: Iterable[Batch], accept: Callable[[BatchResult], None]) -> None:
-    """Run all batches in this process, one after another: for small studies, and for debugging."""
-    waiting = deque(batches)
-    while waiting:
-        batch = waiting.popleft()
-        try:
-            accept(run_batch(batch.specs))
-        except UnknownNameError:
-            raise
-        except Exception as error:  # a method may raise anything
-            if len(batch.specs) > 1:
-                waiting.extendleft(reversed(batch.split()))
-            else:
-                accept(_failed_result(batch, error))
-
-
 def _is_killed_worker(error: BaseException) -> bool:
     from distributed import KilledWorker
 
@@ -271,5 +225,5 @@ def _lacks_study_code(error: BaseException) -> bool:
 def _failed_result(batch: Batch, error: BaseException) -> BatchResult:
     is_killed = _is_killed_worker(error)
     reason = "its worker died each time it was tried" if is_killed else format_exception(error)
-    records = tuple(Record(spec, reason=reason) for spec in batch.specs)
+    records = tuple(Record(spec, reason=reason) for spec in batch)
     return BatchResult(records, collect_context())

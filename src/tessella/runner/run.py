@@ -64,10 +64,6 @@ class BatchResult:
     context: dict[str, Any]
 
 
-class BatchError(Exception):
-    """A batch failed as a whole, with the reason as text; which run is at fault is not known."""
-
-
 def run(spec: Spec) -> Record:
     """The record of one spec; always the same numbers on the same machine."""
     return run_batch([spec]).records[0]
@@ -78,24 +74,33 @@ def run_batch(specs: Sequence[Spec]) -> BatchResult:
     return _train_and_score(_find_batch_method(specs), specs)
 
 
-def run_batch_safely(specs: Sequence[Spec], packed_objects: bytes = b"") -> BatchResult:
-    """``run_batch`` on a worker: an error of a method affects no other run.
+def run_batch_safely(specs: Sequence[Spec], caught: type[BaseException] = Exception) -> BatchResult:
+    """``run_batch``, where an error of a method affects no other run.
 
-    A single run that fails becomes a failed record; several raise ``BatchError``, so that they are
-    tried one by one.
+    The runs of a batch that fails are tried one by one; one that fails alone is a failed record.
+    What lacks here (the problem, or the method in its edition) raises ``UnknownNameError``.
+    """
+    method = _find_batch_method(specs)
+    get_problem(specs[0])
+    try:
+        return _train_and_score(method, specs)
+    except caught as error:
+        if len(specs) == 1:
+            records = (Record(specs[0], reason=format_exception(error)),)
+        else:
+            results = (run_batch_safely([spec], caught) for spec in specs)
+            records = tuple(record for result in results for record in result.records)
+        return BatchResult(records, collect_context())
+
+
+def run_batch_on_worker(specs: Sequence[Spec], packed_objects: bytes = b"") -> BatchResult:
+    """``run_batch_safely`` in a worker process, which no method may end.
 
     Args:
         packed_objects: the objects of the study, from ``pack_objects``.
     """
     register_packed(packed_objects)
-    method = _find_batch_method(specs)
-    get_problem(specs[0])  # raises where this worker does not know the problem
-    try:
-        return _train_and_score(method, specs)
-    except BaseException as error:  # a method that exits must not end the worker
-        if len(specs) > 1:
-            raise BatchError(format_exception(error)) from None
-        return BatchResult((Record(specs[0], reason=format_exception(error)),), collect_context())
+    return run_batch_safely(specs, BaseException)
 
 
 def _find_batch_method(specs: Sequence[Spec]) -> StudyMethod:

@@ -17,11 +17,11 @@ from typing import Any
 import pandas as pd
 
 from tessella.errors import StudyError, counted, require_packages, require_type
-from tessella.runner.dispatch import RESTART_TIMEOUT_SECONDS, Dispatcher, connect, run_in_process
+from tessella.runner.dispatch import RESTART_TIMEOUT_SECONDS, Dispatcher, connect
 from tessella.runner.methods import find_method
 from tessella.runner.methods.method import get_instance
 from tessella.runner.record import METRICS, RECORD_COLUMNS, Record, Spec
-from tessella.runner.run import BatchResult
+from tessella.runner.run import BatchResult, run_batch_safely
 from tessella.runner.store import Store
 from tessella.runner.study import Batch, Study, estimate_seconds, make_batches, pack_objects
 from tessella.solvers.policy_evaluation import evaluate
@@ -127,14 +127,6 @@ def _evaluate_measures(record: Record) -> dict[str, float]:
     return {name: value.value for name, value in measures.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class ClusterOptions:
-    """Where to run: ``workers`` processes here (None: one for each core), or a scheduler's."""
-
-    workers: int | None = None
-    scheduler: str | None = None
-
-
 class StudyInterrupted(Exception):  # noqa: N818
     """A study was stopped; the message says how many of its runs are stored."""
 
@@ -177,10 +169,9 @@ def run_study(
             settings = {"workers": workers, "scheduler": scheduler, "progress": progress}
             return run_study(study, temporary, **settings)
     in_process = workers == 0 and scheduler is None
-    cluster = None if in_process else ClusterOptions(workers, scheduler)
     space = STORE_BYTES_PER_RUN * len(study.specs) + (0 if in_process else COMPILED_CODE_BYTES)
     with Store.writer(folder, space=space) as store:
-        run_missing(store, study, progress or ProgressDisplay(), cluster, retry=retry)
+        run_missing(store, study, progress or ProgressDisplay(), workers, scheduler, retry=retry)
         return StudyResults(study, *load_stored(store, study))
 
 
@@ -194,21 +185,21 @@ def run_missing(
     store: Store,
     study: Study,
     display: ProgressDisplay,
-    cluster: ClusterOptions | None = None,
+    workers: int | None = 0,
+    scheduler: str | None = None,
     *,
     retry: bool = False,
-) -> int:
-    """Run what the store lacks of ``study``, without a cluster in this process; return how many."""
+) -> None:
+    """Run what the store lacks of ``study``; ``workers`` and ``scheduler`` as in ``run_study``."""
     store.records({spec.key for spec in study.specs})  # an altered one is rejected before the work
     reasons = store.failure_reasons()
     missing = [
         spec for spec in study.specs if spec.key not in reasons or (retry and reasons[spec.key])
     ]
     if missing:
-        _StudyRun(study, store, display, cluster).run(missing)
+        _StudyRun(study, store, display, workers, scheduler).run(missing)
     else:
         display.note(f"all {len(study.specs):,} runs are stored")
-    return len(missing)
 
 
 @dataclass
@@ -218,7 +209,8 @@ class _StudyRun:
     study: Study
     store: Store
     display: ProgressDisplay
-    cluster: ClusterOptions | None
+    workers: int | None
+    scheduler: str | None
     n_stored: int = 0
 
     def run(self, missing: Sequence[Spec]) -> None:
@@ -233,23 +225,21 @@ class _StudyRun:
             ending = "finished"
         except KeyboardInterrupt:
             ending = "interrupted"
-            n_done = self._count_stored()
+            # Counted in the store: an interrupt may come before a batch is counted here.
+            n_done = len(self.store.failure_reasons().keys() & {s.key for s in self.study.specs})
             raise StudyInterrupted(f"{n_done:,} of {n_specs:,} runs are stored") from None
         finally:
             self.store.end_session(session, time.monotonic() - began, self.n_stored, ending)
 
-    def _count_stored(self) -> int:
-        """How many runs the store holds: an interrupt may come before a batch is counted."""
-        return len(self.store.failure_reasons().keys() & {spec.key for spec in self.study.specs})
-
     def _dispatch(self, batches: list[Batch]) -> None:
-        if self.cluster is None:
-            run_in_process(batches, self._accept)
+        if self.workers == 0 and self.scheduler is None:
+            for batch in batches:
+                self._accept(run_batch_safely(batch))
             return
         packed = pack_objects(self.study.objects)
         cache = self.store.path.parent / "compiled"
-        monitor = _WorkerMonitor(self.display, is_local=self.cluster.scheduler is None)
-        with connect(self.cluster.workers, self.cluster.scheduler, cache) as client:
+        monitor = _WorkerMonitor(self.display, is_local=self.scheduler is None)
+        with connect(self.workers, self.scheduler, cache) as client:
             Dispatcher(client, self._accept, monitor, packed).run(batches)
 
     def _accept(self, result: BatchResult) -> None:

@@ -226,20 +226,7 @@ def _unpack_objects(packed: bytes) -> tuple[Any, ...]:
         raise UnknownNameError(f"{requirement}: {reason}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Specs that train together, in one task of a worker."""
-
-    specs: tuple[Spec, ...]
-
-    @property
-    def name(self) -> str:
-        first = self.specs[0]
-        return f"{first.method}-{first.problem}-{first.n}-{first.key[:8]}"
-
-    def split(self) -> list[Batch]:
-        """The same specs, each alone."""
-        return [Batch((spec,)) for spec in self.specs]
+Batch = tuple[Spec, ...]  # specs that train together, in one task of a worker
 
 
 def make_batches(specs: Iterable[Spec]) -> list[Batch]:
@@ -252,12 +239,12 @@ def make_batches(specs: Iterable[Spec]) -> list[Batch]:
         except TypeError:
             _raise_for_method(spec.method, "needs a hashable batch key", batch_key)
         groups[spec.method, spec.dynamics, batch_key].append(spec)
-    return sorted((Batch(tuple(group)) for group in groups.values()), key=_sort_key)
+    return sorted(map(tuple, groups.values()), key=_sort_key)
 
 
 def _sort_key(batch: Batch) -> tuple:
-    first = batch.specs[0]
-    longest = max(map(estimate_seconds, batch.specs))
+    first = batch[0]
+    longest = max(map(estimate_seconds, batch))
     return -longest, first.method, first.family, first.n, first.problem
 
 

@@ -1,8 +1,9 @@
 """Absorbing states, and bounds on total rewards from a bound on the time to absorption.
 
-A state ends the process where all actions stay there and pay nothing (in models of more than
-200,000 states, up to rounding). A run first computes values
-with a small residual, then bounds the time to the end under every policy that may be optimal
+A state ends the process where all actions stay there and pay nothing. An action leaves state s if
+and only if P_a > 0 for the states whose index differs from s in some bit: that takes 2 log2 S
+products, of numbers that are not negative, so that none is lost to rounding. A run first computes
+values with a small residual, then bounds the time to the end under every policy that may be optimal
 (``hitting_times``), which turns residuals into bounds on values.
 """
 
@@ -20,32 +21,29 @@ from tessella.criteria.average import ENDING_MIN_DEFICIT
 from tessella.errors import ModelError, NotConverged
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
 from tessella.mdp.dynamics import fold_actions
-from tessella.mdp.model import MDP
 from tessella.numerics import array_namespace
-from tessella.rounding import EPS, two_sum
+from tessella.rounding import EPS
 from tessella.solvers.bounds import decide
 from tessella.solvers.elimination import (
-    CLASSES_MAX_STATES,
-    REFINEMENT_MAX_PASSES,
     DoubleDouble,
     FeasibleRows,
     PolicyResiduals,
     check_recurrent_classes,
     factorise_hitting_system,
     find_shortest_path_policy,
+    refine_values,
     rows_are_affordable,
 )
 from tessella.solvers.hitting_times import (
     TRIAL_MAX_RESIDUAL,
-    bound_absorption_time,
-    bound_policy_hitting_time,
+    bound_absorption_times_by_state,
     compute_row_sum_error,
     find_longest_times,
     widen_ties,
 )
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
-from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.operators import ModelData, Operators, max_abs
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import History, Result, Status, make_run_result
 
@@ -90,9 +88,10 @@ def _iterate_with_time_bound(
     for _ in range(TIME_BOUND_MAX_TRIES):
         residual = result.error_bound / max(absorption_time, 1.0)
         actions = np.asarray(decide(residual_model, result.value, residual).policy)
-        required_time = bound_absorption_time(
-            residual_model, absorbing, result.value, actions, residual
+        times = bound_absorption_times_by_state(
+            residual_model, absorbing, result.value, actions, residual, evaluates_policy=False
         )
+        required_time = float(times.max(initial=1.0))
         if not np.isfinite(required_time):
             requirement = "the total reward needs policies that end; the best is not proven to end"
             raise ModelError(requirement)
@@ -122,23 +121,17 @@ def _improve_proper_policy(
         return None
     started = time.perf_counter()
     rows = FeasibleRows.from_model(mdp)
-    may_stop = rows.matrix.sum(axis=1) < 1 - ENDING_MIN_DEFICIT
+    may_stop = rows.end > 0
     targets = is_absorbing.copy()
     targets[rows.state[may_stop]] = True
     actions = find_shortest_path_policy(rows, np.flatnonzero(targets))
     actions[rows.state[may_stop]] = rows.action[may_stop]
-
-    def evaluate(actions: NDArray) -> PolicyResiduals | None:
-        value = _evaluate_by_differences(prepared, rows.select_policy(actions), is_absorbing)
-        if value is None:
-            check_recurrent_classes(mdp, actions, False)
-            return None
-        return PolicyResiduals(rows, value, *_compute_residuals(prepared, rows, value))
-
-    best = rows.iterate_policies(actions, evaluate)
+    best = rows.iterate_policies(
+        actions, lambda actions: _evaluate_by_differences(prepared, rows, is_absorbing, actions)
+    )
     if best is None:
         return None
-    actions, (_, value, residuals, error) = best
+    _, actions, value, residuals, error = best
     low = rows.max_by_state(residuals - error)
     high = rows.max_by_state(residuals + error)
     residual = float(np.maximum(np.abs(low), np.abs(high)).max())
@@ -167,40 +160,35 @@ def _improve_proper_policy(
 
 
 def _evaluate_by_differences(
-    prepared: PreparedModel, chosen: FeasibleRows, is_absorbing: NDArray
-) -> DoubleDouble | None:
-    """The total of a policy as a double-double; None where it never ends."""
+    prepared: PreparedModel, rows: FeasibleRows, is_absorbing: NDArray, actions: NDArray
+) -> PolicyResiduals | None:
+    """Residuals at the total of a policy, a double-double; None where it never ends."""
+    chosen = rows.select_policy(actions)
     factors = factorise_hitting_system(chosen.matrix, is_absorbing)
-    if factors is None:
+    value = None
+    if factors is not None:
+        value = refine_values(
+            chosen.reward,
+            lambda residuals: np.where(is_absorbing, 0.0, factors.solve(residuals)),
+            lambda value: _compute_residuals(prepared, chosen, value)[0],
+            max_abs,
+        )
+    if value is None:
+        check_recurrent_classes(prepared.mdp, actions, False)
         return None
-    value = (np.zeros(len(is_absorbing)), np.zeros(len(is_absorbing)))
-    residuals = chosen.reward
-    largest = np.inf
-    for _ in range(REFINEMENT_MAX_PASSES):
-        high, low = two_sum(value[0], np.where(is_absorbing, 0.0, factors.solve(residuals)))
-        refined = two_sum(high, low + value[1])
-        residuals = _compute_residuals(prepared, chosen, refined)[0]
-        if not np.abs(residuals).max() < largest / 2:
-            break
-        value = refined
-        largest = np.abs(residuals).max()
-    return value if np.isfinite(largest) else None
+    return PolicyResiduals(rows, actions, value, *_compute_residuals(prepared, rows, value))
 
 
 def _compute_residuals(
     prepared: PreparedModel, rows: FeasibleRows, value: DoubleDouble
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """((K,) r + P V - V, a bound on its error); what a row lacks to 1 ends the process."""
+    """((K,) r + P V - V, a bound on its error)."""
     row_sum_error = compute_row_sum_error(prepared.row_sum_bounds)
     residuals, error = rows.compute_residuals(
         value, prepared.mdp.dynamics.rounding.in_file, row_sum_error
     )
-    missing = 1 - rows.matrix.sum(axis=1)
-    missing = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
-    size = np.abs(value[0][rows.state])
-    lengths = np.diff(rows.matrix.indptr)
-    error += (row_sum_error + np.where(missing > 0, EPS * (lengths + 8), 0.0)) * size
-    return residuals - missing * value[0][rows.state], error * (1 + 8 * EPS)
+    error += row_sum_error * np.abs(value[0][rows.state])
+    return residuals, error * (1 + 8 * EPS)
 
 
 def _bound_time_by_differences(
@@ -252,7 +240,10 @@ def bound_policy_absorption(
 ) -> tuple[PreparedModel, NDArray[np.bool_]]:
     """(the prepared model with the absorption time of one policy, (grid) absorbing states)."""
     absorbing = find_absorbing_states(prepared)
-    absorption_time = bound_policy_hitting_time(prepared, actions, absorbing)
+    times = bound_absorption_times_by_state(
+        prepared, absorbing, np.zeros(absorbing.shape), actions, 0.0, evaluates_policy=True
+    )
+    absorption_time = float(times.max(initial=1.0))
     if not np.isfinite(absorption_time):
         check_recurrent_classes(prepared.mdp, actions, True)
         raise ModelError("the total reward needs policies that end; this one is not proven to end")
@@ -263,16 +254,8 @@ def bound_policy_absorption(
 def find_absorbing_states(prepared: PreparedModel) -> NDArray[np.bool_]:
     """(grid) whether a state ends the process; refuses a model whose end cannot be reached."""
     mdp = prepared.mdp
-    if mdp.n_states <= CLASSES_MAX_STATES:
-        absorbing = to_backend(prepared.backend, _find_absorbing_by_rows(mdp))
-    else:
-        random = 1 + np.random.default_rng(0).random(mdp.grid.shape)
-        trial = to_backend(prepared.backend, random)
-        dynamics = prepared.dynamics
-        slack = 2 * EPS * (dynamics.rounding.backup_terms + 8)
-        slack = np.float64(slack + 2 * dynamics.rounding.in_memory.row_error)
-        absorbing = _find_absorbing_by_trial(prepared.backend, prepared.data, trial, slack)
-    can_reach = _find_reaching_states(prepared.backend, prepared.data, absorbing)
+    ones = to_backend(prepared.backend, np.ones(mdp.grid.shape))
+    absorbing, can_reach = _find_ends(prepared.backend, prepared.data, ones)
     unreachable = np.flatnonzero(~np.asarray(can_reach))
     if unreachable.size:
         raise ModelError(
@@ -286,37 +269,28 @@ def find_absorbing_states(prepared: PreparedModel) -> NDArray[np.bool_]:
     return np.asarray(absorbing)
 
 
-def _find_absorbing_by_rows(mdp: MDP) -> NDArray[np.bool_]:
-    """(grid) states whose feasible rows lead to themselves alone, and pay nothing."""
-    is_absorbing = np.ones(mdp.n_states, dtype=bool)
-    for action, matrix in enumerate(mdp.dynamics.to_sparse()):
-        matrix.eliminate_zeros()
-        is_self_loop = (np.diff(matrix.indptr) == 1) & (matrix.diagonal() > 1 - ENDING_MIN_DEFICIT)
-        has_reward = mdp.dynamics.action_reward(action) != 0
-        is_absorbing &= (is_self_loop & ~has_reward) | ~mdp.feasible_mask[:, action]
-    return is_absorbing.reshape(mdp.grid.shape)
-
-
 @compile_per_shape("backend")
-def _find_absorbing_by_trial(backend, data: ModelData, trial, slack):
-    """(grid) the same without rows; a probability of leaving below ``slack`` counts as 0."""
-    xp = array_namespace(trial)
+def _find_ends(backend, data: ModelData, ones):
+    """(grid) (whether a state ends the process, whether an end can be reached from it)."""
+    xp = array_namespace(ones)
     operators = Operators(backend, data)
-    expected = operators.expect(trial)
-    reward = operators.expect(xp.zeros_like(trial), with_reward=True)
+    row_sum = operators.expect(ones)
+    reward = operators.expect(0.0 * ones, with_reward=True)
+    index = xp.arange(ones.size).reshape(ones.shape)
 
-    def is_leaving(action):
-        return (abs(expected(action) - trial) > slack) | (reward(action) != 0)
+    def may_end(action):
+        return row_sum(action) < 1 - ENDING_MIN_DEFICIT
 
-    return ~_mark_states(operators, xp.zeros(trial.shape, bool), is_leaving)
+    def mark_by_bit(carry):
+        k, is_left = carry
+        bit = (index >> k) % 2
+        to_ones = operators.expect(1.0 * bit)
+        to_zeros = operators.expect(1.0 - bit)
 
+        def is_bit_changed(action):
+            return xp.where(bit == 1, to_zeros(action), to_ones(action)) > 0
 
-@compile_per_shape("backend")
-def _find_reaching_states(backend, data: ModelData, absorbing):
-    """(grid) from which states an end can be reached."""
-    xp = array_namespace(absorbing)
-    operators = Operators(backend, data)
-    row_sum = operators.expect(xp.ones(absorbing.shape))
+        return k + 1, _mark_states(operators, is_left, is_bit_changed)
 
     def grow(carry):
         can_reach, _ = carry
@@ -324,8 +298,12 @@ def _find_reaching_states(backend, data: ModelData, absorbing):
         extended = _mark_states(operators, can_reach, lambda action: probability(action) > 0)
         return extended, (extended != can_reach).any()
 
-    first = _mark_states(operators, absorbing, lambda a: row_sum(a) < 1 - ENDING_MIN_DEFICIT)
-    return xp.while_loop(lambda carry: carry[1], grow, (first, xp.array(True)))[0]
+    is_left = _mark_states(operators, ones == 0, lambda a: may_end(a) | (reward(a) != 0))
+    n_bits = int(ones.size - 1).bit_length()
+    absorbing = ~xp.iterate(n_bits, mark_by_bit, (0, is_left))[1]
+    first = _mark_states(operators, absorbing, may_end)
+    can_reach, _ = xp.while_loop(lambda carry: carry[1], grow, (first, xp.array(True)))
+    return absorbing, can_reach
 
 
 def _mark_states(operators: Operators, marked: Any, is_marked: Callable[[Any], Any]) -> Any:

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError
 from tessella.mdp.compilation import compile_per_shape, in_float64, to_backend
-from tessella.mdp.finite_horizon import CompiledPeriodBackend
+from tessella.mdp.finite_horizon import PeriodBackend
 from tessella.mdp.model import MDP
-from tessella.mdp.tabular.rows import PeriodBackend
 from tessella.numerics import array_namespace
 from tessella.rounding import OUTWARD_FACTOR
 from tessella.solvers.bounds import Decision, compute_tie_tolerance, compute_tie_width, rank_actions
@@ -33,7 +32,6 @@ from tessella.solvers.operators import ModelData, Operators
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, Status, make_run_result
 
-AnyPeriodBackend = CompiledPeriodBackend | PeriodBackend
 # Action values of a period that are kept while it is worked on: 1 GiB.
 PERIOD_MAX_ACTION_VALUES = 1 << 27
 
@@ -117,7 +115,7 @@ class PeriodResult(NamedTuple):
 
 def _solve_periods(prepared: PreparedModel) -> Iterator[PeriodResult]:
     """What each period's backup gives, from the last on."""
-    backend = cast(AnyPeriodBackend, prepared.backend)
+    backend = cast(PeriodBackend, prepared.backend)
     data = prepared.data
     w = backend.final(data.arrays)
     error = np.float64(0)
@@ -142,7 +140,7 @@ def _make_unreached_period(prepared: PreparedModel, t: int) -> PeriodResult:
 
 @compile_per_shape("backend")
 def _solve_period(
-    backend: AnyPeriodBackend, data: ModelData, feasible, t, w, error
+    backend: PeriodBackend, data: ModelData, feasible, t, w, error
 ) -> tuple[Any, PeriodResult]:
     """One period: ``w`` is discount * value of the next, known within ``error``.
 
@@ -174,7 +172,7 @@ def evaluate_by_periods(prepared: PreparedModel, policy: NDArray) -> NDArray[np.
 
 
 @compile_per_shape("backend")
-def _evaluate_policy(backend: AnyPeriodBackend, data: ModelData, policy):
+def _evaluate_policy(backend: PeriodBackend, data: ModelData, policy):
     arrays = data.arrays
     discount = data.criterion.discount
 

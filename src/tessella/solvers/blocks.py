@@ -17,15 +17,15 @@ after it. For the values V of an optimum and U of a policy pi, state by state, i
 
     T V - V,    T_pi U - U,    the margin at V,    the local loss of pi at V,
 
-so that bounds over the whole grid come from a loop that holds one block.
+so that bounds over the whole grid come from a loop that holds one block. Where all of them are
+wanted, the whole grid is one block (``compare_whole``), in whatever form the model is.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,28 +34,30 @@ from jax import lax
 from numpy.typing import NDArray
 
 from tessella.errors import ArgumentError, require_whole
-from tessella.mdp.compilation import compile_per_shape, in_caller_precision, in_float64, to_device
+from tessella.mdp.compilation import compile_per_shape, in_float64, to_device
+from tessella.mdp.dynamics import fold_actions
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.mdp.stages.operation import with_length
 from tessella.mdp.stages.partition import Block, Partition, build_block_backend, partition_by_size
 from tessella.mdp.stages.stage import ExpectedReward, einsum_subscripts
-from tessella.mdp.stages.staged import StageBackend, Staged
+from tessella.mdp.stages.staged import Staged
+from tessella.numerics import array_namespace
 from tessella.rounding import EPS
 from tessella.solvers.bounds import (
     Decision,
-    compute_margin_and_loss,
+    bound_residual_error,
     compute_tie_tolerance,
     compute_tie_width,
     rank_actions,
 )
 from tessella.solvers.execution_plan import ExecutionPlan
 from tessella.solvers.iteration import FLOOR_REACHED_FACTOR
-from tessella.solvers.loop import Callback, Progress
+from tessella.solvers.loop import Callback, RunLog
 from tessella.solvers.method import Method
-from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.operators import Operators
 from tessella.solvers.prepared_model import PreparedModel
-from tessella.solvers.result import History, Result, find_status, make_run_result
+from tessella.solvers.result import Result, find_status, make_run_result
 
 BLOCK_STATES = 1 << 22  # states of a block of residuals, about
 SWEEPS_PER_CHECK = 16  # sweeps in place between two computations of the bound
@@ -73,8 +75,9 @@ class PartitionedModel:
         tiles = prepared.plan.choose_block_tiles(partition)
         self.backend = build_block_backend(self.dynamics, partition, tiles)
         self.scalars = prepared.build_data(None, None)  # the numbers of the model, without arrays
+        self.operators = Operators(self.backend, self.scalars)
 
-    def build_data(self, block: Block, keep_factors: bool = False) -> ModelData:
+    def build_operators(self, block: Block, keep_factors: bool = False) -> Operators:
         """The model on a block and its halo; expected rewards as factors if these are kept."""
         mdp = self.mdp
         arrays = []
@@ -87,7 +90,7 @@ class PartitionedModel:
         if mdp.feasible is not None:
             allowed = mdp.feasible.T.reshape(mdp.n_actions, *mdp.grid.shape)
             feasible = to_device(block.with_halo(allowed, 1))
-        return self.prepared.build_data(to_device(arrays), feasible)
+        return self.operators.with_data(self.prepared.build_data(to_device(arrays), feasible))
 
 
 @dataclass(frozen=True)
@@ -137,34 +140,25 @@ class InPlace(Method):
         assert tol is not None
         partition = partition_by_size(prepared.mdp.dynamics, self.block_states)
         sweeper = InPlaceSweeper(prepared, partition)
-        started = time.perf_counter()
-        bounds = []
-        seconds = []
-        is_stopped = False
+        log = RunLog(callback)
         while True:
-            count = min(SWEEPS_PER_CHECK, self.max_sweeps - len(bounds))
+            count = min(SWEEPS_PER_CHECK, self.max_sweeps - len(log))
             sweeper.sweep(count)
             center, bound, eta = sweeper.enclose_values()
-            elapsed = time.perf_counter() - started
-            bounds += [bound] * count
-            seconds += [elapsed] * count
-            if callback is not None:
-                with in_caller_precision():
-                    is_stopped = bool(callback(Progress(len(bounds), bound, 0, elapsed)))
+            log.add([bound] * count, [0] * count, tol)
             rounding_floor = float(sweeper.scalars.criterion.bound_error(eta))
             is_at_floor = not bound > FLOOR_REACHED_FACTOR * rounding_floor
-            if bound <= tol or is_at_floor or is_stopped or len(bounds) >= self.max_sweeps:
+            if bound <= tol or is_at_floor or log.is_stopped or len(log) >= self.max_sweeps:
                 break
         sweeper.value = _shift_values(sweeper.value, np.float64(center))
-        changed = np.zeros(len(bounds), dtype=np.int64)
         value: Any = BlockwiseArray(sweeper, np.float64, sweeper.read_values)
         result = make_run_result(
-            find_status(bound, tol, is_at_floor=is_at_floor, is_stopped=is_stopped),
+            find_status(bound, tol, is_at_floor=is_at_floor, is_stopped=log.is_stopped),
             value,
             bound,
             tol,
-            History(np.array(bounds), changed, np.array(seconds)),
-            may_raise=not (partial or is_stopped),
+            log.history(),
+            may_raise=not (partial or log.is_stopped),
             limit=self.limit,
         )
         return result, sweeper.decide(bound, eta)
@@ -177,29 +171,27 @@ class InPlaceSweeper(PartitionedModel):
         super().__init__(prepared, partition)
         self.shape = self.mdp.grid.shape
         self.blocks = partition.blocks
-        self.data = [self.build_data(block, keep_factors=True) for block in self.blocks]
+        self.block_operators = [self.build_operators(block, True) for block in self.blocks]
         own_length = len(self.blocks) * partition.block_length
         padded_length = partition.halo_below + own_length + partition.halo_above
         self.value = jnp.zeros(with_length(self.shape, partition.axis, padded_length))
 
-    def _get_window(self, block: Block) -> tuple[Any, np.int64, ModelData]:
+    def _get_window(self, block: Block) -> tuple[Any, np.int64, Operators]:
         """(values, where a block with its halo begins among them, the model there)."""
-        return self.value, np.int64(block.first), self.data[block.k]
+        return self.value, np.int64(block.first), self.block_operators[block.k]
 
     @in_float64
     def sweep(self, count: int) -> Any:
         """The values after ``count`` more sweeps."""
         for _ in range(count):
             for block in self.blocks:
-                self.value = _sweep_block(self.backend, self.partition, *self._get_window(block))
+                self.value = _sweep_block(self.partition, *self._get_window(block))
         return self.value
 
     def enclose_values(self) -> tuple[float, float, float]:
         """(shift of the values, bound on their error after it, rounding of a backup)."""
         block_bounds = [
-            _bound_block_residual(
-                self.backend, self.partition, block.length, *self._get_window(block)
-            )
+            _bound_block_residual(self.partition, block.length, *self._get_window(block))
             for block in self.blocks
         ]
         lows, highs, sizes = np.array(jax.device_get(block_bounds)).T
@@ -208,8 +200,8 @@ class InPlaceSweeper(PartitionedModel):
         discount = self.mdp.discount
         center = (low + high) / 2 / (1 - discount)
         max_value = float(sizes.max()) + abs(center)
-        operators = Operators(self.backend, self.scalars)
-        eta = float(operators.bound_rounding(np.array([max_value]), 0.0)) + 4 * EPS * max_value
+        eta = float(self.operators.bound_rounding(np.array([max_value]), 0.0))
+        eta += 4 * EPS * max_value
         # The residual changes by (1 - c) middle, with c right to the row sums' distance from 1.
         row_sum_error = abs(center) * discount * self.prepared.row_sum_bounds.deviation
         half_span = (1 + 4 * EPS) * (high - low) / 2
@@ -235,7 +227,7 @@ class InPlaceSweeper(PartitionedModel):
     def _decide_block(self, block: Block, tie_width: float) -> list[NDArray]:
         """(block) its policy and margins."""
         arguments = *self._get_window(block), np.float64(tie_width)
-        decision = _decide_block(self.backend, self.partition, *arguments)
+        decision = _decide_block(self.partition, *arguments)
         interior = self.partition.slices(0, block.length)
         return [np.asarray(array)[interior] for array in decision]
 
@@ -282,7 +274,7 @@ def _expand_index(index: Any, n_axes: int) -> list[Any]:
     return [*indices, *missing]
 
 
-def _sum_expected_rewards(data: ModelData) -> ModelData:
+def _sum_expected_rewards(operators: Operators) -> Operators:
     """The same with expected rewards summed up."""
 
     def sum_reward(stage: dict[str, Any]) -> dict[str, Any]:
@@ -292,40 +284,37 @@ def _sum_expected_rewards(data: ModelData) -> ModelData:
         shape = np.broadcast_shapes(*(factor.shape[:-1] for factor in reward))
         return stage | {"reward": jnp.einsum(*einsum_subscripts(*reward)).reshape(shape)}
 
-    return data._replace(arrays=[sum_reward(stage) for stage in data.arrays])
+    data = operators.data
+    return operators.with_data(data._replace(arrays=[sum_reward(stage) for stage in data.arrays]))
 
 
 def _slice_window(partition: Partition, value, first):
     return lax.dynamic_slice_in_dim(value, first, partition.block_with_halo, partition.axis)
 
 
-@compile_per_shape("backend", "partition", donate_first=True)
-def _sweep_block(backend: StageBackend, partition: Partition, value, first, data: ModelData):
+@compile_per_shape("partition", donate_first=True)
+def _sweep_block(partition: Partition, value, first, operators: Operators):
     window = _slice_window(partition, value, first)
-    best, _ = Operators(backend, _sum_expected_rewards(data)).bellman(window)
+    best, _ = _sum_expected_rewards(operators).bellman(window)
     return lax.dynamic_update_slice_in_dim(
         value, partition.without_halo(best), first + partition.halo_below, partition.axis
     )
 
 
-@compile_per_shape("backend", "partition", "length")
-def _bound_block_residual(
-    backend: StageBackend, partition: Partition, length: int, value, first, data: ModelData
-):
+@compile_per_shape("partition", "length")
+def _bound_block_residual(partition: Partition, length: int, value, first, operators: Operators):
     window = _slice_window(partition, value, first)
-    best, _ = Operators(backend, _sum_expected_rewards(data)).bellman(window)
+    best, _ = _sum_expected_rewards(operators).bellman(window)
     values = partition.without_halo(window, length)
     residual = partition.without_halo(best, length) - values
     return jnp.stack([residual.min(), residual.max(), jnp.abs(values).max()])
 
 
-@compile_per_shape("backend", "partition")
-def _decide_block(
-    backend: StageBackend, partition: Partition, value, first, data: ModelData, tie_width
-):
+@compile_per_shape("partition")
+def _decide_block(partition: Partition, value, first, operators: Operators, tie_width):
     window = _slice_window(partition, value, first)
-    q_of = Operators(backend, _sum_expected_rewards(data)).q(window)
-    _, margin, policy = rank_actions(backend, q_of, window, tie_width)
+    q_of = _sum_expected_rewards(operators).q(window)
+    _, margin, policy = rank_actions(operators.backend, q_of, window, tie_width)
     return partition.without_halo(policy), partition.without_halo(margin)
 
 
@@ -334,31 +323,22 @@ def _shift_values(value, center):
     return value + center
 
 
-class BlockResiduals(NamedTuple):
-    """Residuals and losses of V and of the policy's U, over the block without its halo."""
-
-    residual: Any  # T V - V
-    policy_residual: Any  # T_pi U - U
-    margin: Any  # best minus second-best action value at V
-    local_loss: Any  # best minus the policy's
-
-
 @dataclass(frozen=True, eq=False)
 class ComparedBlock:
-    """A block of a grid, with the values and the residuals of its states."""
+    """A block of a grid: values V of an optimum and U of a policy, with residuals and losses."""
 
     index: tuple[slice, ...]  # its own states
-    value: NDArray[np.float64]  # V ...
-    policy_value: NDArray[np.float64]  # ... and U
-    actions: NDArray[np.int32]
-    residuals: BlockResiduals
-
-
-class ValueRange(NamedTuple):
-    """The smallest and the largest value, and the shift that is subtracted before a sweep."""
-
-    ends: NDArray[np.float64]  # (2,)
-    shift: float
+    value: NDArray[np.float64]  # V
+    policy_value: NDArray[np.float64]  # U
+    actions: NDArray[np.int32]  # of the policy
+    residual: NDArray[np.float64]  # T V - V
+    policy_residual: NDArray[np.float64]  # T_pi U - U
+    margin: NDArray[np.float64]  # best minus second-best action value at V
+    local_loss: NDArray[np.float64]  # best minus the policy's
+    best_action: NDArray[np.int32]
+    action_value_error: float  # how far rounding may move an action value at V ...
+    residual_error: float  # ... and the residuals
+    policy_residual_error: float
 
 
 class BlockComparison(PartitionedModel):
@@ -377,36 +357,31 @@ class BlockComparison(PartitionedModel):
         )
         self.results = optimum, evaluation
         self.policy = policy
-        self.value_ranges = tuple(map(self._find_range, self.results))
+        self.shifts = tuple(map(self._find_shift, self.results))
 
-    def _find_range(self, result: Result) -> ValueRange:
+    def _find_shift(self, result: Result) -> np.float64:
+        """What is subtracted from all values before a backup."""
         blocks = (result.part("value", block.index) for block in self.partition.blocks)
         lows, highs = zip(*((values.min(), values.max()) for values in blocks), strict=True)
         ends = np.array([min(lows), max(highs)], dtype=float)
-        return ValueRange(ends, float(self.scalars.criterion.split_shift(ends)[1]))
-
-    def bound_rounding(self, value_range: ValueRange) -> float:
-        """eta: how far a computed backup may be off."""
-        ends, shift = value_range
-        operators = Operators(self.backend, self.scalars).for_shift(shift)
-        return float(operators.bound_rounding(ends - shift, shift))
+        return np.float64(self.scalars.criterion.split_shift(ends)[1])
 
     @in_float64
-    def _compute_residuals(self, block: Block) -> BlockResiduals:
+    def _compare(self, block: Block) -> ComparedBlock:
         values = [
-            self._read_values_with_halo(result, block) - value_range.shift
-            for result, value_range in zip(self.results, self.value_ranges, strict=True)
+            self._read_values_with_halo(result, block) - shift
+            for result, shift in zip(self.results, self.shifts, strict=True)
         ]
-        residuals = compute_block_residuals(
-            self.backend,
-            self.partition,
-            self.build_data(block),
-            *values,
-            block.with_halo(self.policy.table),
-            *(np.float64(value_range.shift) for value_range in self.value_ranges),
+        table = block.with_halo(self.policy.table)
+        arrays, errors = compute_block_residuals(
+            self.partition, self.build_operators(block), *values, table, *self.shifts
         )
         interior = self.partition.slices(0, block.length)
-        return BlockResiduals(*(np.asarray(array)[interior] for array in residuals))
+        computed: list[Any] = [np.asarray(array)[interior] for array in arrays]
+        computed += map(float, errors)
+        value, policy_value = (result.part("value", block.index) for result in self.results)
+        actions = self.policy.table[block.index]
+        return ComparedBlock(block.index, value, policy_value, actions, *computed)
 
     def _read_values_with_halo(self, result: Result, block: Block) -> NDArray[np.float64]:
         """The values of a block with its halo; past the ends of the axis the nearest ones."""
@@ -416,22 +391,63 @@ class BlockComparison(PartitionedModel):
         return block.with_halo(values, offset=low)
 
     def __iter__(self) -> Iterator[ComparedBlock]:
-        for block in self.partition.blocks:
-            value, policy_value = (result.part("value", block.index) for result in self.results)
-            actions = self.policy.table[block.index]
-            residuals = self._compute_residuals(block)
-            yield ComparedBlock(block.index, value, policy_value, actions, residuals)
+        return map(self._compare, self.partition.blocks)
 
 
-@compile_per_shape("backend", "partition")
-def compute_block_residuals(
-    backend, partition: Partition, data: ModelData, value, policy_value, policy, shift, policy_shift
-) -> BlockResiduals:
-    """Residuals of a block, from the values of it and its halo, which come without their shifts."""
-    operators = Operators(backend, data).for_shift(shift)
-    best, margin, loss = compute_margin_and_loss(backend, operators.q(value), policy, value)
-    policy_backup = (
-        Operators(backend, data).for_shift(policy_shift).policy_bellman(policy, policy_value)
+@in_float64
+def compare_whole(
+    prepared: PreparedModel, value: NDArray, policy_value: NDArray, policy: Policy
+) -> ComparedBlock:
+    """The comparison on the whole grid, which is one block."""
+    split_shift = prepared.data.criterion.split_shift
+    v, shift = split_shift(value)
+    u, policy_shift = split_shift(policy_value)
+    arrays, errors = compute_block_residuals(
+        None, prepared.make_operators(), v, u, policy.table, shift, policy_shift
     )
-    results = best - value, policy_backup - policy_value, margin, loss
-    return BlockResiduals(*map(partition.without_halo, results))
+    computed: list[Any] = [*map(np.asarray, arrays), *map(float, errors)]
+    return ComparedBlock((), value, policy_value, policy.table, *computed)
+
+
+@compile_per_shape("partition")
+def compute_block_residuals(
+    partition: Partition | None,
+    operators: Operators,
+    value,
+    policy_value,
+    policy,
+    shift,
+    policy_shift,
+):
+    """(arrays, errors) of a ``ComparedBlock``, from values on its halo too, less their shifts."""
+    xp = array_namespace(value)
+    policy_operators = operators.for_shift(policy_shift)
+    operators = operators.for_shift(shift)
+    q_of = operators.q(value)
+
+    def rank(action, carry):
+        best, second, best_action, chosen = carry
+        q_S = q_of(action)
+        is_better = q_S > best
+        return (
+            xp.where(is_better, q_S, best),
+            xp.maximum(second, xp.minimum(best, q_S)),
+            xp.where(is_better, xp.asarray(action, xp.int32), best_action),
+            # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
+            xp.where(policy == action, q_S, chosen),
+        )
+
+    lowest = xp.full(value.shape, -xp.inf)
+    start = lowest, lowest, xp.zeros(value.shape, xp.int32), lowest
+    best, second, best_action, chosen = fold_actions(operators.backend, rank, start)
+    policy_backup = policy_operators.policy_bellman(policy, policy_value)
+    residuals = best - value, policy_backup - policy_value
+    arrays = *residuals, best - second, best - chosen, best_action
+    errors = (
+        operators.bound_rounding(value, shift),
+        bound_residual_error(operators, value, shift, best),
+        bound_residual_error(policy_operators, policy_value, policy_shift, policy_backup),
+    )
+    if partition is not None:
+        arrays = tuple(map(partition.without_halo, arrays))
+    return arrays, errors

@@ -35,7 +35,7 @@ from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.dynamics import fold_actions
 from tessella.numerics import array_namespace, as_read_only
 from tessella.rounding import EPS
-from tessella.solvers.iteration import back_up, enclose_first_point, make_initial_state
+from tessella.solvers.iteration import back_up, enclose_point, make_initial_state
 from tessella.solvers.operators import ModelData, Operators, max_abs
 
 if TYPE_CHECKING:
@@ -89,19 +89,6 @@ def rank_actions(backend, q_of, template, tie_width):
     return best, best - second, policy
 
 
-def compute_margin_and_loss(backend, q_of, policy, template):
-    """(grid) (best action value, best minus second best, best minus that of ``policy``)."""
-    xp = array_namespace(template)
-    best, second = find_best_two(backend, q_of, template)
-
-    def pick(action, picked):
-        return xp.where(policy == action, q_of(action), picked)
-
-    # Not the policy's own sweep: its rounding may differ, and the best action must lose 0.
-    chosen = fold_actions(backend, pick, xp.zeros(template.shape))
-    return best, best - second, best - chosen
-
-
 class Decision(NamedTuple):
     """The greedy policy at a point and its margins."""
 
@@ -122,7 +109,7 @@ def decide(
     carried_error = prepared.data.criterion.contraction_factor * np.float64(bound)
     if comparison_error is not None:
         carried_error = np.minimum(carried_error, comparison_error / 2)
-    decision = _decide(prepared.backend, prepared.data, point, carried_error)
+    decision = _decide(prepared.make_operators(), point, carried_error)
     tolerance = np.asarray(decision.tie_tolerance)
     return Decision(
         prepared.to_result(decision.margin),
@@ -131,93 +118,65 @@ def decide(
     )
 
 
-@compile_per_shape("backend")
-def _decide(backend, data: ModelData, value, carried_error) -> Decision:
-    operators, v, shift = center_values(backend, data, value)
+@compile_per_shape()
+def _decide(operators: Operators, value, carried_error) -> Decision:
+    data = operators.data
+    operators, v, shift = center_values(operators, value)
     eta = operators.bound_rounding(v, shift)
     tie_tolerance = compute_tie_tolerance(carried_error, eta)
     tie_width = compute_tie_width(data, tie_tolerance, eta)
     q_A = operators.compute_all_q(data.criterion.discount * v)
     q_of = operators.q(v) if q_A is None else q_A.__getitem__
-    _, margin, policy = rank_actions(backend, q_of, v, tie_width)
+    _, margin, policy = rank_actions(operators.backend, q_of, v, tie_width)
     return Decision(margin, policy, tie_tolerance)
-
-
-@in_float64
-def compare_policy(
-    prepared: PreparedModel, value: NDArray, bound: float, policy: NDArray
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """((grid) margins, (grid) local losses of a policy, tie tolerance with a file's rounding).
-
-    ``value`` is within ``bound`` of V*.
-    """
-    arguments = np.asarray(value, dtype=float), np.float64(bound), np.asarray(policy, np.int32)
-    saved_error = np.float64(prepared.saved_backup_error(value))
-    compared = _compare_policy(prepared.backend, prepared.data, *arguments, saved_error)
-    return np.asarray(compared[0]), np.asarray(compared[1]), float(compared[2])
-
-
-@compile_per_shape("backend")
-def _compare_policy(backend, data: ModelData, value, bound, policy, saved_error):
-    operators, v, shift = center_values(backend, data, value)
-    _, margin, loss = compute_margin_and_loss(backend, operators.q(v), policy, v)
-    eta = operators.bound_rounding(v, shift)
-    carried_error = operators.criterion.contraction_factor * bound
-    return margin, loss, compute_tie_tolerance(carried_error + eta, saved_error)
 
 
 @in_float64
 def compute_q_values(prepared: PreparedModel, value: NDArray) -> NDArray[np.float64]:
     """(grid, A) action values at ``value``."""
-    q_A = _compute_q_values(prepared.backend, prepared.data, np.asarray(value))
+    q_A = _compute_q_values(prepared.make_operators(), np.asarray(value))
     return as_read_only(np.moveaxis(np.asarray(q_A), 0, -1))
 
 
-@compile_per_shape("backend")
-def _compute_q_values(backend, data: ModelData, value):
+@compile_per_shape()
+def _compute_q_values(operators: Operators, value):
     """(A, *grid)"""
-    operators, v, shift = center_values(backend, data, value)
+    operators, v, shift = center_values(operators, value)
     q_of = operators.q(v)
     # One action at a time: stacking ready arrays would hold all of them twice.
     xp = array_namespace(v)
-    return xp.map_items(lambda action: q_of(action) + shift, xp.arange(backend.n_actions))
+    return xp.map_items(lambda action: q_of(action) + shift, xp.arange(operators.backend.n_actions))
 
 
-@in_float64
 def bound_error(prepared: PreparedModel, value: NDArray, policy: NDArray | None = None) -> float:
     """Bound on |value - V*|, or on |value - V_pi|, from nothing but the value's residual."""
-    return float(_call_at_point(_bound_error, prepared, value, policy))
-
-
-@compile_per_shape("backend", "evaluates_policy")
-def _bound_error(backend, evaluates_policy: bool, data: ModelData, value, policy, saved_error):
-    residual, error = _compute_residual(backend, evaluates_policy, data, value, policy, saved_error)
-    return data.criterion.bound_error((1 + EPS) * max_abs(residual) + error)
+    residual, error = compute_bellman_residual(prepared, value, policy)
+    return float(prepared.data.criterion.bound_error((1 + EPS) * max_abs(residual) + error))
 
 
 @in_float64
 def compute_bellman_residual(
     prepared: PreparedModel, value: NDArray, policy: NDArray | None = None
 ) -> tuple[NDArray[np.float64], float]:
-    """((grid) T v - v or T_pi v - v, its error)."""
-    residual, error = _call_at_point(_compute_residual, prepared, value, policy)
-    return np.asarray(residual), float(error)
-
-
-@compile_per_shape("backend", "evaluates_policy")
-def _compute_residual(backend, evaluates_policy: bool, data: ModelData, value, policy, saved_error):
-    operators, v, shift = center_values(backend, data, value)
-    backup, _ = back_up(operators, evaluates_policy, v, policy)
-    # v itself is off by half a unit of its last digit, and so is the difference.
-    return backup - v, operators.bound_rounding(v, shift, backup) + saved_error + EPS * max_abs(v)
-
-
-def _call_at_point(compiled, prepared: PreparedModel, value: NDArray, policy: NDArray | None):
-    """A compiled function at a value, also of a backup from the arrays of a model file."""
+    """((grid) T v - v or T_pi v - v, its error); of the arrays of a model file, too."""
     table = np.zeros(value.shape, np.int32) if policy is None else np.asarray(policy, np.int32)
-    saved_error = np.float64(prepared.saved_backup_error(value))
-    point = np.asarray(value, dtype=float), table, saved_error
-    return compiled(prepared.backend, policy is not None, prepared.data, *point)
+    point = np.asarray(value, dtype=float)
+    operators = prepared.make_operators(policy is not None)
+    residual, error = _compute_residual(operators, point, table)
+    return np.asarray(residual), float(error) + prepared.saved_backup_error(value)
+
+
+@compile_per_shape()
+def _compute_residual(operators: Operators, value, policy):
+    operators, v, shift = center_values(operators, value)
+    backup, _ = back_up(operators, v, policy)
+    return backup - v, bound_residual_error(operators, v, shift, backup)
+
+
+def bound_residual_error(operators: Operators, v, shift, backup):
+    """How far the computed residual backup - v may be off."""
+    # v itself is off by half a unit of its last digit, and so is the difference.
+    return operators.bound_rounding(v, shift, backup) + EPS * max_abs(v)
 
 
 @in_float64
@@ -229,14 +188,14 @@ def enclose_gain(
     From nothing but the residual of the relative values ``value``, off by ``extra_error`` more.
     """
     state = make_initial_state(prepared, value, policy)
-    evaluated = enclose_first_point(prepared.backend, policy is not None, prepared.data, state)
+    operators = prepared.make_operators(policy is not None)
+    evaluated = enclose_point(operators, state.value, state.shift, state.policy)
     # The middle that is taken out of the values is itself off by half a unit of its last digit.
     error = float(evaluated.bound) + extra_error + 4 * EPS * float(np.ptp(value))
     return float(evaluated.center), error * (1 + 8 * EPS)
 
 
-def center_values(backend, data: ModelData, value):
-    """(operators, value - shift, shift)."""
-    operators = Operators(backend, data)
+def center_values(operators: Operators, value):
+    """(operators for the shift, value - shift, shift)."""
     v, shift = operators.criterion.split_shift(value)
     return operators.for_shift(shift), v, shift

@@ -97,17 +97,22 @@ def eliminate_states(
             only_if_proven=before_iterations or gain_is_known,
         )
         return None
-    max_products = ELIMINATION_MAX_PRODUCTS
-    if before_iterations:
-        max_products = LINE_MAX_BAND_STATES**2 * mdp.n_states if evaluates_policy else 0
-    with np.errstate(all="ignore"):  # non-finite results are rejected below
-        result = _improve_policy(
-            mdp, prepared.row_sum_bounds.deviation, rows, actions, closed_classes[0], max_products
-        )
-    if result is None:
+    if before_iterations and not evaluates_policy:
         return None
+    last = int(closed_classes[0][0])
+    if before_iterations and BandOrder.find(rows.matrix, last).band > LINE_MAX_BAND_STATES:
+        return None
+    row_sum_error = prepared.row_sum_bounds.deviation
+    best = _improve_policy(mdp, row_sum_error, rows, actions, closed_classes[0])
+    if best is None:
+        return None
+    low, high = best.enclose_gain()
+    bound = (high - low) / 2 * (1 + 8 * EPS) + 2 * EPS * max(abs(low), abs(high))
+    value = best.value[0] - best.value[0][0]
     grid = mdp.grid.shape
-    return result._replace(value=result.value.reshape(grid), policy=result.policy.reshape(grid))
+    return EliminationResult(
+        value.reshape(grid), best.actions.reshape(grid), (low + high) / 2, bound
+    )
 
 
 def compute_policy_residuals(
@@ -126,13 +131,21 @@ def compute_policy_residuals(
     if len(find_closed_classes(chosen.matrix)) > 1:
         return None
     with np.errstate(all="ignore"):  # non-finite results are rejected below
-        h = _compute_relative_values(chosen, ELIMINATION_MAX_PRODUCTS)
+        factors = EliminationFactors.factorise(chosen.matrix)
+        if factors is None:
+            return None
+        h = refine_values(
+            chosen.reward,
+            lambda residuals: factors.solve(residuals - (residuals.max() + residuals.min()) / 2)[0],
+            lambda h: chosen.compute_residuals(h)[0],
+            np.ptp,
+        )
         if h is None:
             return None
         residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.in_file, row_sum_error)
     if not np.isfinite(residuals + error).all():
         return None
-    return PolicyResiduals(rows, h, residuals, error)
+    return PolicyResiduals(rows, table.ravel(), h, residuals, error)
 
 
 def rows_are_affordable(mdp: MDP) -> bool:
@@ -154,103 +167,88 @@ def factorise_hitting_system(chain: csr_array, targets: NDArray) -> SuperLU | No
 
 
 def _improve_policy(
-    mdp: MDP,
-    row_sum_error: float,
-    rows: FeasibleRows,
-    actions: NDArray,
-    closed_class: NDArray,
-    max_products: float,
-) -> EliminationResult | None:
+    mdp: MDP, row_sum_error: float, rows: FeasibleRows, actions: NDArray, closed_class: NDArray
+) -> PolicyResiduals | None:
     """Policy iteration; all states can reach ``closed_class``, and no policy leaves it."""
     visited_policies = set()
-    multichain_actions = actions
-    for _ in range(MAX_POLICIES):
-        redirected = _redirect_to_best_class(rows, actions, closed_class, max_products)
+    multichain_actions = actions  # the last policy with several classes
+
+    def evaluate(actions: NDArray) -> PolicyResiduals | None:
+        nonlocal multichain_actions
+        redirected = _redirect_to_best_class(rows, actions, closed_class)
         if redirected is None:
             return None
         if redirected is not actions:
-            multichain_actions = actions  # the last policy with several classes
-        # A class that not all states can reach earns more.
-        if redirected.tobytes() in visited_policies:
-            return _require_reachable_best_class(mdp, rows, multichain_actions, max_products)
-        visited_policies.add(redirected.tobytes())
-        chosen = rows.select_policy(redirected)
-        h = _compute_relative_values(chosen, max_products)
-        if h is None:
+            multichain_actions = actions
+        if redirected.tobytes() in visited_policies:  # a class outside of that one earns more
+            chosen = rows.select_policy(multichain_actions)
+            classes = find_closed_classes(chosen.matrix)
+            gains = _compute_class_gains(chosen, classes)
+            if gains is not None and len(classes) > 1:
+                require_one_gain(mdp, classes, [(gain, gain) for gain, _ in gains])
             return None
-        residuals, error = rows.compute_residuals(h, mdp.dynamics.rounding.in_file, row_sum_error)
-        actions = rows.improve(redirected, residuals, error)
-        if (actions == redirected).all():
-            low, high = PolicyResiduals(rows, h, residuals, error).enclose_gain()
-            bound = (high - low) / 2 * (1 + 8 * EPS) + 2 * EPS * max(abs(low), abs(high))
-            return EliminationResult(h[0] - h[0][0], redirected, (low + high) / 2, bound)
-    return None
+        visited_policies.add(redirected.tobytes())
+        return compute_policy_residuals(mdp, row_sum_error, redirected, rows)
+
+    with np.errstate(all="ignore"):  # non-finite results are rejected
+        return rows.iterate_policies(actions, evaluate)
 
 
 def _redirect_to_best_class(
-    rows: FeasibleRows, actions: NDArray, closed_class: NDArray, max_products: float
+    rows: FeasibleRows, actions: NDArray, closed_class: NDArray
 ) -> NDArray | None:
     """``actions``, redirected to the best of the recurrent classes that all states can reach."""
+    from scipy.sparse.csgraph import breadth_first_order
+
     chosen = rows.select_policy(actions)
     classes = find_closed_classes(chosen.matrix)
     if len(classes) == 1:
         return actions
     reachable = [states for states in classes if np.isin(states[0], closed_class)]
-    gains = _compute_class_gains(chosen, reachable, max_products)
+    gains = _compute_class_gains(chosen, reachable)
     if gains is None:
         return None
-    return redirect_policy_to(max(gains)[1], actions, chosen.matrix, rows)
-
-
-def _require_reachable_best_class(
-    mdp: MDP, rows: FeasibleRows, actions: NDArray, max_products: float
-) -> None:
-    """Refuse a model whose best class is outside of the class that all states can reach."""
-    chosen = rows.select_policy(actions)
-    classes = find_closed_classes(chosen.matrix)
-    gains = _compute_class_gains(chosen, classes, max_products)
-    if gains is not None and len(classes) > 1:
-        require_one_gain(mdp, classes, [(gain, gain) for gain, _ in gains])
+    target = max(gains)[1]
+    redirected = find_shortest_path_policy(rows, [target])
+    reaching = breadth_first_order(chosen.matrix.T.tocsr(), target)[0]
+    redirected[reaching] = actions[reaching]
+    return redirected
 
 
 def _compute_class_gains(
-    chosen: FeasibleRows, classes: list[NDArray], max_products: float
+    chosen: FeasibleRows, classes: list[NDArray]
 ) -> list[tuple[float, int]] | None:
     """(gain of a policy in a recurrent class, a state of it)."""
     gains = []
     for states in classes:
-        part = chosen.restrict_to(states)
-        factors = EliminationFactors.factorise(part.matrix, max_products)
+        factors = EliminationFactors.factorise(chosen.matrix[states][:, states])
         if factors is None:
             return None
-        gains.append((factors.solve(part.reward)[1], int(states[0])))
+        gains.append((factors.solve(chosen.reward[states])[1], int(states[0])))
     return gains
 
 
-def _compute_relative_values(chosen: FeasibleRows, max_products: float) -> DoubleDouble | None:
-    """Relative values of a policy with one recurrent class."""
-    factors = EliminationFactors.factorise(chosen.matrix, max_products)
-    if factors is None:
-        return None
-    zeros = np.zeros(len(chosen.state))
-    h = (zeros, zeros)
-    residuals = chosen.reward
-    remaining = np.inf
+def refine_values(
+    residuals: NDArray,
+    solve: Callable[[NDArray], NDArray],
+    compute_residuals: Callable[[DoubleDouble], NDArray],
+    measure: Callable[[NDArray], float],
+) -> DoubleDouble | None:
+    """Values by iterative refinement, from the ``residuals`` of 0; None where they are not finite.
+
+    ``solve`` gives a correction, as long as that halves the ``measure`` of the residuals.
+    """
+    value = np.zeros(len(residuals)), np.zeros(len(residuals))
+    smallest = np.inf
     for _ in range(REFINEMENT_MAX_PASSES):
-        if np.ptp(residuals) <= 2 * EPS * abs(residuals).max():
+        high, low = two_sum(value[0], solve(residuals))
+        refined = two_sum(high, low + value[1])
+        residuals = compute_residuals(refined)
+        if not measure(residuals) < smallest / 2:
             break
-        middle = (residuals.max() + residuals.min()) / 2
-        correction, _ = factors.solve(residuals - middle)
-        high, low = two_sum(h[0], correction)
-        new = two_sum(high, low + h[1])
-        if not np.isfinite(new[0]).all():
-            return None
-        residuals = chosen.compute_residuals(new)[0]
-        if not np.ptp(residuals) < remaining / 2:
-            break
-        h = new
-        remaining = np.ptp(residuals)
-    return h
+        value = refined
+        smallest = measure(residuals)
+    return value if np.isfinite(smallest) else None
 
 
 class FeasibleRows(NamedTuple):
@@ -260,6 +258,7 @@ class FeasibleRows(NamedTuple):
     action: NDArray[np.intp]  # (K,)
     matrix: csr_array  # (K, S)
     reward: NDArray[np.float64]  # (K,)
+    end: NDArray[np.float64]  # (K,) chance that the process ends
 
     @staticmethod
     def from_model(mdp: MDP) -> FeasibleRows:
@@ -271,22 +270,17 @@ class FeasibleRows(NamedTuple):
         rows = csr_array(vstack(matrices, format="csr"))[action * mdp.n_states + state]
         rows.sum_duplicates()
         rows.eliminate_zeros()
-        return FeasibleRows(state, action, rows, mdp.reward[state, action])
+        missing = 1 - rows.sum(axis=1)
+        end = np.where(missing > ENDING_MIN_DEFICIT, missing, 0.0)
+        return FeasibleRows(state, action, rows, mdp.reward[state, action], end)
 
     def select_policy(self, actions: NDArray) -> FeasibleRows:
         """Those of a policy, one for each state."""
         chosen = np.flatnonzero(self.action == actions[self.state])
-        return self._take(chosen[np.argsort(self.state[chosen])])
-
-    def _take(self, k: NDArray) -> FeasibleRows:
-        return FeasibleRows(self.state[k], self.action[k], self.matrix[k], self.reward[k])
-
-    def restrict_to(self, states: NDArray) -> FeasibleRows:
-        """Rows of a closed class, with its states renumbered."""
-        position = np.full(self.n_states, -1)
-        position[states] = np.arange(len(states))
-        part = self._take(np.flatnonzero(position[self.state] >= 0))
-        return part._replace(state=position[part.state], matrix=part.matrix[:, states])
+        k = chosen[np.argsort(self.state[chosen])]
+        return FeasibleRows(
+            self.state[k], self.action[k], self.matrix[k], self.reward[k], self.end[k]
+        )
 
     @property
     def n_states(self) -> int:
@@ -308,7 +302,7 @@ class FeasibleRows(NamedTuple):
         saved_rounding: ModelRounding = NO_ROUNDING,
         row_sum_error: float = 0.0,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """((K,) r + sum_j p_j (h_j - h_s), a bound on its error).
+        """((K,) r + sum_j p_j (h_j - h_s) - end h_s, a bound on its error).
 
         Rows and rewards have the error ``saved_rounding``, and the sums of rows ``row_sum_error``.
         """
@@ -331,7 +325,9 @@ class FeasibleRows(NamedTuple):
         error += (saved_rounding.row_error + EPS**2) * product_sizes
         # A row that sums to 1 + x is meant to be divided by that: x / (1 + x) of the sum is wrong.
         error += row_sum_error / (1 - row_sum_error) * abs(residuals - self.reward)
-        return residuals, error * (1 + 8 * EPS)
+        current = high[self.state]
+        error += np.where(self.end > 0, EPS * (lengths + 8), 0.0) * abs(current)
+        return residuals - self.end * current, error * (1 + 8 * EPS)
 
     def max_by_state(self, numbers: NDArray) -> NDArray[np.float64]:
         """(S,) the largest of each state."""
@@ -341,19 +337,19 @@ class FeasibleRows(NamedTuple):
 
     def iterate_policies(
         self, actions: NDArray, evaluate: Callable[[NDArray], PolicyResiduals | None]
-    ) -> tuple[NDArray[np.int32], PolicyResiduals] | None:
-        """(actions that no residual improves, their residuals), by policy iteration.
+    ) -> PolicyResiduals | None:
+        """The residuals of a policy that none of them improves, by policy iteration.
 
-        None where ``evaluate`` gives None, or for too many policies.
+        ``evaluate`` may take other actions instead. None where it gives None, or for too many
+        policies.
         """
         for _ in range(MAX_POLICIES):
             evaluated = evaluate(actions)
             if evaluated is None:
                 return None
-            improved = self.improve(actions, evaluated.residuals, evaluated.error)
-            if (improved == actions).all():
-                return actions, evaluated
-            actions = improved
+            actions = self.improve(evaluated.actions, evaluated.residuals, evaluated.error)
+            if (actions == evaluated.actions).all():
+                return evaluated
         return None
 
     def improve(self, actions: NDArray, residuals: NDArray, error: NDArray) -> NDArray[np.int32]:
@@ -371,6 +367,7 @@ class PolicyResiduals(NamedTuple):
     """The residuals of rows at the value of a policy."""
 
     rows: FeasibleRows
+    actions: NDArray  # (S,) of the policy
     value: Any  # an array or a double-double
     residuals: NDArray[np.float64]  # (K,)
     error: NDArray[np.float64]  # (K,) bounds on the errors of the residuals
@@ -383,6 +380,27 @@ class PolicyResiduals(NamedTuple):
             return float(self.rows.max_by_state(low).min()), float(high.max())
         is_chosen = self.rows.action == table.ravel()[self.rows.state]
         return float(low[is_chosen].min()), float(high[is_chosen].max())
+
+
+class BandOrder(NamedTuple):
+    """The states of a chain in an order in which transitions are short."""
+
+    order: NDArray[np.intp]  # (S,)
+    row: NDArray[np.intp]  # positions that the entries of the chain lead from ...
+    column: NDArray[np.intp]  # ... and to
+    band: int  # the longest of them
+
+    @staticmethod
+    def find(chain: csr_array, last: int) -> BandOrder:
+        """The order of a search from the state ``last``, which comes last."""
+        from scipy.sparse.csgraph import breadth_first_order
+
+        order = breadth_first_order(chain, last, directed=False)[0][::-1]
+        position = np.argsort(order)
+        entries = chain.tocoo()
+        row = position[entries.row]
+        column = position[entries.col]
+        return BandOrder(order, row, column, max(int(abs(row - column).max(initial=0)), 1))
 
 
 class EliminationFactors(NamedTuple):
@@ -398,7 +416,9 @@ class EliminationFactors(NamedTuple):
     band: int
 
     @staticmethod
-    def factorise(chain: csr_array, max_products: float) -> EliminationFactors | None:
+    def factorise(
+        chain: csr_array, max_products: float = ELIMINATION_MAX_PRODUCTS
+    ) -> EliminationFactors | None:
         """None if that takes more than ``max_products``, or if a probability vanishes."""
         last = int(find_closed_classes(chain)[0][0])
         factors = EliminationFactors._eliminate_towards(last, chain, max_products)
@@ -414,21 +434,13 @@ class EliminationFactors(NamedTuple):
     def _eliminate_towards(
         last: int, chain: csr_array, max_products: float
     ) -> EliminationFactors | None:
-        from scipy.sparse.csgraph import breadth_first_order
-
-        n = int(chain.shape[0])  # type: ignore[index]
-        order = breadth_first_order(chain, last, directed=False)[0][::-1]
-        position = np.empty(n, dtype=np.intp)
-        position[order] = np.arange(n)
-        entries = chain.tocoo()
-        row = position[entries.row]
-        column = position[entries.col]
-        band = max(int(abs(row - column).max(initial=0)), 1)
+        order, row, column, band = BandOrder.find(chain, last)
+        n = len(order)
         if n * band * band > max_products:
             return None
         # Entry (i, j) of the band is at i (2 band + 1) + (j - i + band): a stride of 2 band.
         flat = np.zeros(n * (2 * band + 1) + 2 * band)
-        flat[row * 2 * band + column + band] = entries.data
+        flat[row * 2 * band + column + band] = chain.tocoo().data
         entry_bytes = flat.itemsize
         forward = as_strided(flat[band:], (n, n), (2 * band * entry_bytes, entry_bytes))
         exit_probability = np.ones(n)
@@ -451,13 +463,7 @@ class EliminationFactors(NamedTuple):
             shares[k] = self.forward[after, k] @ shares[after] / self.exit_probability[k]
             if shares[k] > RESCALE_ABOVE:
                 shares[k:] /= shares[k]
-        return self._in_state_order(shares / shares.sum())
-
-    def _in_state_order(self, numbers: NDArray) -> NDArray[np.float64]:
-        """Reorder from the order of elimination to that of the states."""
-        reordered = np.empty_like(numbers)
-        reordered[self.order] = numbers
-        return reordered
+        return (shares / shares.sum())[np.argsort(self.order)]
 
     def solve(self, reward: NDArray) -> tuple[NDArray[np.float64], float]:
         """(relative values, 0 in the last state; gain): h = reward - gain + P h."""
@@ -477,7 +483,7 @@ class EliminationFactors(NamedTuple):
         for k in range(n - 2, -1, -1):
             after = slice(k + 1, min(k + self.band + 1, n))
             h[k] += forward[k, after] @ h[after]
-        return self._in_state_order(h), float(gain)
+        return h[np.argsort(self.order)], float(gain)
 
 
 def find_closed_classes(chain: csr_array) -> list[NDArray[np.int64]]:
@@ -507,18 +513,6 @@ def find_endless_classes(chain: csr_array) -> list[NDArray[np.int64]]:
     ]
 
 
-def redirect_policy_to(
-    target: int, actions: NDArray, chain: csr_array, rows: FeasibleRows
-) -> NDArray[np.int32]:
-    """``actions``, with shortest paths to ``target`` where they never reach it."""
-    from scipy.sparse.csgraph import breadth_first_order
-
-    redirected = find_shortest_path_policy(rows, [target])
-    reaching = breadth_first_order(chain.T.tocsr(), target)[0]
-    redirected[reaching] = actions[reaching]
-    return redirected
-
-
 def find_shortest_path_policy(
     rows: FeasibleRows, targets: Sequence[int] | NDArray
 ) -> NDArray[np.int32]:
@@ -538,13 +532,23 @@ def find_shortest_path_policy(
 
 def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
     """Refuse a model, or a fixed policy, whose chains do not fit the criterion."""
-    if mdp.n_states > CLASSES_MAX_STATES:
+    criterion = mdp.criterion
+    is_checked = criterion.requires_absorption or criterion.has_gain
+    if mdp.n_states > CLASSES_MAX_STATES or not is_checked:
         return
-    if mdp.criterion.requires_absorption:
-        _require_ending_policy(mdp, table, evaluates_policy)
-    if not mdp.criterion.has_gain:
+    chain = mdp.dynamics.policy_matrix(table)
+    if criterion.requires_absorption:
+        reward = np.take_along_axis(mdp.reward, table.reshape(-1, 1), axis=1)[:, 0]
+        paid = [states for states in find_endless_classes(chain) if reward[states].any()]
+        if paid:
+            subject = "this policy" if evaluates_policy else "the best policy found so far"
+            raise ModelError(
+                "the total reward needs policies that end",
+                value=f"{subject} stays for ever among {len(paid[0]):,} states, one of which is "
+                f"{mdp.grid.describe(int(paid[0][0]))}",
+            )
         return
-    classes = find_closed_classes(mdp.dynamics.policy_matrix(table))
+    classes = find_closed_classes(chain)
     if len(classes) == 1:
         return
     if evaluates_policy:
@@ -554,19 +558,6 @@ def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
         f"many iterations brought nothing: the policy has {len(classes)} recurrent classes, and "
         "the model is too large to find out whether a better one has one average"
     )
-
-
-def _require_ending_policy(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
-    """Refuse a policy that never ends once it is in some class, and is paid there."""
-    reward = np.take_along_axis(mdp.reward, table.reshape(-1, 1), axis=1)[:, 0]
-    for states in find_endless_classes(mdp.dynamics.policy_matrix(table)):
-        if reward[states].any():
-            subject = "this policy" if evaluates_policy else "the best policy found so far"
-            raise ModelError(
-                "the total reward needs policies that end",
-                value=f"{subject} stays for ever among {len(states):,} states, one of which is "
-                f"{mdp.grid.describe(int(states[0]))}",
-            )
 
 
 def require_one_gain(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 from tessella.errors import ArgumentError, require_type, require_whole
 from tessella.mdp.dynamics import (
@@ -132,7 +132,7 @@ class ExecutionPlan:
         is_large = self.mdp.n_states > self.thresholds.vectorised_max_states
         by_period = dynamics.n_periods is not None and is_large
         options = CompileOptions(self.tiles, one_period_at_a_time=by_period)
-        return dynamics.get_or_build(options, lambda: dynamics.compile_with(options))
+        return dynamics.get_or_build(options, lambda: dynamics.compile(options))
 
     def _build_sharded_model(self) -> BackendModel:
         from tessella.mdp.stages.sharded import build_sharded_backend
@@ -208,77 +208,60 @@ def make_plan(
         raise ArgumentError("thresholds must be Thresholds", value=f"got {thresholds!r:.60}")
     _check_requests(requests)
     given = {"method": method, "tol": tol, "devices": devices}
-    given = {name: value for name, value in given.items() if value is not None}
-    choices = _Choices(mdp, thresholds, method, requests).make_all(tol, devices)
+    requests |= {name: value for name, value in given.items() if value is not None}
+    choices = _Choices(mdp, thresholds, requests)
+    choices.check_requests()
     return ExecutionPlan(
         mdp,
-        **{name: choice for name, (choice, _) in choices.items()},
-        reasons={name: reason for name, (_, reason) in choices.items()},
+        **{name: choices[name] for name in choices.makers},
+        reasons={name: choices.made[name][1] for name in choices.makers},
         thresholds=thresholds,
-        requests={**requests, **given, "thresholds": thresholds},
+        requests={**requests, "thresholds": thresholds},
     )
 
 
-ReasonedChoice = tuple[str, str]  # (choice, reason)
-CERTIFICATE_ROUTE = "whole", "it bounds every state and can be checked; blocks give figures alone"
+ReasonedChoice = tuple[Any, str]  # (choice, reason)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Choices:
-    """Each choice, by what was requested or by the thresholds."""
+    """Each choice, by what was requested or by the thresholds.
+
+    ``choices[name]`` makes a choice when it is first asked for, so that choices may ask for others.
+    """
 
     mdp: MDP
     thresholds: Thresholds
-    method: Method | None
     requests: Mapping[str, Any]
 
-    def make_all(self, tol: float | None, n_devices: int | None) -> dict[str, tuple[Any, str]]:
-        """All choices by name, each with its reason, in the order in which a plan prints them."""
-        devices = self._choose_devices(n_devices)
-        n_sharing = len(devices[0])
-        self._check_combination(n_sharing)
-        representation = self._choose("representation", self._choose_representation, n_sharing > 0)
-        backend = self._choose("backend", self._choose_backend, representation[0])
-        method = (self.method, "requested")
-        if self.method is None:
-            method = self._choose_method(representation[0], backend[0], tol)
-        return {
-            "representation": representation,
-            "backend": backend,
-            "method": method,
-            "evaluation_precision": self._choose(
-                "evaluation_precision", self._choose_evaluation_precision, backend[0]
-            ),
-            "preconditioner": self._choose(
-                "preconditioner", self._choose_preconditioner, representation[0], n_sharing
-            ),
-            "tiles": self._choose_tiles(representation[0], n_sharing),
-            "devices": devices,
-            "certificate_route": self._choose("certificate_route", lambda: CERTIFICATE_ROUTE),
-            "rule_evaluation": self._choose("rule_evaluation", self._choose_rule_evaluation),
-        }
+    def __post_init__(self) -> None:
+        self.made = {name: (choice, "requested") for name, choice in self.requests.items()}
+        self.made["devices"] = self._choose_devices()  # of the number that is requested
 
-    def _choose(
-        self, name: str, choose: Callable[..., ReasonedChoice], *arguments: Any
-    ) -> ReasonedChoice:
-        """What was requested under this name, or what ``choose`` returns."""
-        requested = self.requests.get(name)
-        return choose(*arguments) if requested is None else (requested, "requested")
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.made:
+            self.made[name] = self.makers[name](self)
+        return self.made[name][0]
 
-    def _check_combination(self, n_devices: int) -> None:
+    @property
+    def method(self) -> Method | None:
+        """The method that was requested."""
+        return self.requests.get("method")
+
+    def check_requests(self) -> None:
         """Raise an ArgumentError for requests that contradict the model, or one another."""
         self._check_criterion()
         dynamics = self.mdp.dynamics
         representation = self.requests.get("representation")
         wants_numpy = self.requests.get("backend") == "numpy"
         if wants_numpy:
-            self._check_numpy(n_devices)
+            self._check_numpy()
         if dynamics.is_table and representation == "stages":
             _refuse("a table has rows, no stages", "representation='stages'")
         if dynamics.is_table and self.requests.get("tiles") is not None:
             _refuse("a table has rows, no stages", "tiles")
         if wants_numpy or representation == "rows":
-            self._check_rows(n_devices)
+            self._check_rows()
 
     def _check_criterion(self) -> None:
         mdp = self.mdp
@@ -288,8 +271,9 @@ class _Choices:
             kind = mdp.dynamics.kind if mdp.criterion.is_discounted else mdp.criterion
             _refuse("blocks serve models of stages with discounted rewards", kind)
 
-    def _check_numpy(self, n_devices: int) -> None:
+    def _check_numpy(self) -> None:
         requested = "backend='numpy'"
+        n_devices = len(self["devices"])
         if self.requests.get("representation") == "stages":
             _refuse("stages are compiled by JAX", requested)
         if n_devices > 1:
@@ -297,8 +281,9 @@ class _Choices:
         if self.reason_to_compile is not None:
             _refuse(self.reason_to_compile, requested)
 
-    def _check_rows(self, n_devices: int) -> None:
+    def _check_rows(self) -> None:
         dynamics = self.mdp.dynamics
+        n_devices = len(self["devices"])
         if not dynamics.offers_rows:
             requirement = "rows serve models that are given as stages or as a table"
             _refuse(requirement, type(dynamics).__name__)
@@ -307,13 +292,14 @@ class _Choices:
         if self.method is not None and self.method.follows_stages:
             _refuse(f"{self.method.name} follows stages", "representation='rows'")
 
-    def _choose_devices(self, count: int | None) -> tuple[tuple[Any, ...], str]:
+    def _choose_devices(self) -> ReasonedChoice:
         """The devices that share the model; none where one does all of it.
 
-        Without a ``count`` it is all accelerators, for a large model that can be cut among them.
+        Without a request it is all accelerators, for a large model that can be cut among them.
         """
         mdp = self.mdp
         method = self.method
+        count = self.requests.get("devices")
         runs_on_one = method is not None and method.runs_on_one_device
         if runs_on_one and count not in (None, 1):
             _refuse(f"{method.name} runs on one device", f"devices={count!r}")  # type: ignore[union-attr]
@@ -326,13 +312,13 @@ class _Choices:
             return (), f"{mdp.n_states:,} states: one device is enough"
         return _find_accelerators(mdp)
 
-    def _choose_representation(self, is_sharded: bool) -> ReasonedChoice:
+    def _choose_representation(self) -> ReasonedChoice:
         dynamics = self.mdp.dynamics
         if dynamics.is_table:
             return "rows", "the model is given as rows"
         if not dynamics.offers_rows:
             return "stages", f"{type(dynamics).__name__} offers no rows"
-        if is_sharded:
+        if self["devices"]:
             return "stages", "blocks of stages are shared among devices"
         if self.requests.get("backend") == "numpy":
             return "rows", "NumPy multiplies rows"
@@ -340,17 +326,11 @@ class _Choices:
             return "stages", self.reason_to_compile
         if dynamics.n_periods is not None:
             return choose_period_representation(dynamics, self.thresholds)
-        if self._is_large and self._weighs_many_periods:
+        criterion = self.mdp.criterion
+        periods = criterion.value_of_constant_reward(1.0) if criterion.is_discounted else 0.0
+        if self._is_large and periods >= self.thresholds.many_periods:  # sweeps alone take long
             return "stages", f"{self.mdp.n_states:,} states and many periods: a coarse grid helps"
         return choose_representation(cast(Staged, dynamics), self.thresholds)
-
-    @property
-    def _weighs_many_periods(self) -> bool:
-        """Whether a discount is so near 1 that sweeps alone take long."""
-        criterion = self.mdp.criterion
-        if not criterion.is_discounted:
-            return False
-        return criterion.value_of_constant_reward(1.0) >= self.thresholds.many_periods
 
     @property
     def reason_to_compile(self) -> str | None:
@@ -365,42 +345,40 @@ class _Choices:
             return "kernels that cut the grid are compiled"
         return None
 
-    def _choose_backend(self, representation: str) -> ReasonedChoice:
-        if representation == "stages":
+    def _choose_backend(self) -> ReasonedChoice:
+        if self["representation"] == "stages":
             return "jax", "stages are compiled"
         if self.reason_to_compile is not None:
             return "jax", self.reason_to_compile
         limit = self.thresholds.accelerator_min_entries
         if self.mdp.dynamics.max_row_entries > limit and is_on_accelerator():
-            entries = self.mdp.dynamics.count_row_entries()
-            if entries > limit:
-                return "jax", f"{entries:,} entries on an accelerator"
+            rows = self.mdp.dynamics.as_rows()
+            if rows is not None and rows.max_row_entries > limit:
+                return "jax", f"{rows.max_row_entries:,} entries on an accelerator"
         return "numpy", "rows need no compiling"
 
-    def _choose_method(
-        self, representation: str, backend: str, tol: float | None
-    ) -> tuple[Method, str]:
+    def _choose_method(self) -> ReasonedChoice:
         """The method that ``solve`` takes by itself."""
         mdp = self.mdp
+        tol = self.requests.get("tol")
         thresholds = self.thresholds
         if mdp.dynamics.n_periods is not None:
             from tessella.solvers.backward_induction import BackwardInduction
 
             return BackwardInduction(tol), "a horizon is solved period by period, from the last"
         states = f"{mdp.n_states:,} states"
-        if self._is_large and backend == "jax" and self._use_mixed_precision(representation):
+        if self._is_large and self["backend"] == "jax" and self._use_mixed_precision():
             reason = f"{states}, {mdp.criterion}: sweeps and corrections in single precision"
-            options: dict[str, Any] = {"thresholds": thresholds.evaluation}
             if self._uses_accelerator_in_full:
-                options["correction_terms"] = thresholds.accelerator_correction_terms
-            return MixedPrecision(tol, **options), reason
+                terms = thresholds.accelerator_correction_terms
+                return MixedPrecision(tol, correction_terms=terms), reason
+            return MixedPrecision(tol), reason
         forcing = thresholds.small_forcing
         reason = f"{states}: few iterations, each with an accurate evaluation"
         if self._is_large:
             forcing = thresholds.large_forcing
             reason = f"{states}: rough evaluations by linear solvers pay"
-        evaluation = thresholds.evaluation
-        return InexactPolicyIteration(tol, forcing=forcing, thresholds=evaluation), reason
+        return InexactPolicyIteration(tol, forcing=forcing), reason
 
     @property
     def _is_large(self) -> bool:
@@ -417,7 +395,7 @@ class _Choices:
         criterion = self.mdp.criterion
         return criterion.has_gain or (criterion.is_discounted and not criterion.has_horizon)
 
-    def _use_mixed_precision(self, representation: str) -> bool:
+    def _use_mixed_precision(self) -> bool:
         mdp = self.mdp
         thresholds = self.thresholds
         wants_double = self.requests.get("evaluation_precision") == "double"
@@ -425,7 +403,7 @@ class _Choices:
             return False
         if self._uses_accelerator_in_full:
             return True
-        if not mdp.dynamics.has_stages or representation == "rows":
+        if not mdp.dynamics.has_stages or self["representation"] == "rows":
             return False
         dynamics = cast(Staged, mdp.dynamics)
         return (
@@ -434,9 +412,9 @@ class _Choices:
             <= thresholds.mixed_max_sweep_ratio * dynamics.policy_sweep_products
         )
 
-    def _choose_evaluation_precision(self, backend: str) -> ReasonedChoice:
+    def _choose_evaluation_precision(self) -> ReasonedChoice:
         mdp = self.mdp
-        if backend == "numpy":
+        if self["backend"] == "numpy":
             return "double", "NumPy gains little by single precision"
         if not self._is_large:
             return "double", f"{mdp.n_states:,} states: double precision costs nothing"
@@ -444,32 +422,34 @@ class _Choices:
             return "double", f"{mdp.criterion}: single precision has too few digits"
         return "single", f"{mdp.n_states:,} states: corrections take half the time"
 
-    def _choose_preconditioner(self, representation: str, n_devices: int) -> ReasonedChoice:
+    def _choose_preconditioner(self) -> ReasonedChoice:
         states = f"{self.mdp.n_states:,} states"
         if not self._has_linear_systems:
             return "none", "only discounted rewards and averages use one"
         if not self._is_large:
             return "none", f"{states}: linear systems are quick as they are"
-        if n_devices > 1:
+        if self["devices"]:
             return "none", "blocks of a grid have none"
         is_discounted = not self.mdp.criterion.has_gain
         max_states = _find_coarse_max_states(self.thresholds)
         if is_discounted and self.mdp.n_states > max_states:
             return "none", f"{states}: too many for the nodes of a coarse grid"
-        if is_discounted and representation == "rows":
+        if is_discounted and self["representation"] == "rows":
             return "none", "rows of a table have no geometry"
         return "coarse", f"{states}: what mixes slowly is solved for on a coarse grid"
 
-    def _choose_tiles(self, representation: str, n_devices: int) -> tuple[TileSizes | None, str]:
-        if "tiles" in self.requests:
-            return self.requests["tiles"], "requested"
-        if representation == "rows":
+    def _choose_tiles(self) -> ReasonedChoice:
+        if self["representation"] == "rows":
             return None, "rows have none"
-        shape = self.mdp.dynamics.period_shape
-        if n_devices > 1:
+        shape = self.mdp.dynamics.distinct_periods[0].shape
+        if self["devices"]:
             dynamics = self.mdp.dynamics
-            shape = partition_among_devices(dynamics, n_devices).block_shape(dynamics.shape)
+            partition = partition_among_devices(dynamics, len(self["devices"]))
+            shape = partition.block_shape(dynamics.shape)
         return choose_tiles(shape, self.thresholds)
+
+    def _choose_certificate_route(self) -> ReasonedChoice:
+        return "whole", "it bounds every state and can be checked; blocks give figures alone"
 
     def _choose_rule_evaluation(self) -> ReasonedChoice:
         thresholds = self.thresholds
@@ -478,6 +458,19 @@ class _Choices:
         if n <= thresholds.dense_rules_max_states and entries <= thresholds.dense_rules_max_entries:
             return "dense", f"{entries:,} entries: candidates share one inverse"
         return "iterative", f"{entries:,} entries would be dense rows"
+
+    # In the order in which a plan prints them.
+    makers: ClassVar[dict[str, Callable[[_Choices], ReasonedChoice]]] = {
+        "representation": _choose_representation,
+        "backend": _choose_backend,
+        "method": _choose_method,
+        "evaluation_precision": _choose_evaluation_precision,
+        "preconditioner": _choose_preconditioner,
+        "tiles": _choose_tiles,
+        "devices": _choose_devices,
+        "certificate_route": _choose_certificate_route,
+        "rule_evaluation": _choose_rule_evaluation,
+    }
 
 
 def _refuse(requirement: str, requested: object) -> NoReturn:
@@ -499,7 +492,14 @@ def _choose_representation(dynamics: Staged, thresholds: Thresholds) -> Reasoned
     max_entries = thresholds.rows_max_entries
     if is_heavy:
         max_entries = min(dynamics.sweep_products, thresholds.heavy_rows_max_entries)
-    if not _rows_are_quick_to_build(dynamics, max_entries, thresholds):
+    outcomes = dynamics.stage_outcomes
+    min_entries = dynamics.space.grid.size * dynamics.n_actions * thresholds.row_min_entries
+    # Building the rows must take little time and memory, however long they are.
+    if (
+        min_entries > max_entries
+        or max(outcomes) > thresholds.stage_max_outcomes
+        or sum(outcomes) * dynamics.n_actions > thresholds.period_max_outcomes
+    ):
         return "stages", f"{states}: their rows would be too many to make"
     estimate = estimate_row_entries(dynamics, thresholds)
     if estimate > max_entries:
@@ -518,22 +518,11 @@ def estimate_row_entries(dynamics: Staged, thresholds: Thresholds) -> int:
     return math.ceil(entries * min(weight, 1.0))
 
 
-def _rows_are_quick_to_build(dynamics: Staged, max_entries: int, thresholds: Thresholds) -> bool:
-    """Whether building the rows takes little time and memory, however long they are."""
-    outcomes = dynamics.stage_outcomes
-    min_entries = dynamics.space.grid.size * dynamics.n_actions * thresholds.row_min_entries
-    return (
-        min_entries <= max_entries
-        and max(outcomes) <= thresholds.stage_max_outcomes
-        and sum(outcomes) * dynamics.n_actions <= thresholds.period_max_outcomes
-    )
-
-
 def choose_period_representation(dynamics: Dynamics, thresholds: Thresholds) -> ReasonedChoice:
     """Rows where every period is a table, or few enough numbers to be made into one."""
     staged = [cast(Staged, period) for period in dynamics.distinct_periods if period.has_stages]
     # A table may be held as dense.
-    dense_entries = math.prod(dynamics.period_shape) ** 2 * dynamics.n_actions
+    dense_entries = math.prod(dynamics.distinct_periods[0].shape) ** 2 * dynamics.n_actions
     dense_entries = min(dense_entries, thresholds.dense_rows_max_entries)
     entries = sum(max(period.max_row_entries, dense_entries) for period in staged)
     n_periods = len(dynamics.distinct_periods)
@@ -554,8 +543,7 @@ def choose_row_layout(thresholds: Thresholds, rows: Any, n_pairs: int) -> RowLay
     return RowLayout(
         dense=is_dense,
         sweeps_are_cheap=n_pairs <= thresholds.all_actions_max_pairs and entries <= cheap_entries,
-        solves_iteratively=not is_dense and entries >= thresholds.long_row_entries * rows.shape[0],
-        iterations_max_steps=thresholds.iterations_max_steps,
+        has_long_rows=not is_dense and entries >= thresholds.long_row_entries * rows.shape[0],
         dense_solve_max_states=thresholds.dense_solve_max_states,
     )
 

@@ -77,44 +77,24 @@ def bound_relative_error(
     residual = 2 * bound + 2 * eta
     reference = _mark_most_visited(prepared.backend, data, actions)
     problem = HittingTimeProblem(data, h, actions, reference)
-    hitting_time, tie_tolerance = _bound_near_optimal_time(prepared, problem, residual, eta)
+    hitting_time = float(_bound_near_optimal_times(prepared, problem, residual, eta).max())
+    tie_tolerance = compute_tie_tolerance(residual * hitting_time, eta)
     # Twice: from 0 in the reference to 0 in the first state.
     return ValueAccuracy(2 * residual * hitting_time, tie_tolerance)
 
 
-@in_float64
-def bound_absorption_time(
-    prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray, residual: float
-) -> float:
-    """Bound on the expected periods to the end for all policies that may be optimal.
-
-    ``value`` has a residual of at most ``residual``. Infinite where such a policy may never end.
-    """
-    problem, eta = _make_absorption_problem(prepared, absorbing, value, policy)
-    return _bound_near_optimal_time(prepared, problem, residual + eta, eta)[0]
-
-
-def _make_absorption_problem(
-    prepared: PreparedModel, absorbing: NDArray, value: NDArray, policy: NDArray
-) -> tuple[HittingTimeProblem, float]:
-    """(times to the end, rounding of a backup of ``value``)."""
-    arrays = to_backend(prepared.backend, (value, np.asarray(policy, np.int32), absorbing))
-    eta = float(_compute_rounding(prepared.backend, prepared.data, arrays[0]))
-    return HittingTimeProblem(prepared.data, *arrays), eta
-
-
-def _bound_near_optimal_time(
+def _bound_near_optimal_times(
     prepared: PreparedModel, problem: HittingTimeProblem, residual: float, eta: float
-) -> tuple[float, float]:
-    """(largest w, tie tolerance) for all actions that may be best, given the error r w."""
+) -> NDArray[np.float64]:
+    """(grid) w for all actions that may be best, given the error r w; infinite where not found."""
 
-    def attempt(tie_width: float) -> tuple[tuple[float, float], float]:
+    def attempt(tie_width: float) -> tuple[NDArray[np.float64], float]:
         widened = problem._replace(tie_width=np.float64(tie_width))
-        hitting_time = float(_bound_times(prepared, widened, False).max())
-        required_width = compute_tie_tolerance(residual * hitting_time, eta)
-        return (hitting_time, required_width), required_width
+        w = np.asarray(_bound_times(prepared, widened, False))
+        return w, compute_tie_tolerance(residual * float(w.max()), eta)
 
-    return widen_ties(4 * eta, attempt) or (np.inf, np.inf)
+    w = widen_ties(4 * eta, attempt)
+    return np.full(prepared.mdp.grid.shape, np.inf) if w is None else w
 
 
 def widen_ties(tie_width: float, attempt: Callable[[float], tuple[Answer, float]]) -> Answer | None:
@@ -131,18 +111,13 @@ def widen_ties(tie_width: float, attempt: Callable[[float], tuple[Answer, float]
 
 
 @in_float64
-def bound_policy_hitting_time(
-    prepared: PreparedModel, policy: NDArray, absorbing: NDArray | None = None
-) -> float:
-    """Bound on the expected periods under a policy to its most visited state, or to the end."""
+def bound_policy_hitting_time(prepared: PreparedModel, policy: NDArray) -> float:
+    """Bound on the expected periods under a policy to its most visited state."""
     backend = prepared.backend
-    actions = to_backend(backend, np.asarray(policy, np.int32))
+    arrays = np.zeros(prepared.mdp.grid.shape), np.asarray(policy, np.int32)
+    zeros, actions = to_backend(backend, arrays)
     data = prepared.build_policy_data(actions)
-    if absorbing is None:
-        targets = _mark_most_visited(backend, data, actions)
-    else:
-        targets = to_backend(backend, absorbing)
-    zeros = to_backend(backend, np.zeros(prepared.mdp.grid.shape))
+    targets = _mark_most_visited(backend, data, actions)
     problem = HittingTimeProblem(data, zeros, actions, targets)
     return float(_bound_times(prepared, problem, True).max())
 
@@ -161,16 +136,14 @@ def bound_absorption_times_by_state(
     These are the best at values that are off by up to ``step * w``. If ``evaluates_policy``, they
     are those of ``policy`` alone. Infinite where one of them may never end.
     """
-    problem, eta = _make_absorption_problem(prepared, absorbing, value, policy)
-
-    def attempt(tie_width: float) -> tuple[NDArray[np.float64], float]:
-        widened = problem._replace(tie_width=np.float64(tie_width))
-        times = np.asarray(_bound_times(prepared, widened, evaluates_policy))
-        w = _zero_at_targets(times, absorbing)
-        return w, 0.0 if evaluates_policy else 4 * step * float(w.max())
-
-    w = widen_ties(4 * eta, attempt)
-    return np.full(value.shape, np.inf) if w is None else w
+    arrays = to_backend(prepared.backend, (value, np.asarray(policy, np.int32), absorbing))
+    problem = HittingTimeProblem(prepared.data, *arrays)
+    if evaluates_policy:
+        w = np.asarray(_bound_times(prepared, problem, True))
+    else:
+        eta = float(_compute_rounding(prepared.backend, prepared.data, arrays[0]))
+        w = _bound_near_optimal_times(prepared, problem, step + eta, eta)
+    return _zero_at_targets(w, absorbing)
 
 
 def _bound_times(prepared: PreparedModel, problem: HittingTimeProblem, evaluates_policy: bool):
@@ -180,10 +153,16 @@ def _bound_times(prepared: PreparedModel, problem: HittingTimeProblem, evaluates
     can_solve = prepared.mdp.criterion.requires_absorption and rows_are_affordable(prepared.mdp)
     if not can_solve or np.isfinite(w).all():
         return w
-    trial = _solve_longest_times(prepared, problem, evaluates_policy)
+    # A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
+    rows = FeasibleRows.from_model(prepared.mdp)
+    is_allowed = np.asarray(_mark_allowed(backend, evaluates_policy, problem))
+    is_allowed = is_allowed.reshape(prepared.mdp.n_actions, -1)[rows.action, rows.state]
+    actions, targets = (np.asarray(array).ravel() for array in (problem.policy, problem.targets))
+    trial = find_longest_times(rows, is_allowed, actions, targets)
     if trial is None:
         return w
-    return _refine_trial(prepared, problem, evaluates_policy, to_backend(backend, trial))
+    trial = to_backend(backend, trial.reshape(prepared.mdp.grid.shape))
+    return _refine_trial(prepared, problem, evaluates_policy, trial)
 
 
 def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, evaluates_policy: bool, w):
@@ -199,21 +178,6 @@ def _refine_trial(prepared: PreparedModel, problem: HittingTimeProblem, evaluate
         if not np.isfinite(largest):
             break
     return np.full(prepared.mdp.grid.shape, np.inf)
-
-
-def _solve_longest_times(
-    prepared: PreparedModel, problem: HittingTimeProblem, evaluates_policy: bool
-) -> NDArray[np.float64] | None:
-    """(grid) w by policy iteration, each policy by a sparse LU; None where one never ends.
-
-    A way of n periods takes n sweeps, and a Krylov method as many products; a direct solve none.
-    """
-    rows = FeasibleRows.from_model(prepared.mdp)
-    is_allowed = np.asarray(_mark_allowed(prepared.backend, evaluates_policy, problem))
-    is_allowed = is_allowed.reshape(prepared.mdp.n_actions, -1)[rows.action, rows.state]
-    actions = np.asarray(problem.policy).ravel()
-    w = find_longest_times(rows, is_allowed, actions, np.asarray(problem.targets).ravel())
-    return None if w is None else w.reshape(prepared.mdp.grid.shape)
 
 
 def find_longest_times(
@@ -234,10 +198,11 @@ def find_longest_times(
         if not (w >= 0).all():  # no times: the system is singular but for rounding
             return None
         residuals = 1 + rows.matrix @ np.where(targets, 0.0, w) - w[rows.state]
-        return PolicyResiduals(rows, w, np.where(is_allowed, residuals, -np.inf), slack)
+        residuals = np.where(is_allowed, residuals, -np.inf)
+        return PolicyResiduals(rows, actions, w, residuals, slack)
 
     longest = rows.iterate_policies(actions, evaluate)
-    return None if longest is None else longest[1].value
+    return None if longest is None else longest.value
 
 
 def compute_row_sum_error(row_sums: RowSumBounds) -> float:
@@ -253,7 +218,7 @@ def _mark_most_visited(backend, data: ModelData, policy):
     xp = array_namespace(policy)
     rhs = xp.full(policy.shape, 1 / policy.size)
     system = operators.policy_system_adjoint(policy, rhs)
-    occupancy = _solve_roughly(system, rhs, operators.precondition_adjoint)
+    occupancy = _solve_roughly(system, rhs, operators.preconditioner(adjoint=True))
     flat_index = xp.arange(policy.size).reshape(policy.shape)
     return flat_index == xp.argmax(occupancy)
 
@@ -296,7 +261,7 @@ def _make_first_trial(backend, problem: HittingTimeProblem):
 
     xp = array_namespace(problem.policy)
     ones = xp.ones(problem.policy.shape)
-    w = _solve_roughly(system, ones, operators.precondition)
+    w = _solve_roughly(system, ones, operators.preconditioner())
     return xp.where((w > 0).all(), w, ones)
 
 

@@ -48,14 +48,12 @@ class IterationState(NamedTuple):
     changed: Any  # states whose greedy action changed in this sweep
 
 
-def back_up_and_enclose(
-    operators: Operators, evaluates_policy: bool, value, shift, policy
-) -> IterationState:
-    """Back up ``value`` and enclose the optimum (the policy's value if ``evaluates_policy``)."""
+def back_up_and_enclose(operators: Operators, value, shift, policy) -> IterationState:
+    """Back up ``value`` and enclose the optimum, or the policy's value."""
     value, extra_shift = operators.criterion.split_shift(value)
     shift = shift + extra_shift
     operators = operators.for_shift(shift)
-    backup, greedy = back_up(operators, evaluates_policy, value, policy)
+    backup, greedy = back_up(operators, value, policy)
     eta = operators.bound_rounding(value, shift, backup)
     residual = backup - value
     max_size = max_abs(backup) + abs(shift)
@@ -63,18 +61,22 @@ def back_up_and_enclose(
     return IterationState(value, backup, greedy, shift, *enclosure, (greedy != policy).sum())
 
 
-def back_up(operators: Operators, evaluates_policy: bool, value, policy):
+# For a point without the iterations that follow.
+enclose_point = compile_per_shape()(back_up_and_enclose)
+
+
+def back_up(operators: Operators, value, policy):
     """(T v, greedy policy), or (T_pi v, pi)."""
-    if evaluates_policy:
+    if operators.evaluates_policy:
         return operators.policy_bellman(policy, value), policy
     return operators.bellman(value)
 
 
 def is_finished(data: ModelData, state: IterationState):
-    rounding_floor = compute_rounding_floor(data, state.floor)
-    is_at_target = state.bound <= compute_target(data, rounding_floor)
-    is_at_floor = state.bound <= FLOOR_REACHED_FACTOR * rounding_floor
-    return is_at_target | is_at_floor | array_namespace(state.bound).isnan(state.bound)
+    """Whether the bound is at the target or at its floor, or is not a number."""
+    floor = FLOOR_REACHED_FACTOR * compute_rounding_floor(data, state.floor)
+    target = compute_target(data, state.floor)
+    return ~((state.bound > target) & (state.bound > floor))
 
 
 class IterationBatch(NamedTuple):
@@ -104,9 +106,7 @@ def compute_next_point(method: Method, operators: Operators, state: IterationSta
     return point
 
 
-def back_up_safeguarded(
-    operators: Operators, evaluates_policy: bool, state: IterationState, point
-) -> IterationState:
+def back_up_safeguarded(operators: Operators, state: IterationState, point) -> IterationState:
     """Back up ``point``; where that widens the bound by far, take a plain step instead.
 
     The value of a policy may well have a wider bound than the point it was greedy at, while values
@@ -132,23 +132,17 @@ def back_up_safeguarded(
     def try_next(carry):
         n_tries, point, _ = carry
         start = point, state.shift, state.policy
-        return n_tries + 1, plain_step, back_up_and_enclose(operators, evaluates_policy, *start)
+        return n_tries + 1, plain_step, back_up_and_enclose(operators, *start)
 
     return array_namespace(point).while_loop(should_retry, try_next, (0, point, state))[2]
 
 
-@compile_per_shape("backend", "method", "evaluates_policy", "batch_size")
+@compile_per_shape("method", "batch_size")
 def run_iterations(
-    backend,
-    method: Method,
-    evaluates_policy: bool,
-    batch_size: int,
-    data: ModelData,
-    state: IterationState,
-    limit,
+    method: Method, batch_size: int, operators: Operators, state: IterationState, limit
 ) -> IterationBatch:
     """Up to ``limit <= batch_size`` iterations, each of which computes a point and backs it up."""
-    operators = Operators(backend, data, evaluates_policy=evaluates_policy)
+    data = operators.data
     xp = array_namespace(state.value)
 
     def should_continue(carry):
@@ -159,31 +153,15 @@ def run_iterations(
         state, k, bounds, changes = carry
         point = compute_next_point(method, operators.for_shift(state.shift), state)
         if method.safeguarded:
-            new = back_up_safeguarded(operators, evaluates_policy, state, point)
+            new = back_up_safeguarded(operators, state, point)
         else:
-            new = back_up_and_enclose(operators, evaluates_policy, point, state.shift, state.policy)
+            new = back_up_and_enclose(operators, point, state.shift, state.policy)
         return new, k + 1, xp.put(bounds, k, new.bound), xp.put(changes, k, new.changed)
 
     initial = state, 0, xp.zeros(batch_size), xp.zeros(batch_size, state.changed.dtype)
     state, n_iterations, bounds, changes = xp.while_loop(should_continue, run_iteration, initial)
     status = compute_target(data, state.floor), is_finished(data, state)
     return IterationBatch(state, n_iterations, bounds, changes, *status)
-
-
-@compile_per_shape("backend")
-def _run_plain_sweeps(backend, data: ModelData, value, count):
-    """T^count v."""
-    return Operators(backend, data).iterate_bellman(value, count)
-
-
-@compile_per_shape("backend", "evaluates_policy")
-def enclose_first_point(
-    backend, evaluates_policy: bool, data: ModelData, state: IterationState
-) -> IterationState:
-    """The first point of a run with its backup and bound, before the first step of the method."""
-    return back_up_and_enclose(
-        Operators(backend, data), evaluates_policy, state.value, state.shift, state.policy
-    )
 
 
 def make_initial_state(
@@ -214,4 +192,5 @@ def _make_state(v, pi) -> IterationState:
 def run_sweeps(prepared: PreparedModel, count: int) -> Any:
     """(grid) the point after ``count`` plain sweeps from zero: for timing them."""
     value, _ = prepared.make_zeros()
-    return _run_plain_sweeps(prepared.backend, prepared.data, value, np.int64(count))
+    sweep = compile_per_shape()(Operators.iterate_bellman)
+    return sweep(prepared.make_operators(), value, np.int64(count))

@@ -16,20 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.mdp.compilation import in_caller_precision, in_float64
-from tessella.solvers import iteration
-from tessella.solvers.elimination import (
-    EliminationResult,
-    check_recurrent_classes,
-    eliminate_states,
-)
+from tessella.solvers import elimination, iteration
+from tessella.solvers.elimination import EliminationResult
 from tessella.solvers.method import Method
-from tessella.solvers.mixed_precision import PHASE_CHECK_ITERATIONS, Phase, PhaseLog, make_phases
+from tessella.solvers.mixed_precision import PHASE_CHECK_ITERATIONS, Phase, make_phases
 from tessella.solvers.operators import (
     TARGET_FLOOR_MULTIPLE,
-    ModelData,
+    Operators,
     compute_rounding_floor,
     compute_target,
 )
+from tessella.solvers.policy_iteration import count_steps_left
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import (
     CheckpointWriter,
@@ -84,17 +81,14 @@ def iterate(
     """
     resumed = None if checkpoint_writer is None else checkpoint_writer.load_run()
     guess, previous = resumed or (guess, None)
-    state = iteration.make_initial_state(prepared, guess, policy)
-    phases = make_phases(prepared, method)
     run = _Run(
         prepared,
         method,
-        phases,
-        evaluates_policy=policy is not None,
-        data=prepared.data,
-        state=state,
-        log=RunLog(callback, previous),
-        checkpoint_writer=checkpoint_writer,
+        make_phases(prepared, method),
+        prepared.make_operators(evaluates_policy=policy is not None),
+        iteration.make_initial_state(prepared, guess, policy),
+        RunLog(callback, previous),
+        checkpoint_writer,
     )
     run.start(was_resumed=resumed is not None, has_guess=guess is not None)
     while not run.is_over:
@@ -109,8 +103,7 @@ class _Run:
     prepared: PreparedModel
     requested: Method
     phases: list[Phase]  # the present one and those to come
-    evaluates_policy: bool  # whether a policy is evaluated, and no optimum is sought
-    data: ModelData
+    operators: Operators
     state: iteration.IterationState
     log: RunLog
     checkpoint_writer: CheckpointWriter | None
@@ -132,7 +125,7 @@ class _Run:
     @property
     def target(self) -> float:
         """The bound to be reached."""
-        return float(compute_target(self.data, np.float64(self.state.floor)))
+        return float(compute_target(self.operators.data, np.float64(self.state.floor)))
 
     @property
     def must_stop(self) -> bool:
@@ -144,14 +137,13 @@ class _Run:
         That is quick by NumPy, which compiles nothing. A guess may be near the target, and sweeps
         in single precision would lose its digits.
         """
-        needs_policy = self.method.solves_linear_systems and not self.evaluates_policy
+        needs_policy = self.method.solves_linear_systems and not self.operators.evaluates_policy
         is_quick = needs_policy and self.prepared.is_numpy
         is_near = has_guess and self.method.uses_single_precision
         if not (self.phase.uses_coarse_correction or is_quick or was_resumed or is_near):
             return
-        self.state = iteration.enclose_first_point(
-            self.prepared.backend, self.evaluates_policy, self.data, self.state
-        )
+        first = self.state.value, self.state.shift, self.state.policy
+        self.state = iteration.enclose_point(self.operators, *first)
         self.log.add([self.state.bound], [self.state.changed], self.target)
         if self.phase.uses_coarse_correction:
             self._build_correction()
@@ -159,12 +151,16 @@ class _Run:
     def _build_correction(self) -> None:
         """Build the coarse correction of the present policy, or find an average without it."""
         if self.prepared.is_numpy:
-            self.elimination_result = eliminate_states(
-                self.prepared, self.state, self.evaluates_policy, before_iterations=True
+            self.elimination_result = elimination.eliminate_states(
+                self.prepared,
+                self.state,
+                self.operators.evaluates_policy,
+                before_iterations=True,
             )
             self.is_over = self.elimination_result is not None
         if not self.is_over:
-            self.data = self.prepared.build_policy_data(self.state.policy)
+            data = self.prepared.build_policy_data(self.state.policy)
+            self.operators = self.operators.with_data(data)
 
     def advance(self) -> None:
         """Run a batch of iterations, and decide what comes next."""
@@ -182,16 +178,17 @@ class _Run:
         self._try_direct_solve_or_correction()
         if self.log.is_stuck:
             actions = self.prepared.to_numpy(self.state.policy)
-            check_recurrent_classes(self.prepared.mdp, actions, self.evaluates_policy)
+            is_policy = self.operators.evaluates_policy
+            elimination.check_recurrent_classes(self.prepared.mdp, actions, is_policy)
 
     def _change_phase_if_ended(self) -> bool:
         """Let the next phase take over where the present one has ended; return whether it did."""
         has_ended = self.phase.has_ended
-        if has_ended is None or not has_ended(self.log.report_phase(self.target)):
+        if has_ended is None or not has_ended(self.log):
             return False
         del self.phases[0]
         self.log.start_phase()
-        self.data = self.prepared.data
+        self.operators = self.operators.with_data(self.prepared.data)
         if self.phase.uses_coarse_correction:
             self._build_correction()
         return True
@@ -200,7 +197,8 @@ class _Run:
         """Run a batch of iterations; return whether they reached the target."""
         solves_systems = self.method.solves_linear_systems
         batch_size = STALL_WINDOW_ITERATIONS if solves_systems else SWEEPS_PER_CALL
-        batch = self._run_iterations(batch_size, self.data, self._limit_iterations(batch_size))
+        limit = self._limit_iterations(batch_size)
+        batch = iteration.run_iterations(self.method, batch_size, self.operators, self.state, limit)
         self.state = batch.state
         n_iterations = int(batch.n_iterations)
         bounds = np.asarray(batch.bounds)[:n_iterations]
@@ -208,19 +206,6 @@ class _Run:
         if bool(batch.finished) and not self.must_stop:
             self._run_final_iteration(batch.target)
         return bool(batch.finished)
-
-    def _run_iterations(
-        self, batch_size: int, data: ModelData, limit: int
-    ) -> iteration.IterationBatch:
-        return iteration.run_iterations(
-            self.prepared.backend,
-            self.method,
-            self.evaluates_policy,
-            batch_size,
-            data,
-            self.state,
-            limit,
-        )
 
     def _limit_iterations(self, batch_size: int) -> int:
         """The iterations of the next batch: a number, so that changing it compiles nothing."""
@@ -240,14 +225,14 @@ class _Run:
 
         Only without a tolerance, with NumPy, and for methods that solve linear systems.
         """
-        prepared = self.prepared
-        data = self.data
-        is_quick = self.method.solves_linear_systems and prepared.is_numpy
-        is_bounded = np.isfinite(data.criterion.value_of_constant_reward(1.0))
-        if prepared.tol or not (is_quick and is_bounded):
+        is_quick = self.method.solves_linear_systems and self.prepared.is_numpy
+        is_bounded = np.isfinite(self.operators.criterion.value_of_constant_reward(1.0))
+        if self.prepared.tol or not (is_quick and is_bounded):
             return
+        data = self.operators.data
         finest = data.accuracy._replace(relative_tolerance=np.float64(0))
-        batch = self._run_iterations(1, data._replace(accuracy=finest), 1)
+        operators = self.operators.with_data(data._replace(accuracy=finest))
+        batch = iteration.run_iterations(self.method, 1, operators, self.state, 1)
         if int(batch.n_iterations) and batch.state.bound < self.state.bound:
             self.state = batch.state
             self.log.add([self.state.bound], [self.state.changed], target)
@@ -270,7 +255,7 @@ class _Run:
 
     @property
     def _rounding_floor(self) -> float:
-        return float(compute_rounding_floor(self.data, np.float64(self.state.floor)))
+        return float(compute_rounding_floor(self.operators.data, np.float64(self.state.floor)))
 
     def _should_eliminate(self, is_done: bool) -> bool:
         """Whether an average may need elimination: at the end, or where the bound hardly falls."""
@@ -291,8 +276,9 @@ class _Run:
             return
         useful_bound = USEFUL_REWARD_FRACTION * self.prepared.mdp.dynamics.reward_scale
         gain_is_known = self.is_over and bound <= useful_bound
-        result = eliminate_states(
-            self.prepared, self.state, self.evaluates_policy, gain_is_known=gain_is_known
+        evaluates_policy = self.operators.evaluates_policy
+        result = elimination.eliminate_states(
+            self.prepared, self.state, evaluates_policy, gain_is_known=gain_is_known
         )
         if result is not None and result.bound < bound:
             self.elimination_result = result
@@ -312,8 +298,9 @@ class _Run:
         if not self.method.solves_linear_systems:
             return
         if self.log.is_stalled and self.phase.uses_coarse_correction:
-            self.data = self.prepared.data  # the old correction is freed before the new one
-            self.data = self.prepared.build_policy_data(self.state.policy)
+            self.operators = self.operators.with_data(self.prepared.data)  # frees the old one
+            data = self.prepared.build_policy_data(self.state.policy)
+            self.operators = self.operators.with_data(data)
         elif not self.prepared.is_numpy and (self.uses_direct_solve or self.log.is_stalled):
             self.uses_direct_solve = self._solve_directly()
 
@@ -333,7 +320,7 @@ class _Run:
     def _report_values(self, backup: Any) -> tuple[Any, float | None]:
         """(values to report, gain or None)."""
         offsets = float(self.state.center), float(self.state.shift)
-        return self.data.criterion.report_values(backup, *offsets)
+        return self.operators.criterion.report_values(backup, *offsets)
 
     def make_result(self, partial: bool) -> Result:
         """The result, as ``make_run_result`` reports it."""
@@ -380,6 +367,7 @@ class RunLog:
     def __init__(self, callback: Callback | None, previous: History | None = None) -> None:
         self.callback = callback
         self.is_stopped = False
+        self.target = 0.0  # the bound to be reached
         self.bounds: list[float] = [] if previous is None else previous.bound.tolist()
         self.changes: list[int] = [] if previous is None else previous.changed.tolist()
         self.seconds: list[float] = [] if previous is None else previous.seconds.tolist()
@@ -390,35 +378,51 @@ class RunLog:
         """From here on, progress is that of a new phase, which begins with the last point."""
         self.phase_start = max(len(self) - 1, 0)
 
-    def report_phase(self, target: float = 0.0) -> PhaseLog:
-        phase = slice(self.phase_start, None)
-        return PhaseLog(self.bounds[phase], self.changes[phase], target)
-
     def __len__(self) -> int:
         return len(self.bounds)
 
     @property
+    def phase_iterations(self) -> int:
+        """Iterations of the present phase, with the last one before it."""
+        return len(self) - self.phase_start
+
+    def has_slowed(self, reduction: float, window: int) -> bool:
+        """Whether ``window`` iterations of the phase left more than this share of the bound."""
+        if self.phase_iterations <= window:
+            return False
+        return not self.bounds[-1] < reduction * self.bounds[-1 - window]
+
+    def count_iterations_left(self) -> float:
+        """Iterations until the bound is at the target, at the pace of the last; 0 if unknown."""
+        if self.phase_iterations < 2:
+            return 0.0
+        return count_steps_left(self.bounds[-2], self.bounds[-1], self.target)
+
+    @property
     def is_stalled(self) -> bool:
         """Whether the last iterations hardly lowered the bound."""
-        return self.report_phase().has_slowed(STALL_REDUCTION, STALL_WINDOW_ITERATIONS)
+        return self.has_slowed(STALL_REDUCTION, STALL_WINDOW_ITERATIONS)
 
     @property
     def is_stuck(self) -> bool:
         """Whether many iterations lowered the bound next to nothing."""
-        return self.report_phase().has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ITERATIONS)
+        return self.has_slowed(STUCK_REDUCTION, STUCK_WINDOW_ITERATIONS)
 
-    def estimate_seconds_left(self, target: float) -> float | None:
-        """Seconds until the bound is at ``target``, at the pace of the last iterations."""
+    def estimate_seconds_left(self) -> float | None:
+        """Seconds until the bound is at the target, at the pace of the last iterations."""
         window = min(ETA_WINDOW_ITERATIONS, len(self) - 1)
-        if window < 1 or not target > 0:
+        if window < 1 or not self.target > 0:
             return None
-        before, now = self.bounds[-1 - window], self.bounds[-1]
+        before = self.bounds[-1 - window]
+        now = self.bounds[-1]
         if not 0 < now < before < np.inf:
             return None
         seconds = self.seconds[-1] - self.seconds[-1 - window]
-        return float(max(np.log(now / target), 0.0) / np.log(before / now) * seconds)
+        return count_steps_left(before, now, self.target) * seconds
 
     def add(self, bounds, changes, target) -> None:
+        """Add iterations, and tell the callback; ``target`` is the bound to be reached."""
+        self.target = float(target)
         before = self.seconds[-1] if self.seconds else 0.0
         now = time.perf_counter() - self.started_at
         count = len(bounds)
@@ -427,7 +431,7 @@ class RunLog:
         self.changes += [int(c) for c in changes]
         if self.callback is not None and count:
             latest = self.bounds[-1], self.changes[-1], self.seconds[-1]
-            progress = Progress(len(self), *latest, self.estimate_seconds_left(float(target)))
+            progress = Progress(len(self), *latest, self.estimate_seconds_left())
             with in_caller_precision():
                 self.is_stopped = bool(self.callback(progress))
 

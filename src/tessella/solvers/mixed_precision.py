@@ -28,30 +28,29 @@ many, inexact policy iteration in double precision takes over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
-from math import inf, isfinite, log
 from typing import TYPE_CHECKING, NamedTuple
 
 from tessella.errors import require_whole
 from tessella.numerics import JAX
+from tessella.solvers import policy_iteration
 from tessella.solvers.method import Method, require_between
 from tessella.solvers.operators import ModelData, Operators
-from tessella.solvers.policy_iteration import (
-    InexactPolicyIteration,
-    ModifiedPolicyIteration,
-    choose_relative_tolerance,
-    compute_target_ratio,
-)
-from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
+from tessella.solvers.policy_iteration import InexactPolicyIteration, ModifiedPolicyIteration
 
 if TYPE_CHECKING:
     from tessella.solvers.iteration import IterationState
+    from tessella.solvers.loop import RunLog
     from tessella.solvers.prepared_model import PreparedModel
 
 PHASE_CHECK_ITERATIONS = 2  # iterations after which a phase is checked
 # A phase of linear systems ends where these leave more than this share of the bound.
 SLOW_REDUCTION = 0.5
+# Iterations that are left (benchmarks/discounts.py): up to the first number linear systems would
+# take longer, from the second on sweeps would.
+FEW_ITERATIONS = 10
+MANY_ITERATIONS = 80
 WARM_UP_MAX_ITERATIONS = 100  # after these, a policy that still changes counts as settled
 WARM_UP_METHOD = ModifiedPolicyIteration(partial_sweeps=20)
 
@@ -75,7 +74,6 @@ class MixedPrecision(Method):
     correction_terms: int = 32
     forcing: float = 1e-2
     max_products: int = 100
-    thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
     uses_single_precision = True
     runs_in_phases = True
@@ -113,15 +111,15 @@ class MixedPrecision(Method):
         if operators.data.coarse_correction is None:
             e = self._sum_series(single, policy, d, self._count_terms(operators, state))
         else:
-            tol = choose_relative_tolerance(operators, state, self.forcing, self.thresholds)
+            tol = policy_iteration.choose_relative_tolerance(operators, state, self.forcing)
             e = self._solve_system(single, policy, d, tol.astype(d.dtype))
         return state.value + operators.criterion.value_of_constant_reward(common) + scale * e
 
     def _count_terms(self, operators: Operators, state: IterationState):
         """The terms that the run still needs, at most ``correction_terms``; all for averages."""
-        ratio = compute_target_ratio(operators, state, self.thresholds)
-        ratio = self.thresholds.sweep_safety_factor * ratio
-        needed = JAX.log(ratio) / JAX.log(operators.criterion.contraction_factor)
+        ratio = policy_iteration.compute_target_ratio(operators, state)
+        log_share = JAX.log(policy_iteration.SWEEP_SAFETY_FACTOR * ratio)
+        needed = log_share / JAX.log(operators.criterion.contraction_factor)
         needed = JAX.where(operators.criterion.discount < 1, needed, self.correction_terms)
         needed = JAX.nan_to_num(needed)  # where target and bound are 0
         return JAX.clip(needed, 1, self.correction_terms).astype(JAX.int32)
@@ -145,14 +143,14 @@ class MixedPrecision(Method):
             d,
             tol=tol,
             maxiter=max(self.max_products // 2, 1),
-            preconditioner=single.precondition,
+            preconditioner=single.preconditioner(),
         )
 
         def sweep(e):  # of v + e, where T_pi (v + e) - v = d + discount P_pi e
             return single.criterion.next_iterate(e, d + single.policy_expectation(policy, e))
 
         # A small norm may hide large entries; sweeps smooth them.
-        return JAX.iterate(self.thresholds.trial_sweeps + 1, sweep, e)
+        return JAX.iterate(policy_iteration.TRIAL_SWEEPS + 1, sweep, e)
 
 
 def scale_residual(residual):
@@ -172,72 +170,44 @@ def to_single_precision(operators: Operators) -> Operators:
     whole = {name: getattr(operators.data, name) for name in ("coarse_correction", "accuracy")}
     others = operators.data._replace(coarse_correction=None, accuracy=None)
     data: ModelData = jax.tree.map(cast, others)._replace(**whole)
-    return Operators(operators.backend, data, evaluates_policy=operators.evaluates_policy)
-
-
-class PhaseLog(NamedTuple):
-    """What the iterations of one phase achieved."""
-
-    bounds: list[float]  # after each
-    changes: list[int]  # states whose greedy action changed in each
-    target: float  # the bound to be reached
-
-    def count_iterations_left(self) -> float:
-        """Iterations until the bound is at the target, at the pace of the last; 0 if unknown."""
-        if len(self.bounds) < 2 or not self.target < self.bounds[-1] < inf:
-            return 0.0
-        return count_steps_left(self.bounds[-2], self.bounds[-1], self.target)
-
-    def is_slow(self) -> bool:
-        """Whether the last iterations hardly lowered the bound."""
-        return self.has_slowed(SLOW_REDUCTION, PHASE_CHECK_ITERATIONS)
-
-    def has_slowed(self, reduction: float, window: int) -> bool:
-        """Whether ``window`` iterations left more than a share ``reduction`` of the bound."""
-        bounds = self.bounds
-        return len(bounds) > window and not bounds[-1] < reduction * bounds[-1 - window]
-
-
-def count_steps_left(before: float, now: float, target: float) -> float:
-    """Steps from ``now`` to ``target``, at the pace of the last one, which came from ``before``."""
-    if not isfinite(before):
-        return 0.0
-    return log(now / target) / log(before / now) if now < before else inf
+    return replace(operators, data=data, gain=0.0)
 
 
 class Phase(NamedTuple):
     """A method, and the rule by which the next phase takes over; the last phase has none."""
 
     method: Method
-    has_ended: Callable[[PhaseLog], bool] | None = None
+    has_ended: Callable[[RunLog], bool] | None = None
     uses_coarse_correction: bool = False
 
 
 def make_phases(prepared: PreparedModel, method: Method) -> list[Phase]:
     """The phases of a run by ``method``: one alone, unless the model is large."""
-    evaluation = prepared.plan.thresholds.evaluation
-    max_changes = evaluation.policy_settled_fraction * prepared.mdp.n_states
+    max_changes = policy_iteration.SETTLED_FRACTION * prepared.mdp.n_states
     has_gain = prepared.mdp.criterion.has_gain
     is_coarse = prepared.plan.preconditioner == "coarse"
 
-    def has_settled(phase: PhaseLog) -> bool:
-        is_late = len(phase.changes) >= WARM_UP_MAX_ITERATIONS
-        return is_late or phase.changes[-1] <= max_changes
+    def has_settled(log: RunLog) -> bool:
+        is_late = log.phase_iterations >= WARM_UP_MAX_ITERATIONS
+        return is_late or log.changes[-1] <= max_changes
 
-    def needs_more_than(limit: int) -> Callable[[PhaseLog], bool]:
-        return lambda phase: has_settled(phase) and phase.count_iterations_left() > limit
+    def needs_more_than(limit: int) -> Callable[[RunLog], bool]:
+        return lambda log: has_settled(log) and log.count_iterations_left() > limit
+
+    def is_slow(log: RunLog) -> bool:
+        return log.has_slowed(SLOW_REDUCTION, PHASE_CHECK_ITERATIONS)
 
     if method.solves_linear_systems and is_coarse and has_gain:
         return [Phase(WARM_UP_METHOD, has_settled), Phase(method, None, True)]
     if not method.runs_in_phases:
         return [Phase(method)]
     forcing = prepared.plan.thresholds.large_forcing
-    in_double = InexactPolicyIteration(method.tol, forcing=forcing, thresholds=evaluation)
-    sweeps = Phase(method, needs_more_than(evaluation.many_mixed_iterations))
+    in_double = InexactPolicyIteration(method.tol, forcing=forcing)
+    sweeps = Phase(method, needs_more_than(MANY_ITERATIONS))
     if not is_coarse:
         return [sweeps, Phase(in_double)]
-    first_sweeps = Phase(method, needs_more_than(evaluation.few_mixed_iterations))
-    systems = Phase(method, PhaseLog.is_slow, True)
+    first_sweeps = Phase(method, needs_more_than(FEW_ITERATIONS))
+    systems = Phase(method, is_slow, True)
     if has_gain:
         return [first_sweeps, systems, Phase(in_double, None, True)]
     return [first_sweeps, systems, sweeps, Phase(in_double)]

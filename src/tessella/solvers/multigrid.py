@@ -314,11 +314,6 @@ class NodeBlocks(NamedTuple):
         """Products to factorise, about."""
         return (5 * self.n_blocks - 4) * self.block_size**3
 
-    def order_nodes(self, sizes: Sequence[int]) -> NDArray[np.int64]:
-        """(nodes,) block by block: which node."""
-        nodes = np.arange(prod(sizes)).reshape(sizes)
-        return (nodes if self.axis is None else np.moveaxis(nodes, self.axis, 0)).ravel()
-
 
 def choose_coarse_axes(
     shape: Sequence[int], displacements: Sequence[tuple[int, int]], limits: CoarseLimits
@@ -468,7 +463,9 @@ def is_usable(solution_size: float) -> bool:
 def order_by_blocks(axes: Sequence[CoarseAxis]) -> NDArray[np.int64]:
     """(nodes,) block by block: which node."""
     sizes = [len(coarse_axis.cut_points) for coarse_axis in axes]
-    return NodeBlocks.choose(axes).order_nodes(sizes)
+    nodes = np.arange(prod(sizes)).reshape(sizes)
+    block_axis = NodeBlocks.choose(axes).axis
+    return (nodes if block_axis is None else np.moveaxis(nodes, block_axis, 0)).ravel()
 
 
 def factorise_correction(
@@ -526,29 +523,19 @@ def _find_probed_nodes(axes: Sequence[CoarseAxis], xp: Any) -> Any:
     return nodes
 
 
-def apply_correction(correction: CoarseCorrection, residual: Any) -> Any:
-    """M residual, in the precision of the residual; on the nodes, always in double."""
+def apply_correction(correction: CoarseCorrection, residual: Any, adjoint: bool = False) -> Any:
+    """M residual, or M' residual, in the precision of the residual; on the nodes always in double.
 
-    def solve(sums):
-        return _solve_coarse(correction, (sums / correction.node_sizes).ravel())
-
-    return _correct_by_nodes(correction, residual, solve)
-
-
-def apply_adjoint_correction(correction: CoarseCorrection, residual: Any) -> Any:
-    """M' residual."""
-
-    def solve(sums):
-        return _solve_coarse_adjoint(correction, sums.ravel()) / correction.node_sizes.ravel()
-
-    return _correct_by_nodes(correction, residual, solve)
-
-
-def _correct_by_nodes(correction: CoarseCorrection, residual: Any, solve: Callable) -> Any:
-    """residual + Z c, with c what ``solve`` makes of Z' residual (cut points of each axis)."""
+    That is residual + Z c, where c solves the system of the nodes for means of the residual.
+    """
+    sizes = correction.node_sizes
     weights = [w.astype(residual.dtype) for w in correction.cell_weights]
-    c = solve(restrict(residual, weights, correction.node_sizes.shape))
-    c = c.astype(residual.dtype).reshape(correction.node_sizes.shape)
+    sums = restrict(residual, weights, sizes.shape)
+    if adjoint:
+        c = _solve_coarse_adjoint(correction, sums.ravel()) / sizes.ravel()
+    else:
+        c = _solve_coarse(correction, (sums / sizes).ravel())
+    c = c.astype(residual.dtype).reshape(sizes.shape)
     return residual + interpolate(c, weights, residual.shape)
 
 

@@ -11,7 +11,8 @@ solving sees a model as these operators and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from tessella.criteria.criterion import CriterionKernel
 from tessella.mdp.dynamics import Backend, fold_actions
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS
-from tessella.solvers.multigrid import apply_adjoint_correction, apply_correction
+from tessella.solvers.multigrid import apply_correction
 
 DEFAULT_RELATIVE_TOLERANCE = 1e-12  # of the largest value: the target without a tolerance ...
 TARGET_FLOOR_MULTIPLE = 2.0  # ... but no less than this multiple of what rounding leaves
@@ -52,7 +53,10 @@ class ModelData(NamedTuple):
 
 @dataclass(frozen=True)
 class Operators:
-    """The operators of one model; values are arrays of the grid's shape."""
+    """The operators of one model; values are arrays of the grid's shape.
+
+    Compiled functions take them like an array, and are compiled again for another backend.
+    """
 
     backend: Backend
     data: ModelData
@@ -63,11 +67,18 @@ class Operators:
     def criterion(self) -> CriterionKernel:
         return self.data.criterion
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether JAX computes; else NumPy does."""
+        return self.backend.is_compiled
+
+    def with_data(self, data: ModelData) -> Operators:
+        """The operators with other numbers, such as those of another accuracy."""
+        return replace(self, data=data)
+
     def for_shift(self, shift: Any) -> Operators:
         """The operators for values less ``shift``."""
-        return Operators(
-            self.backend, self.data, self.criterion.reward_shift(shift), self.evaluates_policy
-        )
+        return replace(self, gain=self.criterion.reward_shift(shift))
 
     def q(self, value: Any) -> Callable[[Any], Any]:
         """action -> (grid) its values at ``value``, -inf where it is infeasible."""
@@ -170,14 +181,9 @@ class Operators:
         return seeks_optimum and self.backend.sweeps_are_cheap(self.data.arrays)
 
     @property
-    def solves_iteratively(self) -> bool:
-        """Whether ``solve_policy_system`` iterates where it is given a tolerance."""
-        return self.backend.solves_iteratively(self.data.arrays)
-
-    def iterate_policy(self, policy: Any, value: Any, count: int) -> Any:
-        """T_pi^count v, where rewards are discounted and NumPy computes."""
-        arguments = count, self.criterion.discount, self.gain
-        return self.backend.iterate_policy(self.data.arrays, value, policy, *arguments)
+    def has_long_rows(self) -> bool:
+        """Whether rows have so many entries that their factors fill up."""
+        return self.backend.has_long_rows(self.data.arrays)
 
     def policy_bellman(self, policy: Any, value: Any) -> Any:
         """T_pi v."""
@@ -203,10 +209,10 @@ class Operators:
         """Whether that system can be solved directly where iterations get nowhere."""
         return self.backend.has_direct_solve and self.criterion.discount < 1
 
-    def solve_policy_system(self, policy: Any, residual: Any, tol: float = 0.0) -> Any:
-        """Its solution for a right side, or, if that is quicker, one with a residual of ``tol``."""
+    def solve_policy_system(self, policy: Any, residual: Any) -> Any:
+        """Its solution for a right side."""
         discount = self.criterion.discount
-        return self.backend.solve_policy_system(self.data.arrays, residual, policy, discount, tol)
+        return self.backend.solve_policy_system(self.data.arrays, residual, policy, discount)
 
     def policy_system_adjoint(self, policy: Any, template: Any) -> Callable[[Any], Any]:
         """x -> A' x, with A the matrix of ``policy_system``, for arrays like ``template``.
@@ -217,15 +223,12 @@ class Operators:
         criterion = self.criterion
         return lambda x: x + criterion.split_unknowns(x)[1] - criterion.discount * adjoint(x)
 
-    def precondition(self, residual: Any) -> Any:
-        """Roughly the solution of that system for a right side; at worst the right side."""
+    def preconditioner(self, adjoint: bool = False) -> Callable[[Any], Any] | None:
+        """A rough inverse of that system, or of its adjoint, where there is a coarse correction."""
         correction = self.data.coarse_correction
-        return residual if correction is None else apply_correction(correction, residual)
-
-    def precondition_adjoint(self, residual: Any) -> Any:
-        """The same for the adjoint system."""
-        correction = self.data.coarse_correction
-        return residual if correction is None else apply_adjoint_correction(correction, residual)
+        if correction is None:
+            return None
+        return partial(apply_correction, correction, adjoint=adjoint)
 
     def add_correction(self, value: Any, unknown: Any) -> Any:
         """``value`` improved by the solution of that system."""

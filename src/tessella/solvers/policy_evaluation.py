@@ -46,7 +46,7 @@ from tessella.solvers.hitting_times import bound_policy_hitting_time
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import validate_tol
 from tessella.solvers.mixed_precision import MixedPrecision, scale_residual, to_single_precision
-from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.operators import Operators
 from tessella.solvers.policy_iteration import InexactPolicyIteration
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, format_average
@@ -183,10 +183,9 @@ def evaluate_prepared(
     if mdp.criterion.requires_absorption:
         prepared, absorbing = bound_policy_absorption(prepared, policy.table)
         guess = zero_absorbing_states(absorbing, guess)
-    thresholds = prepared.plan.thresholds.evaluation
-    method = MixedPrecision(thresholds=thresholds)
+    method = MixedPrecision()
     if prepared.plan.evaluation_precision == "double":
-        method = InexactPolicyIteration(forcing=DOUBLE_FORCING, thresholds=thresholds)
+        method = InexactPolicyIteration(forcing=DOUBLE_FORCING)
     options = {"callback": callback, "partial": partial}
     result = iterate(prepared, method, policy=policy.table, guess=guess, **options)
     return Evaluation(**vars(result), mdp=mdp, policy=policy)
@@ -347,10 +346,10 @@ def compute_prepared_occupancy(
     floor = prepared.adjoint_rounding_floor * prepared.contraction_gap * factor
     target = max(tol, 2 * floor)
     policy, rhs = to_backend(prepared.backend, (actions, mdp.criterion.occupancy_rhs(mu)))
-    data = prepared.data
+    operators = prepared.make_operators()
     if mdp.criterion.has_gain or 1 / prepared.contraction_gap > COARSE_MIN_PERIODS:
-        data = prepared.build_policy_data(policy)
-    system = prepared.backend, data, policy, rhs
+        operators = operators.with_data(prepared.build_policy_data(policy))
+    system = operators, policy, rhs
     d = rhs
     if guess is not None:
         d = to_backend(prepared.backend, guess.reshape(mu.shape).astype(float))
@@ -375,12 +374,11 @@ def _improve_occupancy(
     uses_single: bool, system: tuple, d, previous: float, only_quickly: bool
 ) -> tuple[Any, Any]:
     """(d, sum of its residual) after a Krylov correction; where that fails, after plain steps."""
-    backend, *arguments = system
-    trial, residual = _correct(backend, uses_single, *arguments, d)
+    trial, residual = _correct(uses_single, *system, d)
     if not float(residual) < CORRECTION_MAX_RESIDUAL_RATIO * previous:
         if only_quickly:
             raise NotConverged("occupancy: a correction did not help")
-        trial, residual = _run_plain_steps(backend, *arguments, d)
+        trial, residual = _run_plain_steps(*system, d)
     return trial, residual
 
 
@@ -396,10 +394,9 @@ def _solve_directly(prepared: PreparedModel, table: NDArray, rhs, d):
     return to_backend(prepared.backend, solution.reshape(d.shape))
 
 
-@compile_per_shape("backend", "uses_single")
-def _correct(backend, uses_single: bool, data: ModelData, policy, source, d):
+@compile_per_shape("uses_single")
+def _correct(uses_single: bool, operators: Operators, policy, source, d):
     """(d after one Krylov correction, sum of the remaining residual)."""
-    operators = Operators(backend, data)
     xp = array_namespace(source)
     system = exact = operators.policy_system_adjoint(policy, source)
     rhs = source - exact(d)
@@ -411,34 +408,35 @@ def _correct(backend, uses_single: bool, data: ModelData, policy, source, d):
         system = to_single_precision(operators).policy_system_adjoint(policy, rhs)
         tol = SINGLE_CORRECTION_TOLERANCE
         max_steps = SINGLE_CORRECTION_MAX_STEPS
-    preconditioner = operators.precondition_adjoint
+    preconditioner = operators.preconditioner(adjoint=True)
     e = xp.bicgstab(system, rhs, tol=tol, maxiter=max_steps, preconditioner=preconditioner)
     trial = xp.maximum(d + scale * e, 0.0)
     return trial, abs(source - exact(trial)).sum()
 
 
-@compile_per_shape("backend")
-def _run_forward_pass(backend, data: ModelData, policy, source):
+@compile_per_shape()
+def _run_forward_pass(operators: Operators, policy, source):
     """(d of a horizon, one period after the other, sum of the remaining residual)."""
-    discount = data.criterion.discount
+    backend: Any = operators.backend
+    arrays = operators.data.arrays
     xp = array_namespace(source)
 
     def visit_period(arriving, t):
         share = source[t] + arriving
         move = backend.period_backend.policy_adjoint(
-            backend.period_arrays(data.arrays, t), policy[t], share
+            backend.period_arrays(arrays, t), policy[t], share
         )
-        return discount * move(share), share
+        return operators.criterion.discount * move(share), share
 
     d = xp.scan(visit_period, xp.zeros_like(source[0]), len(source))
-    system = Operators(backend, data).policy_system_adjoint(policy, source)
+    system = operators.policy_system_adjoint(policy, source)
     return d, abs(source - system(d)).sum()
 
 
-@compile_per_shape("backend")
-def _run_plain_steps(backend, data: ModelData, policy, rhs, d):
+@compile_per_shape()
+def _run_plain_steps(operators: Operators, policy, rhs, d):
     """(d after some steps of the process, sum of the remaining residual)."""
-    system = Operators(backend, data).policy_system_adjoint(policy, rhs)
+    system = operators.policy_system_adjoint(policy, rhs)
     xp = array_namespace(rhs)
     d = xp.iterate(PLAIN_STEPS, lambda x: x + (rhs - system(x)), d)
     d = xp.maximum(d, 0.0)

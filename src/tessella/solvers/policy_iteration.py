@@ -29,15 +29,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.errors import require_whole
-from tessella.numerics import array_namespace
+from tessella.numerics import NUMPY, array_namespace
 from tessella.solvers.method import Method, require_between
 from tessella.solvers.operators import Operators, compute_target
-from tessella.solvers.thresholds import DEFAULT_EVALUATION, EvaluationThresholds
 
 if TYPE_CHECKING:
     from tessella.solvers.iteration import IterationState
 
 SMALLEST_POSITIVE = 1e-300  # what a quotient or a logarithm takes instead of 0
+# These decide by what a run sees of its own progress (benchmarks/methods.py).
+TRIAL_SWEEPS = 4  # sweeps of a policy that show how fast sweeps are
+# Where no more sweeps than these are needed, nothing is quicker.
+FEW_ROW_SWEEPS = 40  # sweeps over the rows of a table
+FEW_STAGE_SWEEPS = 100  # sweeps through stages
+# Share of the states: where the actions of more of them change, a policy has not settled.
+SETTLED_FRACTION = 1e-3
+EARLY_MAX_SWEEPS = 8  # sweeps through stages for a policy that has not settled
+SETTLED_MAX_SWEEPS = 250  # sweeps through stages for a policy that has settled
+# A linear solve that leaves more of the residual's span than this has failed.
+SOLVE_MAX_SPAN_RATIO = 0.5
+EXACT_RELATIVE_TOLERANCE = 1e-13  # of the residual: what policy iteration leaves of it
+# After a failed linear solve, sweep up to this many times its product limit.
+FALLBACK_SWEEPS_PER_PRODUCT = 2
+# Steps of a linear solver before a direct solve takes over, where there is one.
+DIRECT_SOLVE_AFTER_STEPS = 50
+SWEEPS_PER_SOLVER_STEP = 4  # sweeps saved for each step (two products), at least
+# Share of the residual that may be left: its norm may hide entries larger than itself.
+SOLVER_SAFETY_FACTOR = 0.1
+# The same for sweeps, whose pace is that of the largest entries.
+SWEEP_SAFETY_FACTOR = 0.5
+DEFAULT_TARGET_FACTOR = 0.1  # without a tolerance: narrow bounds cost one more iteration
+# Share of the residual that a linear solver may leave, times target over bound.
+DIRECT_TARGET_FACTOR = 0.01
+# Bursts of sweeps over all actions cost about as much as evaluating a policy.
+BURST_SWEEPS = 8  # sweeps over all actions between two comparisons of the policy
+STATES_PER_BURST = 50  # states for each burst
+MAX_BURSTS = 5  # bursts
+POLICY_STAYS_FRACTION = 0.01  # share of the states whose action may change in a burst
+# Sweeps that take as long as a direct solve, for each root of the number of states.
+DIRECT_COST_SWEEPS_PER_ROOT_STATE = 4
+DIRECT_COST_MAX_SWEEPS = 400  # sweeps that take as long as any direct solve
+ITERATIVE_COST_SWEEPS = 60  # sweeps of long rows that take as long as a solve by iterations
+ITERATIVE_MAX_STEPS = 40  # steps of these iterations, of two products each
+# States up to which a table's linear systems are solved in one of these two ways.
+DIRECT_MAX_STATES = 1000
 
 
 @dataclass(frozen=True)
@@ -96,7 +131,6 @@ class PolicyIteration(Method):
         tol, max_sweeps: as in ``ValueIteration``.
         max_products: the most matrix products of one linear solve; small tables have their own
             limit.
-        thresholds: when a policy is evaluated by sweeps, and when by a linear solver.
 
     Example:
         >>> ts.solve(ts.benchmark("QUE-Lin"), ts.PolicyIteration(1e-6)).error_bound <= 1e-6
@@ -105,7 +139,6 @@ class PolicyIteration(Method):
 
     max_sweeps: int = field(default=10_000, compare=False)
     max_products: int = 500
-    thresholds: EvaluationThresholds = field(default=DEFAULT_EVALUATION, repr=False)
 
     solves_linear_systems = True
     requires_jax = False
@@ -115,9 +148,9 @@ class PolicyIteration(Method):
         require_whole("max_products", self.max_products, 1)
 
     def step(self, operators: Operators, state: IterationState):
-        forcing = self.thresholds.exact_relative_tolerance
+        forcing = EXACT_RELATIVE_TOLERANCE
         if operators.data.coarse_correction is not None:
-            forcing = choose_relative_tolerance(operators, state, forcing, self.thresholds)
+            forcing = choose_relative_tolerance(operators, state, forcing)
         return self.evaluate_greedy_policy(operators, state, forcing)
 
     def evaluate_greedy_policy(self, operators: Operators, state: IterationState, forcing: Any):
@@ -129,30 +162,28 @@ class PolicyIteration(Method):
         sweeps continue up to a limit. Tables are then solved directly; where other dynamics offer a
         direct solve, ``loop`` uses it when a run stalls.
         """
-        thresholds = self.thresholds
-        n_trial = thresholds.trial_sweeps
         xp = array_namespace(state.value)
         span = operators.criterion.span
         first_residual = state.backup - state.value
         start = operators.criterion.next_iterate(state.value, state.backup)
-        trial, residual = run_trial_sweeps(operators, state.policy, start, n_trial)
+        trial, residual = run_trial_sweeps(operators, state.policy, start)
         first_span = xp.maximum(span(first_residual), SMALLEST_POSITIVE)
-        rho = (span(residual) / first_span) ** (1 / (n_trial + 1))
+        rho = (span(residual) / first_span) ** (1 / (TRIAL_SWEEPS + 1))
         log_rate = xp.log(xp.clip(rho, SMALLEST_POSITIVE, 1 - 1e-9))
-        sweeps_needed = xp.log(forcing) / log_rate - n_trial
-        max_few = thresholds.few_sweeps_rows
+        sweeps_needed = xp.log(forcing) / log_rate - TRIAL_SWEEPS
+        max_few = FEW_ROW_SWEEPS
         sweep_count = sweeps_needed
         # Through stages, a sweep of all actions takes hardly longer than one of a policy.
         if not operators.has_direct_solve:
-            max_few = thresholds.few_sweeps_stages
-            ratio = compute_target_ratio(operators, state, thresholds)
-            share = xp.clip(thresholds.sweep_safety_factor * ratio, SMALLEST_POSITIVE, 1.0)
-            sweeps_to_target = xp.log(share) / log_rate - n_trial
-            is_settled = state.changed <= thresholds.policy_settled_fraction * state.value.size
+            max_few = FEW_STAGE_SWEEPS
+            ratio = compute_target_ratio(operators, state)
+            share = xp.clip(SWEEP_SAFETY_FACTOR * ratio, SMALLEST_POSITIVE, 1.0)
+            sweeps_to_target = xp.log(share) / log_rate - TRIAL_SWEEPS
+            is_settled = state.changed <= SETTLED_FRACTION * state.value.size
             sweep_count = xp.where(
                 is_settled,
-                xp.minimum(sweeps_to_target, thresholds.settled_max_sweeps),
-                xp.minimum(sweeps_needed, thresholds.early_max_sweeps),
+                xp.minimum(sweeps_to_target, SETTLED_MAX_SWEEPS),
+                xp.minimum(sweeps_needed, EARLY_MAX_SWEEPS),
             )
         # Both ways end in the same loop of sweeps, so that it is compiled once.
         system = state.policy, trial, residual, forcing, sweeps_needed
@@ -171,38 +202,36 @@ class PolicyIteration(Method):
         ``residual`` (grid) is that of v. Sweeps alone would be ``sweeps_needed``: a solver that
         gets nowhere has cost half as much at most.
         """
-        thresholds = self.thresholds
-        n_trial = thresholds.trial_sweeps
         xp = array_namespace(value)
         # Known without solving: a constant residual r changes the value by r / (1 - discount).
         span = operators.criterion.span
         common = operators.criterion.common_part(residual)
         max_steps = max(self.max_products // 2, 1)
         if operators.has_direct_solve:
-            max_steps = min(max_steps, thresholds.direct_solve_after_steps)
+            max_steps = min(max_steps, DIRECT_SOLVE_AFTER_STEPS)
         else:
-            paying_steps = sweeps_needed / thresholds.sweeps_per_solver_step
-            max_steps = xp.clip(paying_steps, n_trial, max_steps).astype(int)
+            paying_steps = sweeps_needed / SWEEPS_PER_SOLVER_STEP
+            max_steps = xp.clip(paying_steps, TRIAL_SWEEPS, max_steps).astype(int)
         e = xp.bicgstab(
             lambda e: operators.policy_system(policy, e),
             residual - common,
             tol=forcing,
             maxiter=max_steps,
-            preconditioner=operators.precondition,
+            preconditioner=operators.preconditioner(),
         )
         value = value + operators.criterion.value_of_constant_reward(common)
         # A small norm may hide large entries; sweeps smooth them.
         corrected, residual_after = run_trial_sweeps(
-            operators, policy, operators.add_correction(value, e), n_trial
+            operators, policy, operators.add_correction(value, e)
         )
-        is_solved = span(residual_after) <= thresholds.solve_max_span_ratio * span(residual)
+        is_solved = span(residual_after) <= SOLVE_MAX_SPAN_RATIO * span(residual)
         # The factors of many long rows fill up: they would take hours.
-        is_sparse = not operators.solves_iteratively or value.size <= thresholds.direct_max_states
+        is_sparse = not operators.has_long_rows or value.size <= DIRECT_MAX_STATES
         if operators.has_direct_solve and is_sparse and not is_solved:
             e = operators.solve_policy_system(policy, residual - common)
             corrected = operators.add_correction(value, e)
-            return run_trial_sweeps(operators, policy, corrected, n_trial)[0], 0
-        max_fallback = thresholds.fallback_sweeps_per_product * self.max_products
+            return run_trial_sweeps(operators, policy, corrected)[0], 0
+        max_fallback = FALLBACK_SWEEPS_PER_PRODUCT * self.max_products
         fallback_sweeps = xp.clip(xp.ceil(sweeps_needed), 0, max_fallback).astype(int)
         return xp.where(is_solved, corrected, value), xp.where(is_solved, 0, fallback_sweeps)
 
@@ -212,7 +241,7 @@ class InexactPolicyIteration(PolicyIteration):
     """Policy iteration with evaluations cut short: the automatic choice.
 
     Args:
-        tol, max_sweeps, max_products, thresholds: as in ``PolicyIteration``.
+        tol, max_sweeps, max_products: as in ``PolicyIteration``.
         forcing: share of the residual that a linear solver may leave, between 0 and 1.
 
     Example:
@@ -232,7 +261,7 @@ class InexactPolicyIteration(PolicyIteration):
     def step(self, operators: Operators, state: IterationState):
         if operators.has_cheap_bellman:
             return self._step_with_greedy_sweeps(operators, state)
-        forcing = choose_relative_tolerance(operators, state, self.forcing, self.thresholds)
+        forcing = choose_relative_tolerance(operators, state, self.forcing)
         return self.evaluate_greedy_policy(operators, state, forcing)
 
     def _step_with_greedy_sweeps(self, operators: Operators, state: IterationState):
@@ -243,31 +272,28 @@ class InexactPolicyIteration(PolicyIteration):
         more reach the target, those are all; else the policy is evaluated: directly if the model is
         small and its rows are short, by a linear solver if they are long.
         """
-        thresholds = self.thresholds
-        greedy = run_greedy_sweeps(operators, state, thresholds)
+        greedy = run_greedy_sweeps(operators, state)
         value, backup, policy = greedy[:3]
         criterion = operators.criterion
-        n = state.value.size
         residual = backup - value
         # Known without solving: a constant residual r changes the value by r / (1 - discount).
         common = criterion.common_part(residual)
+        n = value.size
         max_cheap_sweeps = min(
-            thresholds.direct_cost_sweeps_per_root_state * math.sqrt(n),
-            thresholds.iterative_solve_cost_sweeps
-            if operators.solves_iteratively
-            else thresholds.direct_cost_max_sweeps,
+            DIRECT_COST_SWEEPS_PER_ROOT_STATE * math.sqrt(n),
+            ITERATIVE_COST_SWEEPS if operators.has_long_rows else DIRECT_COST_MAX_SWEEPS,
         )
         if greedy.sweeps_needed <= max_cheap_sweeps:
             start = backup + criterion.discount * criterion.value_of_constant_reward(common)
-            return operators.iterate_policy(policy, start, greedy.sweeps_needed)
-        if n > thresholds.direct_max_states:
+            return iterate_policy(operators, policy, start, math.ceil(greedy.sweeps_needed))
+        if n > DIRECT_MAX_STATES:
             greedy_state = state._replace(value=value, backup=backup, policy=policy)
             return self.evaluate_greedy_policy(operators, greedy_state, self.forcing)
         tol = max(
-            thresholds.direct_target_factor * greedy.target_ratio,
-            thresholds.exact_relative_tolerance if greedy.policy_stays else self.forcing,
+            DIRECT_TARGET_FACTOR * greedy.target_ratio,
+            EXACT_RELATIVE_TOLERANCE if greedy.policy_stays else self.forcing,
         )
-        e = operators.solve_policy_system(policy, residual - common, tol)
+        e = solve_small_system(operators, policy, residual - common, tol)
         return operators.add_correction(value + criterion.value_of_constant_reward(common), e)
 
 
@@ -277,31 +303,30 @@ class GreedyState(NamedTuple):
     value: NDArray[np.float64]  # v, (grid)
     backup: NDArray[np.float64]  # T v, (grid)
     policy: NDArray[np.int32]  # greedy at v, (grid)
-    sweeps_needed: int  # sweeps from here to the target, at the pace of the last ones
+    sweeps_needed: float  # sweeps from here to the target, at the pace of the last ones
     target_ratio: float  # half the target over its bound
     policy_stays: bool  # whether the last sweeps left the policy about as it was
 
 
-def run_greedy_sweeps(
-    operators: Operators, state: IterationState, thresholds: EvaluationThresholds
-) -> GreedyState:
+def run_greedy_sweeps(operators: Operators, state: IterationState) -> GreedyState:
     """Sweep over all actions until that leaves the policy about as it is, or for long enough."""
     criterion = operators.criterion
     half_target = float(compute_target(operators.data, state.floor)) / 2
-    previous_span = float(criterion.span(state.backup - state.value))
+
+    def bound_next_value(value, backup):
+        return criterion.bound_error(criterion.discount * criterion.span(backup - value) / 2)
+
+    bound = float(bound_next_value(state.value, state.backup))
     n = state.value.size
     current = GreedyState(state.value, state.backup, state.policy, 0, 1.0, False)
-    for _ in range(min(max(n // thresholds.states_per_burst, 1), thresholds.max_bursts)):
-        value = operators.iterate_bellman(current.backup, thresholds.burst_sweeps - 1)
+    for _ in range(min(max(n // STATES_PER_BURST, 1), MAX_BURSTS)):
+        value = operators.iterate_bellman(current.backup, BURST_SWEEPS - 1)
         backup, policy = operators.bellman(value)
-        new_span = float(criterion.span(backup - value))
-        rho = (new_span / max(previous_span, SMALLEST_POSITIVE)) ** (1 / thresholds.burst_sweeps)
-        bound = float(criterion.bound_error(criterion.discount * new_span / 2))
-        policy_stays = (
-            np.count_nonzero(policy != current.policy) <= thresholds.policy_stays_fraction * n
-        )
-        previous_span = new_span
-        sweeps_needed = count_sweeps_between(bound, half_target, rho)
+        previous_bound = bound
+        bound = float(bound_next_value(value, backup))
+        policy_stays = np.count_nonzero(policy != current.policy) <= POLICY_STAYS_FRACTION * n
+        bursts_left = count_steps_left(previous_bound, bound, half_target)
+        sweeps_needed = BURST_SWEEPS * bursts_left
         target_ratio = min(half_target / max(bound, SMALLEST_POSITIVE), 1.0)
         current = GreedyState(value, backup, policy, sweeps_needed, target_ratio, policy_stays)
         if not sweeps_needed or policy_stays:
@@ -309,47 +334,72 @@ def run_greedy_sweeps(
     return current
 
 
-def count_sweeps_between(bound: float, target: float, rho: float) -> int:
-    """Sweeps from one bound to another, if each leaves ``rho`` of it; 0 where nothing is left."""
-    if not target < bound < math.inf:
-        return 0
-    return math.ceil(
-        math.log(max(target / bound, SMALLEST_POSITIVE))
-        / math.log(min(max(rho, SMALLEST_POSITIVE), 1 - 1e-9))
-    )
+def count_steps_left(before: float, now: float, target: float) -> float:
+    """Steps from ``now`` to ``target``, at the pace of the last one, which came from ``before``.
+
+    0 at the target and where the pace is not known, inf where nothing is gained.
+    """
+    if not target < now < math.inf or not math.isfinite(before):
+        return 0.0
+    if not now < before:
+        return math.inf
+    return math.log(now / max(target, SMALLEST_POSITIVE)) / math.log(before / now)
 
 
-def choose_relative_tolerance(
-    operators: Operators, state: IterationState, forcing: float, thresholds: EvaluationThresholds
-):
+def iterate_policy(operators: Operators, policy, value, count: int):
+    """T_pi^count v for discounted rewards: v <- r_pi + discount P_pi v, in few calls of NumPy."""
+    reward = operators.policy_bellman(policy, np.zeros_like(value))
+    for _ in range(count):
+        value = operators.policy_expectation(policy, value)
+        value += reward
+    return value
+
+
+def solve_small_system(operators: Operators, policy, rhs, tol: float):
+    """The solution of a policy's linear system: directly, or to a residual of ``tol``.
+
+    Elimination fills long rows, while their chains mostly mix fast, so that few iterations do.
+    """
+    size = abs(rhs).max()
+    if operators.has_long_rows and size:
+        scaled = rhs / size  # SciPy takes small numbers for a breakdown
+
+        def system(x):
+            return x - operators.policy_expectation(policy, x)
+
+        x = NUMPY.bicgstab(system, scaled, tol=tol, maxiter=ITERATIVE_MAX_STEPS)
+        if np.linalg.norm(scaled - system(x)) <= 2 * tol * np.linalg.norm(scaled):
+            return size * x
+    return operators.solve_policy_system(policy, rhs)
+
+
+def choose_relative_tolerance(operators: Operators, state: IterationState, forcing: float):
     """The forcing, but no less than the run still needs: further accuracy at the end is wasted.
 
     Near the rounding floor, a linear solver would otherwise use up all its products.
     """
-    tolerance = thresholds.solver_safety_factor * compute_target_ratio(operators, state, thresholds)
+    tolerance = SOLVER_SAFETY_FACTOR * compute_target_ratio(operators, state)
     return array_namespace(tolerance).clip(tolerance, forcing, 0.5)
 
 
-def compute_target_ratio(
-    operators: Operators, state: IterationState, thresholds: EvaluationThresholds
-):
+def compute_target_ratio(operators: Operators, state: IterationState):
     """The share of its bound that a run may end with; smaller if no tolerance was given."""
     data = operators.data
     ratio = compute_target(operators.data, state.floor) / state.bound
     if data.coarse_correction is not None:
         return ratio
-    return array_namespace(ratio).where(
-        data.accuracy.tol > 0, ratio, thresholds.default_target_factor * ratio
-    )
+    return array_namespace(ratio).where(data.accuracy.tol > 0, ratio, DEFAULT_TARGET_FACTOR * ratio)
 
 
-def run_trial_sweeps(operators: Operators, policy, start, count: int):
-    """The point after ``count`` sweeps, and its residual, which is half of one more."""
+def run_trial_sweeps(operators: Operators, policy, start):
+    """The point after ``TRIAL_SWEEPS`` sweeps, and its residual, which is half of one more."""
 
     def sweep(carry):
         value = carry[2]
         backup = operators.policy_bellman(policy, value)
         return value, backup, operators.criterion.next_iterate(value, backup)
 
-    value, backup, _ = array_namespace(start).iterate(count + 1, sweep, (start, start, start))
+    value, backup, _ = array_namespace(start).iterate(
+        TRIAL_SWEEPS + 1, sweep, (start, start, start)
+    )
     return value, backup - value

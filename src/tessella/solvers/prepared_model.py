@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +14,9 @@ from tessella.errors import ModelError
 from tessella.mdp.compilation import compile_per_shape, results_stay_on_device, to_backend
 from tessella.mdp.dynamics import BackendModel, Dynamics
 from tessella.rounding import EPS, RowSumBounds
+from tessella.solvers import multigrid
 from tessella.solvers.method import validate_tol
-from tessella.solvers.multigrid import (
-    ACCELERATOR_GAIN_LIMITS,
-    ACCELERATOR_LIMITS,
-    PROCESSOR_LIMITS,
-    CoarseAxis,
-    CoarseLimits,
-    build_correction,
-    choose_coarse_axes,
-    factorise_correction,
-    is_usable,
-    order_by_blocks,
-    probe_coarse_system,
-)
+from tessella.solvers.multigrid import CoarseAxis, CoarseLimits
 from tessella.solvers.operators import (
     DEFAULT_RELATIVE_TOLERANCE,
     MIN_REWARD_SCALE,
@@ -41,6 +31,12 @@ if TYPE_CHECKING:
     from tessella.solvers.execution_plan import ExecutionPlan
 
 VALUE_MAX_SIZE = 1e290  # larger values are rejected: their sums could overflow
+
+# Compiled functions take operators like an array; those of another backend are compiled again.
+# Not in ``operators``: a plan is chosen without loading JAX.
+jax.tree_util.register_dataclass(
+    Operators, data_fields=["data", "gain"], meta_fields=["backend", "evaluates_policy"]
+)
 
 
 class PreparedModel:
@@ -168,12 +164,14 @@ class PreparedModel:
             return self.data
         axes = self.coarse_axes
         has_gain = self.mdp.criterion.has_gain
-        probes = _compute_coarse_system(self.backend, axes, self.data, policy)
+        probes = _compute_coarse_system(axes, self.make_operators(), policy)
         if self.stays_on_device:
-            order = self.to_device(order_by_blocks(axes))
+            order = self.to_device(multigrid.order_by_blocks(axes))
             correction, size = _factorise_on_device(axes, has_gain, probes, order)
-            return self.data._replace(coarse_correction=correction if is_usable(size) else None)
-        correction = build_correction(np.asarray(probes), axes, has_gain)
+            return self.data._replace(
+                coarse_correction=correction if multigrid.is_usable(size) else None
+            )
+        correction = multigrid.build_correction(np.asarray(probes), axes, has_gain)
         return self.data._replace(coarse_correction=to_backend(self.backend, correction))
 
     @cached_property
@@ -181,7 +179,7 @@ class PreparedModel:
         """The nodes of the coarse correction along each axis."""
         shape = self.mdp.grid.shape
         displacements = map(self.mdp.dynamics.max_displacement, range(len(shape)))
-        return choose_coarse_axes(
+        return multigrid.choose_coarse_axes(
             shape,
             [displacement or (n, n) for n, displacement in zip(shape, displacements, strict=True)],
             self.coarse_limits,
@@ -191,8 +189,16 @@ class PreparedModel:
     def coarse_limits(self) -> CoarseLimits:
         """What the coarse correction may cost."""
         if not self.stays_on_device:
-            return PROCESSOR_LIMITS
-        return ACCELERATOR_GAIN_LIMITS if self.mdp.criterion.has_gain else ACCELERATOR_LIMITS
+            return multigrid.PROCESSOR_LIMITS
+        return (
+            multigrid.ACCELERATOR_GAIN_LIMITS
+            if self.mdp.criterion.has_gain
+            else multigrid.ACCELERATOR_LIMITS
+        )
+
+    def make_operators(self, evaluates_policy: bool = False) -> Operators:
+        """The operators of the model, for an optimum or for the value of a policy."""
+        return Operators(self.backend, self.data, evaluates_policy=evaluates_policy)
 
     @cached_property
     def data(self) -> ModelData:
@@ -212,19 +218,22 @@ class PreparedModel:
         accuracy = AccuracySettings(*map(np.float64, (*errors, *targets)))
         kernel = self.mdp.criterion.make_kernel(self.row_sum_bounds, unit)
         if self.absorption_time is not None:
-            kernel = kernel.with_absorption_time(np.float64(self.absorption_time))
+            kernel = kernel._replace(error_factor=np.float64(self.absorption_time))
         data = ModelData(arrays, feasible, kernel, accuracy)
         return data._replace(accuracy=accuracy._replace(max_floor=bound_rounding_floor(data)))
 
 
-@compile_per_shape("backend", "axes")
-def _compute_coarse_system(backend, axes: tuple[CoarseAxis, ...], data: ModelData, policy):
+@compile_per_shape("axes")
+def _compute_coarse_system(axes: tuple[CoarseAxis, ...], operators: Operators, policy):
     """The probes from which ``multigrid`` assembles the coarse system of a policy."""
-    operators = Operators(backend, data)
-    return probe_coarse_system(lambda e: operators.policy_expectation(policy, e), axes, policy)
+    return multigrid.probe_coarse_system(
+        lambda e: operators.policy_expectation(policy, e), axes, policy
+    )
 
 
 @compile_per_shape("axes", "has_gain")
 def _factorise_on_device(axes: tuple[CoarseAxis, ...], has_gain: bool, probes, order):
     """The correction and the size of its trial solution: moving it there would take longer."""
-    return factorise_correction(axes, has_gain, probes, order, ACCELERATOR_LIMITS.inverse_rows)
+    return multigrid.factorise_correction(
+        axes, has_gain, probes, order, multigrid.ACCELERATOR_LIMITS.inverse_rows
+    )

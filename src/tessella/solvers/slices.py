@@ -37,15 +37,18 @@ from numpy.typing import NDArray
 
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.exogenous import Exogenous
-from tessella.mdp.model import MDP
 from tessella.rounding import EPS, OUTWARD_FACTOR, round_up
 from tessella.solvers.bounds import Decision, center_values, decide, find_best_two
-from tessella.solvers.iteration import IterationState, make_initial_state, run_iterations
+from tessella.solvers.iteration import (
+    IterationBatch,
+    IterationState,
+    make_initial_state,
+    run_iterations,
+)
 from tessella.solvers.loop import USEFUL_REWARD_FRACTION, Callback, RunLog
 from tessella.solvers.method import Method
-from tessella.solvers.mixed_precision import count_steps_left
-from tessella.solvers.operators import ModelData
-from tessella.solvers.policy_iteration import ValueIteration
+from tessella.solvers.operators import ModelData, Operators
+from tessella.solvers.policy_iteration import ValueIteration, count_steps_left
 from tessella.solvers.prepared_model import PreparedModel
 from tessella.solvers.result import Result, Status, make_run_result
 
@@ -82,7 +85,7 @@ class Slices:
         includes_end = False
         if exogenous is None:
             sums = prepared.row_sum_bounds
-            includes_end = not float(prepared.data.criterion.use_shift)  # type: ignore[attr-defined]
+            includes_end = not prepared.data.criterion.use_shift
             error = max(sums.excess, 0.0) if includes_end else sums.deviation
             exogenous = Exogenous((), (), (), sp.csr_array(np.eye(1)), error)
         lengths = enumerate(mdp.grid.shape)
@@ -146,11 +149,11 @@ class SlicedPoint(NamedTuple):
     eta: Any  # of any action value
 
 
-@compile_per_shape("backend", "axes")
-def measure_slices(backend, axes: tuple[int, ...], data: ModelData, value) -> SlicedPoint:
+@compile_per_shape("axes")
+def measure_slices(axes: tuple[int, ...], operators: Operators, value) -> SlicedPoint:
     """Back up ``value``, and look at its slices along ``axes``."""
-    operators, v, shift = center_values(backend, data, value)
-    best, second = find_best_two(backend, operators.q(v), v)
+    operators, v, shift = center_values(operators, value)
+    best, second = find_best_two(operators.backend, operators.q(v), v)
     others = tuple(axis for axis in range(v.ndim) if axis not in axes)
     return SlicedPoint(
         (best - v).min(axis=others, keepdims=True),
@@ -177,7 +180,7 @@ def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decis
         return decision
     slices = Slices.build(prepared)
     point = prepared.from_result(value)
-    measured = measure_slices(prepared.backend, slices.axes, prepared.data, point)
+    measured = measure_slices(slices.axes, prepared.make_operators(), point)
     return decide(prepared, value, bound, slices.bound_point(measured))
 
 
@@ -196,67 +199,28 @@ def prove_policy(prepared: PreparedModel, callback: Callback | None) -> PolicyPr
 
     None where that would take longer than solving for the values.
     """
+    thresholds = prepared.plan.thresholds
     method = prepared.plan.method
     if not method.uses_single_precision:
         method = ValueIteration()
     slices = Slices.build(prepared)
     log = RunLog(callback)
-    end = _iterate_until_decided(prepared, slices, method, log)
-    if end is None:
-        return None
-    bound = float(end.state.bound)
-    value = prepared.to_result(_report_value(prepared.data, end.state))
-    decision = decide(prepared, value, bound, end.error)
-    n_decided = int((decision.margin > decision.tie_tolerance).sum())
-    tolerance = float(np.max(decision.tie_tolerance))
-    has_values = bound <= end.target
-    status = _find_proof_status(prepared.mdp, n_decided, tolerance)
-    if has_values or end.tolerance_ratio > 1:
-        status = Status.CONVERGED if has_values else Status.STOPPED
-    result = make_run_result(
-        status,
-        value,
-        bound,
-        end.target,
-        log.history(),
-        may_raise=False,
-        tolerance=round_up(tolerance),
-        decided=f"{n_decided:,}",
-        states=f"{prepared.mdp.n_states:,}",
-    )
-    return PolicyProof(result, decision, has_values, method.name)
-
-
-class ProofPoint(NamedTuple):
-    """The last point of a proof, and what is known of comparisons there."""
-
-    state: IterationState
-    target: float  # bound at which values are as accurate as they can be
-    error: NDArray[np.float64]  # (slices) by how much comparisons of actions may be off
-    tolerance_ratio: float  # largest of a slice's tolerance to what is enough there
-
-
-def _iterate_until_decided(
-    prepared: PreparedModel, slices: Slices, method: Method, log: RunLog
-) -> ProofPoint | None:
-    """The point that decides all actions, or ends the run; None where that takes too long."""
-    backend = prepared.backend
-    data = prepared.data
-    thresholds = prepared.plan.thresholds
+    operators = prepared.make_operators()
     state = make_initial_state(prepared, None, None)
     ratio_before = np.inf
     while True:
-        limits = MAX_SWEEPS_PER_CHECK, data, state, _count_next_iterations(method, log)
-        batch = run_iterations(backend, method, False, *limits)
+        limit = 1  # larger steps, or sweeps: more of them each time
+        if not method.uses_single_precision:
+            limit = min(max(FIRST_SWEEPS, len(log) // 4), MAX_SWEEPS_PER_CHECK)
+        batch = run_iterations(method, MAX_SWEEPS_PER_CHECK, operators, state, limit)
         state = batch.state
         count = int(batch.n_iterations)
         log.add(batch.bounds[:count], batch.changes[:count], batch.target)
-        measured = measure_slices(backend, slices.axes, data, _report_value(data, state))
+        measured = measure_slices(slices.axes, operators, _report_value(operators.data, state))
         error = slices.bound_point(measured)
         ratio = _compute_tolerance_ratio(slices, measured, error)
-        target = float(batch.target)
-        if ratio <= 1 or float(state.bound) <= target or log.is_stopped:
-            return ProofPoint(state, target, error, ratio)
+        if ratio <= 1 or float(state.bound) <= float(batch.target) or log.is_stopped:
+            return _make_proof(prepared, method, log, batch, error, is_proven=ratio <= 1)
         left = count * count_steps_left(ratio_before, ratio, 1.0)
         is_tried = len(log) >= thresholds.proof_trial_sweeps
         is_slow = is_tried and len(log) + left > thresholds.proof_max_sweeps
@@ -265,19 +229,45 @@ def _iterate_until_decided(
         ratio_before = ratio
 
 
-def _count_next_iterations(method: Method, log: RunLog) -> int:
-    """Iterations until comparisons are bounded again: many sweeps, or one of larger steps."""
-    if method.uses_single_precision:
-        return 1
-    return min(max(FIRST_SWEEPS, len(log) // 4), MAX_SWEEPS_PER_CHECK)
-
-
-def _find_proof_status(mdp: MDP, decided: int, tolerance: float) -> Status:
-    """How a proof ends where so many actions are decided, and rounding leaves ``tolerance``."""
-    if decided == mdp.n_states:
-        return Status.POLICY_PROVEN
-    is_tie = tolerance <= USEFUL_REWARD_FRACTION * mdp.dynamics.reward_scale
-    return Status.TIED_WITHIN_ROUNDING if decided or is_tie else Status.NOTHING_DECIDED
+def _make_proof(
+    prepared: PreparedModel,
+    method: Method,
+    log: RunLog,
+    batch: IterationBatch,
+    error: NDArray[np.float64],
+    is_proven: bool,
+) -> PolicyProof:
+    """What the last point of a run decides; comparisons may be off by ``error`` (slices) there."""
+    mdp = prepared.mdp
+    bound = float(batch.state.bound)
+    target = float(batch.target)  # the bound at which values are as accurate as they can be
+    value = prepared.to_result(_report_value(prepared.data, batch.state))
+    decision = decide(prepared, value, bound, error)
+    n_decided = int((decision.margin > decision.tie_tolerance).sum())
+    tolerance = float(np.max(decision.tie_tolerance))
+    has_values = bound <= target
+    if has_values:
+        status = Status.CONVERGED
+    elif not is_proven:
+        status = Status.STOPPED
+    elif n_decided == mdp.n_states:
+        status = Status.POLICY_PROVEN
+    elif n_decided or tolerance <= USEFUL_REWARD_FRACTION * mdp.dynamics.reward_scale:
+        status = Status.TIED_WITHIN_ROUNDING
+    else:
+        status = Status.NOTHING_DECIDED
+    result = make_run_result(
+        status,
+        value,
+        bound,
+        target,
+        log.history(),
+        may_raise=False,
+        tolerance=round_up(tolerance),
+        decided=f"{n_decided:,}",
+        states=f"{mdp.n_states:,}",
+    )
+    return PolicyProof(result, decision, has_values, method.name)
 
 
 def _report_value(data: ModelData, state: IterationState) -> Any:

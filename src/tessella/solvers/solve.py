@@ -14,8 +14,8 @@ from tessella.mdp.measures import Constraint, read_constraints
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
 from tessella.solvers.bounds import Decision
-from tessella.solvers.column_generation import ColumnGeneration
-from tessella.solvers.constrained import ConstrainedSolution
+from tessella.solvers.constraints.column_generation import ColumnGeneration
+from tessella.solvers.constraints.constrained_solution import ConstrainedSolution
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
 from tessella.solvers.loop import Callback, iterate
 from tessella.solvers.method import Method
@@ -110,14 +110,15 @@ def solve(
     require_type("solve", mdp, MDP)
     _require_callback(callback)
     if subject_to is not None:
-        _require_no_options(
-            until=until != "values",
-            method=method,
-            partial=partial,
-            checkpoint=checkpoint,
-            plan=plan,
-            guess=guess,
-        )
+        options = {
+            "until": None if until == "values" else until,
+            "method": method,
+            "partial": partial or None,
+            "checkpoint": checkpoint,
+            "plan": plan,
+            "guess": guess,
+        }
+        _refuse_options("subject_to goes with tol, callback and devices", options)
         # A limit of rounding widens the bounds of a solve, and does not end the search.
         solve_model = functools.partial(solve, callback=callback, devices=devices, partial=True)
         constraints = read_constraints(mdp.measures, subject_to)
@@ -152,13 +153,16 @@ def _complete_plan(mdp: MDP, plan: ExecutionPlan | None, **options: Any) -> Exec
     """The plan, or one for these options; both at once are an error."""
     if plan is None:
         return make_plan(mdp, **options)
+    requirement = "a plan has the method, tol and devices: change it with plan.using(...)"
+    _refuse_options(requirement, options, next_to="plan and ")
+    return require_plan(mdp, plan)
+
+
+def _refuse_options(requirement: str, options: Mapping[str, object], next_to: str = "") -> None:
+    """Raise an ArgumentError with this requirement for options that were given."""
     given = [name for name, value in options.items() if value is not None]
     if given:
-        raise ArgumentError(
-            "a plan has the method, tol and devices: change it with plan.using(...)",
-            value=f"got plan and {' and '.join(given)}",
-        )
-    return require_plan(mdp, plan)
+        raise ArgumentError(requirement, value=f"got {next_to}{' and '.join(given)}")
 
 
 def _require_callback(callback: object) -> None:
@@ -166,22 +170,12 @@ def _require_callback(callback: object) -> None:
         raise ArgumentError("callback must be a function", value=f"got {callback!r:.60}")
 
 
-def _require_no_options(**options: object) -> None:
-    """Raise an ArgumentError for options that solving with constraints does not support."""
-    given = [name for name, value in options.items() if value is not None and value is not False]
-    if given:
-        requirement = "subject_to goes with tol, callback and devices"
-        raise ArgumentError(requirement, value=f"got {' and '.join(given)}")
-
-
 def _check_proof(mdp: MDP, until: object, **options: object) -> None:
     """Raise an ArgumentError for models and options that ``until="policy"`` does not support."""
     if until != "policy":
         raise ArgumentError("until must be 'values' or 'policy'", value=f"got {until!r:.60}")
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        requirement = "until='policy' sweeps by itself, without method, tol, checkpoint or guess"
-        raise ArgumentError(requirement, value=f"got {' and '.join(given)}")
+    requirement = "until='policy' sweeps by itself, without method, tol, checkpoint or guess"
+    _refuse_options(requirement, options)
     if not mdp.criterion.is_discounted or mdp.dynamics.n_periods is not None:
         requirement = "until='policy' serves discounted models; others are solved by solve(mdp)"
         raise ArgumentError(requirement, value=f"got {mdp.criterion}")

@@ -1,9 +1,8 @@
 """The numbers by which plans choose routes, with units and the benchmarks that set them.
 
-``execution_plan`` decides by ``Thresholds`` before a run; policy iteration decides by
-``EvaluationThresholds`` while it runs. A plan with other numbers takes other routes to the same
-answer: ``plan.using(thresholds=Thresholds(...))``. Limits of one algorithm alone, such as the size
-of a coarse grid, are constants in its file.
+``execution_plan`` decides by them before a run. A plan with other numbers takes other routes to the
+same answer: ``plan.using(thresholds=Thresholds(...))``. Limits of one algorithm alone, such as the
+size of a coarse grid, are constants in its file.
 """
 
 from __future__ import annotations
@@ -12,68 +11,6 @@ from dataclasses import dataclass
 from numbers import Real
 
 from tessella.errors import ArgumentError
-
-
-def _require_numbers(thresholds: object) -> None:
-    """Raise an ArgumentError for a threshold that is no number, or below 0."""
-    for name, value in vars(thresholds).items():
-        is_valid = isinstance(value, Real) and value >= 0  # type: ignore[operator]
-        if name != "evaluation" and not is_valid:
-            requirement = f"{name} must be a number, at least 0"
-            raise ArgumentError(requirement, value=f"got {value!r:.60}")
-
-
-@dataclass(frozen=True)
-class EvaluationThresholds:
-    """When policy iteration sweeps, iterates a linear solver or solves directly.
-
-    They decide by what a run sees of its own progress; set by benchmarks/methods.py and tables.py.
-    """
-
-    trial_sweeps: int = 4  # sweeps of a policy that show how fast sweeps are
-    # Where no more sweeps than these are needed, nothing is quicker.
-    few_sweeps_rows: int = 40  # sweeps over the rows of a table
-    few_sweeps_stages: int = 100  # sweeps through stages
-    # Share of the states: where the actions of more of them change, a policy has not settled.
-    policy_settled_fraction: float = 1e-3
-    early_max_sweeps: int = 8  # sweeps through stages for a policy that has not settled
-    settled_max_sweeps: int = 250  # sweeps through stages for a policy that has settled
-    # Iterations of MixedPrecision that are left (benchmarks/discounts.py): up to the first number
-    # linear systems would take longer, from the second on sweeps would.
-    few_mixed_iterations: int = 10
-    many_mixed_iterations: int = 80
-    # A linear solve that leaves more of the residual's span than this has failed.
-    solve_max_span_ratio: float = 0.5
-    exact_relative_tolerance: float = 1e-13  # of the residual: what policy iteration leaves of it
-    # After a failed linear solve, sweep up to this many times its product limit.
-    fallback_sweeps_per_product: int = 2
-    # Steps of a linear solver before a direct solve takes over, where there is one.
-    direct_solve_after_steps: int = 50
-    # Share of the residual that may be left: its norm may hide entries larger than itself.
-    solver_safety_factor: float = 0.1
-    # The same for sweeps, whose pace is that of the largest entries.
-    sweep_safety_factor: float = 0.5
-    default_target_factor: float = 0.1  # without a tolerance: narrow bounds cost one more iteration
-    sweeps_per_solver_step: int = 4  # sweeps saved for each step (two products), at least
-    # Share of the residual that a linear solver may leave, times target over bound.
-    direct_target_factor: float = 0.01
-    # Bursts of sweeps over all actions cost about as much as evaluating a policy.
-    burst_sweeps: int = 8  # sweeps over all actions between two comparisons of the policy
-    states_per_burst: int = 50  # states for each burst
-    max_bursts: int = 5  # bursts
-    policy_stays_fraction: float = 0.01  # share of the states whose action may change in a burst
-    # Sweeps that take as long as a direct solve, for each root of the number of states.
-    direct_cost_sweeps_per_root_state: int = 4
-    direct_cost_max_sweeps: int = 400  # sweeps that take as long as any direct solve
-    iterative_solve_cost_sweeps: int = 60  # sweeps that take as long as a solve by iterations
-    # States up to which a table's linear systems are solved in one of these two ways.
-    direct_max_states: int = 1000
-
-    def __post_init__(self) -> None:
-        _require_numbers(self)
-
-
-DEFAULT_EVALUATION = EvaluationThresholds()
 
 
 @dataclass(frozen=True)
@@ -105,11 +42,10 @@ class Thresholds:
     # JAX runs a table on an accelerator, and a horizon one period at a time.
     accelerator_min_entries: int = 1_000_000  # probabilities of a table
     vectorised_max_states: int = 1 << 21  # states and times that are swept all at once
-    # Rows by NumPy (benchmarks/tables.py). Beyond some 9,000 entries a dense product is
+    # Rows by NumPy (benchmarks/rivals). Beyond some 9,000 entries a dense product is
     # shared among threads, which wait for one another; below, a sparse product starts slowly.
     dense_rows_max_entries: int = 1 << 13  # entries of rows that are multiplied as dense
     long_row_entries: int = 10  # entries of a row, on average: linear systems are then iterated
-    iterations_max_steps: int = 40  # steps of these iterations, of two products each
     dense_solve_max_states: int = 90  # states up to which a linear system is solved as a dense one
     # Entries whose product takes little longer than its calls.
     cheap_sweep_max_entries: int = 1 << 18
@@ -132,7 +68,6 @@ class Thresholds:
     proof_max_sweeps: int = 400  # sweeps of a proof: if it takes more, values are solved for
     proof_trial_sweeps: int = 32  # sweeps that show how many a proof will take
     dense_exogenous_share: float = 1 / 8  # of entries not 0: from here on a matrix K is dense
-    evaluation: EvaluationThresholds = DEFAULT_EVALUATION
     # Accelerators (benchmarks/billion.py): states from which on they are used in full, and kernels
     # cut the grid, or a block of it, into tiles.
     accelerator_min_states: int = 1 << 22
@@ -144,10 +79,10 @@ class Thresholds:
     dense_rules_max_entries: int = 60_000_000  # entries of these rows, at most
 
     def __post_init__(self) -> None:
-        _require_numbers(self)
-        if not isinstance(self.evaluation, EvaluationThresholds):
-            requirement = "evaluation must be EvaluationThresholds"
-            raise ArgumentError(requirement, value=f"got {self.evaluation!r:.60}")
+        for name, value in vars(self).items():
+            if not isinstance(value, Real) or not value >= 0:  # type: ignore[operator]
+                requirement = f"{name} must be a number, at least 0"
+                raise ArgumentError(requirement, value=f"got {value!r:.60}")
 
 
 DEFAULT_THRESHOLDS = Thresholds()

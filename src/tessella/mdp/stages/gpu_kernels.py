@@ -468,7 +468,8 @@ class TiledAxisShift(CompiledOperation):
         kernel_action = 0 if np.ndim(action) else action
 
         def forward(operands, w):
-            return self._run_kernel(*operands, w)
+            kernel_arrays, chosen = operands
+            return self._run_kernel(kernel_arrays, chosen, w)
 
         def backward(operands, w):
             def plain(v):

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tessella.errors import ModelError
 from tessella.grid import require_product
 from tessella.mdp.dynamics import (
+    PLAIN_FORMS,
     Backend,
     BackendModel,
     CompileOptions,
@@ -115,8 +116,8 @@ class Staged(Dynamics):
             math.prod(operation.shape) * operation.max_outcomes for operation in self._operations
         ]
 
-    @property
-    def max_row_entries(self) -> int:
+    @cached_property
+    def max_row_entries(self) -> int:  # type: ignore[override]
         """Upper bound on the probabilities in its table, and in each product of later stages."""
         largest = 0
         outcomes = 1
@@ -235,10 +236,7 @@ class Staged(Dynamics):
         paid = (stage.reward for stage in self.stages if stage.reward is not None)
         return float(sum(map(bound_reward, paid)))
 
-    def compile(self) -> BackendModel:
-        return self.compile_with(CompileOptions())
-
-    def compile_with(self, options: CompileOptions) -> BackendModel:
+    def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
         from tessella.mdp.compilation import to_device
 
         backend = build_stage_backend(self.stages, options.tiles, self.n_actions)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,9 +38,10 @@ from tessella.mdp.tabular.pairs import (
     check_rows,
     select_feasible_rows,
 )
-from tessella.mdp.tabular.rows import count_max_repeats
+from tessella.mdp.tabular.rows import count_max_repeats, find_first
 from tessella.mdp.tabular.tabular import Outcomes, Tabular
 from tessella.rounding import EPS, ModelRounding, bound_expectation_error
+from tessella.support.sense import Sense
 
 # Largest number of actions that indices may imply without names; more are taken for a mistake.
 UNNAMED_MAX_ACTIONS = 2**20
@@ -54,15 +55,16 @@ def from_arrays(
     actions: Actions | None,
     feasible: Feasible,
     action_name: str,
+    sense: Sense,
 ) -> ModelParts:
-    """See ``MDP.from_arrays``."""
+    """See ``MDP.from_arrays``; ``reward`` holds costs where the ``sense`` is that of costs."""
     if layout not in ("ASS", "SAS"):
         raise ArgumentError("layout must be 'ASS' or 'SAS'", value=f"got {layout!r}")
-    matrices = _read_matrices(transition, layout)
+    matrices, merged = _read_matrices(transition, layout)
     n_actions = len(matrices)
     n_states = len(matrices[0].indptr) - 1
     space = _make_space(grid, actions, action_name, n_states, n_actions)
-    given = _read_rewards(space, reward, layout)
+    given, reward_error = _read_rewards(space, reward, layout, sense)
     if feasible is None:
         mask = _find_feasible_pairs(matrices, given)
         require_feasible_actions(space.grid, mask)
@@ -70,16 +72,14 @@ def from_arrays(
         mask = build_feasible_mask(space, feasible)
     pairs = Pairs(space, *select_feasible_rows(matrices, mask))
     check_rows(pairs)
-    merged = _count_max_repeats(transition)
     if isinstance(given, list):
         outcomes = _make_outcomes(pairs, given)
         expected = outcomes.expected_reward[pairs.pair_indices]
-        error = outcomes.rounding(factors=merged).reward_error + _bound_merging_error(reward)
+        reward_error += outcomes.rounding(factors=merged).reward_error
     else:
         outcomes = None
-        error = 0.0
         expected = check_rewards(pairs, given[mask])
-    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, error)
+    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, reward_error)
     return build_tabular(pairs, expected, outcomes, build_rounding)
 
 
@@ -91,11 +91,12 @@ def from_pairs(
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,
     action_name: str,
+    sense: Sense,
 ) -> ModelParts:
-    """See ``MDP.from_pairs``."""
+    """See ``MDP.from_pairs``; ``reward`` holds costs where the ``sense`` is that of costs."""
     state = _read_indices(states, "states")
     action = _read_indices(choices, "choices")
-    rows = _read_matrix(transition, "transition")
+    rows, merged, _ = _read_matrix(transition, "transition")
     n_rows = len(rows.indptr) - 1
     n_states = int(np.asarray(rows.shape)[1])
     if not len(state) == len(action) == n_rows:
@@ -114,7 +115,8 @@ def from_pairs(
     shape = read_shape(reward, "reward")
     if shape != state.shape:
         raise ModelError(f"reward must have shape {state.shape}", value=f"has shape {shape}")
-    expected = as_numbers(reward, "rewards", lambda place, _: pairs.describe(place[0]))
+    given = as_numbers(reward, sense.rewards, lambda place, _: pairs.describe(place[0]))
+    expected = sense.sign * given
     kept = np.flatnonzero(~np.isneginf(expected))
     if len(kept) < len(expected):
         pairs = Pairs(space, state[kept], action[kept], rows[kept])
@@ -122,7 +124,6 @@ def from_pairs(
     require_feasible_actions(space.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
     check_rewards(pairs, expected)
-    merged = _count_max_repeats([transition])
     build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0)
     return build_tabular(pairs, expected, None, build_rounding)
 
@@ -130,10 +131,9 @@ def from_pairs(
 def _require_distinct(pairs: Pairs) -> None:
     """Reject a pair that is listed twice."""
     counts = np.bincount(pairs.pair_indices)[pairs.pair_indices]
-    repeated = np.flatnonzero(counts > 1)
-    first = np.unique(pairs.pair_indices[repeated], return_index=True)[1]
+    first, _ = find_first(pairs.pair_indices)
     bad = np.zeros(len(counts), dtype=bool)
-    bad[repeated[first]] = True
+    bad[first] = counts[first] > 1
     requirement = "state-action pairs must differ from one another"
     pairs.raise_for_pairs(requirement, bad, lambda i: f"occurs {counts[i]} times")
 
@@ -171,15 +171,6 @@ def count_in_table(
     return replace(dynamics, counted={**dynamics.counted, name: Payment(amounts)})
 
 
-def negate_costs(costs: Any) -> Any:
-    """The negated costs, in the form in which they were given."""
-    if sp.issparse(costs):
-        return -1 * costs
-    if isinstance(costs, list | tuple) and any(sp.issparse(part) for part in costs):
-        return [-part for part in costs]
-    return -as_numbers(costs, "costs")
-
-
 def _make_space(
     grid: StateGrid | Mapping[str, Sequence] | None,
     actions: Actions | None,
@@ -199,8 +190,8 @@ def _make_space(
     return space
 
 
-def _read_matrices(transition: Any, layout: ArrayLayout) -> list[sp.csr_array]:
-    """A matrices (S, S), from a dense array of three axes or a list."""
+def _read_matrices(transition: Any, layout: ArrayLayout) -> tuple[list[sp.csr_array], int]:
+    """A matrices (S, S), from a dense array of three axes or a list; the most repeats of one."""
     if sp.issparse(transition):
         raise ModelError("transition must be a list of A sparse (S, S) matrices, not one matrix")
     if _has_sparse(transition):
@@ -208,16 +199,19 @@ def _read_matrices(transition: Any, layout: ArrayLayout) -> list[sp.csr_array]:
             requirement = "a list of sparse matrices has layout 'ASS'"
             raise ArgumentError(requirement, value=f"got {layout!r}")
         given = enumerate(transition)
-        matrices = [_read_matrix(m, f"the transition of action {a}") for a, m in given]
+        read = [_read_matrix(m, f"the transition of action {a}") for a, m in given]
+        matrices = [matrix.rows for matrix in read]
+        repeats = max(matrix.repeats for matrix in read)
     else:
         matrices = [sp.csr_array(m) for m in _dense_by_action(transition, layout)]
+        repeats = 1
     n = len(matrices[0].indptr) - 1
     for action, matrix in enumerate(matrices):
         if matrix.shape != (n, n):
             requirement = "transition must hold square matrices of one size"
             value = f"has shape {matrix.shape}"
             raise ModelError(requirement, location=f"action {action}", value=value)
-    return matrices
+    return matrices, repeats
 
 
 def _dense_by_action(transition: Any, layout: ArrayLayout) -> NDArray[np.float64]:
@@ -241,28 +235,12 @@ def _has_sparse(arrays: Any) -> bool:
     return (objects or isinstance(arrays, list | tuple)) and any(sp.issparse(m) for m in arrays)
 
 
-def _count_max_repeats(matrices: Any) -> int:
-    """The largest number of entries that share one position of a sparse matrix and are added up."""
-    return max((count_max_repeats(m.row, m.col) for m in _as_coordinates(matrices)), default=1) or 1
+class MatrixRead(NamedTuple):
+    """A matrix of compressed rows, and what adding up entries that shared a position did to it."""
 
-
-def _bound_merging_error(matrices: Any) -> float:
-    """Bound on the rounding of adding up entries that share one position."""
-    error = 0.0
-    for m in _as_coordinates(matrices):
-        merged = count_max_repeats(m.row, m.col)
-        if merged > 1:
-            sizes = sp.csr_array((np.abs(m.data), (m.row, m.col)), shape=m.shape)
-            error = max(error, bound_expectation_error(merged, sizes.data))
-    return error
-
-
-def _as_coordinates(matrices: Any) -> list[Any]:
-    """Sparse matrices whose entries may share a position, as float64 in coordinate form."""
-    if not _has_sparse(matrices):
-        return []
-    unsorted = [m for m in matrices if sp.issparse(m) and not _is_canonical(m)]
-    return [sp.coo_array(m, dtype=float) for m in map(sp.coo_array, unsorted)]
+    rows: sp.csr_array
+    repeats: int = 1  # the most entries that shared one position
+    error: float = 0.0  # bound on the rounding of their sums
 
 
 def _is_canonical(matrix: Any) -> bool:
@@ -273,17 +251,17 @@ def _is_canonical(matrix: Any) -> bool:
     return bool(copy.has_canonical_format)  # SciPy would store the flag on ``matrix`` itself
 
 
-def _read_matrix(matrix: Any, subject: str) -> sp.csr_array:
+def _read_matrix(matrix: Any, subject: str) -> MatrixRead:
     """A dense matrix, or a sparse one of any format, as a new matrix of compressed rows."""
     matrix = matrix if sp.issparse(matrix) else as_numbers(matrix, subject)
     if matrix.ndim != 2:
         raise ModelError(f"{subject} must be a matrix", value=f"has shape {matrix.shape}")
     if isinstance(matrix, np.ndarray):
-        return sp.csr_array(matrix)
+        return MatrixRead(sp.csr_array(matrix))
     if _is_canonical(matrix) and matrix.dtype == np.float64 and np.isfinite(matrix.data).all():
         csr = sp.csr_array(matrix, copy=True)
         csr.eliminate_zeros()
-        return csr
+        return MatrixRead(csr)
     given = matrix.tocoo()
 
     def entry(k: tuple, _: tuple) -> str:
@@ -294,28 +272,33 @@ def _read_matrix(matrix: Any, subject: str) -> sp.csr_array:
     csr = sp.csr_array((data, (given.row, given.col)), shape=given.shape)
     csr.sum_duplicates()
     csr.eliminate_zeros()
-    return csr
+    repeats = count_max_repeats(given.row, given.col)
+    if repeats <= 1:
+        return MatrixRead(csr)
+    sizes = sp.csr_array((np.abs(data), (given.row, given.col)), shape=given.shape)
+    return MatrixRead(csr, repeats, bound_expectation_error(repeats, sizes.data))
 
 
-def _read_sparse_rewards(reward: Any, n: int, n_actions: int) -> list[NDArray | sp.csr_array]:
-    by_action: list[NDArray | sp.csr_array] = [_read_matrix(m, "reward") for m in reward]
-    if [m.shape for m in by_action] != [(n, n)] * n_actions:
-        raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
-    return by_action
+Rewards = NDArray[np.float64] | list[NDArray] | list[sp.csr_array]
 
 
 def _read_rewards(
-    space: StateActionSpace, reward: Any, layout: ArrayLayout
-) -> NDArray[np.float64] | list[NDArray | sp.csr_array]:
-    """(S, A) rewards, or A matrices (S, S) when they are by transition."""
+    space: StateActionSpace, reward: Any, layout: ArrayLayout, sense: Sense
+) -> tuple[Rewards, float]:
+    """(S, A) rewards, or A matrices (S, S) when they are by transition; a bound on their error."""
     n = space.grid.size
     n_actions = len(space.actions)
     if _has_sparse(reward):
-        return _read_sparse_rewards(reward, n, n_actions)
+        read = [_read_matrix(m, "reward") for m in reward]
+        if [m.rows.shape for m in read] != [(n, n)] * n_actions:
+            raise ModelError(f"reward must hold {n_actions} matrices of shape ({n}, {n})")
+        return [sense.sign * m.rows for m in read], max(m.error for m in read)
 
     def describe(index: tuple, shape: tuple) -> str:
+        if len(shape) == 1:
+            return space.grid.describe(index[0])
         return space.describe_pair(
-            *(index[:2] if len(shape) < 3 or layout == "SAS" else index[1::-1])
+            *(index[:2] if len(shape) == 2 or layout == "SAS" else index[1::-1])
         )
 
     full = (n_actions, n, n) if layout == "ASS" else (n, n_actions, n)
@@ -323,42 +306,34 @@ def _read_rewards(
     if shape not in ((n,), (n, n_actions), full):
         requirement = f"reward must have shape ({n},), ({n}, {n_actions}) or {full}"
         raise ModelError(requirement, value=f"has shape {shape}")
+    numbers = sense.sign * as_numbers(reward, sense.rewards, describe)
     if shape == (n,):
-        numbers = as_numbers(reward, "rewards", lambda place, _: space.grid.describe(place[0]))
-        return np.repeat(numbers[:, None], n_actions, axis=1)
-    numbers = as_numbers(reward, "rewards", describe)
+        return np.repeat(numbers[:, None], n_actions, axis=1), 0.0
     if shape == (n, n_actions):
-        return numbers
-    return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0))
+        return numbers, 0.0
+    return list(numbers if layout == "ASS" else np.moveaxis(numbers, 1, 0)), 0.0
 
 
-def _find_feasible_pairs(
-    matrices: list[sp.csr_array], given: NDArray[np.float64] | list[NDArray | sp.csr_array]
-) -> NDArray[np.bool_]:
-    """(S, A) the pairs that the rewards do not mark as infeasible by -inf."""
+def _find_feasible_pairs(matrices: list[sp.csr_array], given: Rewards) -> NDArray[np.bool_]:
+    """(S, A) the pairs that the rewards do not mark as infeasible.
+
+    By transition, all that a row can do pays -inf; of an empty row, the ways to all states.
+    """
     if not isinstance(given, list):
         return ~np.isneginf(given)
-    both = zip(matrices, given, strict=True)
-    return np.stack([~_find_infeasible_rows(rows, paid) for rows, paid in both], axis=1)
+    n = len(matrices[0].indptr) - 1
+    mask = np.ones((n, len(matrices)), dtype=bool)
+    for action, (rows, paid) in enumerate(zip(matrices, given, strict=True)):
+        is_closed = sp.csr_array(paid == -np.inf)
+        if is_closed.nnz:
+            row, column = rows.nonzero()
+            n_ways = np.bincount(row, minlength=n)
+            n_closed = np.bincount(row, _take_entries(is_closed, row, column), minlength=n)
+            mask[:, action] = np.where(n_ways, n_closed < n_ways, is_closed.sum(axis=1) < n)
+    return mask
 
 
-def _find_infeasible_rows(rows: sp.csr_array, paid: NDArray | sp.csr_array) -> NDArray[np.bool_]:
-    """(S,) whether all transitions of a row pay -inf; of an empty row, those to all states."""
-    n = len(rows.indptr) - 1
-    is_infeasible = sp.csr_array(
-        np.isneginf(paid) if isinstance(paid, np.ndarray) else paid == -np.inf
-    )
-    if not is_infeasible.nnz:
-        return np.zeros(n, dtype=bool)
-    row, column = rows.nonzero()
-    n_transitions = np.bincount(row, minlength=n)
-    n_infeasible = np.bincount(row, np.isneginf(_take_entries(paid, row, column)), minlength=n)
-    return np.where(
-        n_transitions > 0, n_infeasible == n_transitions, is_infeasible.sum(axis=1) == n
-    )
-
-
-def _make_outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Outcomes:
+def _make_outcomes(pairs: Pairs, by_action: list[NDArray] | list[sp.csr_array]) -> Outcomes:
     """One outcome for each stored transition; rewards of other transitions are ignored."""
     rows = pairs.rows
     pair_of_entry = pairs.pair_of_entry
@@ -382,15 +357,8 @@ def _make_outcomes(pairs: Pairs, by_action: list[NDArray | sp.csr_array]) -> Out
 
 
 def _take_entries(matrix: NDArray | sp.csr_array, row: NDArray, column: NDArray) -> NDArray:
-    """``matrix[row, column]``; scipy returns different types for many, one and no entries."""
-    if isinstance(matrix, np.ndarray):
-        return matrix[row, column]
-    n = len(matrix.indptr) - 1
-    stored_keys = np.repeat(np.arange(n), np.diff(matrix.indptr)) * n + matrix.indices
-    keys = row * n + column
-    index = np.searchsorted(stored_keys, keys)
-    is_stored = np.append(stored_keys, -1)[index] == keys
-    return np.where(is_stored, np.append(matrix.data, 0.0)[index], 0.0)
+    """``matrix[row, column]``; SciPy returns another type for no entries."""
+    return np.asarray(matrix[row, column]) if len(row) else np.zeros(0)
 
 
 def _read_indices(array: ArrayLike, subject: str) -> NDArray:

@@ -16,7 +16,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +28,7 @@ from tessella.mdp.checks import ROW_SUM_TOLERANCE
 from tessella.mdp.dynamics import ModelParts
 from tessella.mdp.measures import OBJECTIVES
 from tessella.mdp.tabular.arrays import from_pairs
+from tessella.support.sense import sense_of
 
 PRINTED_SUM_TOLERANCE = 1e-6  # rows of printed probabilities within this of 1 are scaled to it
 GZIP_SIGNATURE = b"\x1f\x8b"
@@ -99,9 +99,10 @@ class ExplicitModel:
         states = new_index[model.states]
         names, choices = _name_actions(states, model.actions)
         action_name = "choice" if "action" in grid.axes else "action"
-        signed_reward = model.find_reward(reward) * (-1 if minimise else 1)
         rows = _scale_rows(sp.csr_array(model.rows[:, kept]))
-        parts = from_pairs(states, choices, rows, signed_reward, grid, names, action_name)
+        paid = model.find_reward(reward)
+        sense = sense_of(minimise)
+        parts = from_pairs(states, choices, rows, paid, grid, names, action_name, sense)
         counts = {}
         for name, amount in model.list_amounts().items():
             counts[name] = np.zeros((grid.size, len(names)))
@@ -202,19 +203,12 @@ def read_drn(path: str | Path) -> ExplicitModel:
         return reader.finish()
 
 
-class DeclaredSize(NamedTuple):
-    """A number of states or choices that a file declares, and in which line."""
-
-    declared: int
-    line: int
-
-
 @dataclass
 class DrnReader:
     """The content of the lines that have been read."""
 
     header: str = ""  # the part that the next line belongs to, ``@model`` at the end
-    sizes: dict[str, DeclaredSize] = field(default_factory=dict)  # by header
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # by header, and their lines
     rewards: list[str] = field(default_factory=list)
     values: list[dict[str, float]] = field(default_factory=list)  # of each state
     labels: list[list[str]] = field(default_factory=list)  # of each state
@@ -239,7 +233,7 @@ class DrnReader:
         elif self.header in SIZE_NOUNS:
             if not line.isdecimal():
                 raise ValueError(f"{self.header} must be a whole number")
-            self.sizes[self.header] = DeclaredSize(int(line), number)
+            self.sizes[self.header] = int(line), number
         elif self.header == "@parameters":
             raise ValueError("a model with parameters has no numbers")
 
@@ -281,14 +275,20 @@ class DrnReader:
 
     def finish(self) -> ExplicitModel:
         n = len(self.labels)
-        self._check_sizes({"@nr_states": n, "@nr_choices": len(self.states)})
+        n_listed = {"@nr_states": n, "@nr_choices": len(self.states)}
+        for header, (declared, line) in self.sizes.items():
+            if declared != n_listed[header]:
+                requirement = f"{header} must be the number of {SIZE_NOUNS[header]} that are listed"
+                value = f"declares {declared:,}, but the file lists {n_listed[header]:,}"
+                raise FileError(requirement, location=f"line {line}", value=value)
         columns = [np.array(column) for column in zip(*self.entries, strict=True)]
         if not columns or columns[1].max() >= n:
             raise FileError("it must list states, and transitions to them")
         choice, target, chance = columns
         states = np.array(self.states)
         rewards = np.array(self.choice_rewards) + np.array(self.state_rewards)[states]
-        labels = {name: np.array(column) for name, column in self._label_columns().items()}
+        names = dict.fromkeys(chain.from_iterable(self.labels))
+        labels = {name: np.array([name in given for given in self.labels]) for name in names}
         variables = dict.fromkeys(chain.from_iterable(self.values))
         return ExplicitModel(
             {name: np.array([v.get(name, np.nan) for v in self.values]) for name in variables},
@@ -299,18 +299,6 @@ class DrnReader:
             sp.csr_array((chance, (choice, target)), shape=(len(states), n)),
             {name: rewards[:, i] for i, name in enumerate(self.rewards)},
         )
-
-    def _check_sizes(self, n_listed: Mapping[str, int]) -> None:
-        """Reject a file that lists fewer or more states or choices than it declares."""
-        for header, size in self.sizes.items():
-            if size.declared != n_listed[header]:
-                requirement = f"{header} must be the number of {SIZE_NOUNS[header]} that are listed"
-                value = f"declares {size.declared:,}, but the file lists {n_listed[header]:,}"
-                raise FileError(requirement, location=f"line {size.line}", value=value)
-
-    def _label_columns(self) -> dict[str, list[bool]]:
-        names = dict.fromkeys(chain.from_iterable(self.labels))
-        return {name: [name in labels for labels in self.labels] for name in names}
 
 
 def _read_number(text: str) -> float:

@@ -25,8 +25,6 @@ from tessella.rounding import NO_ROUNDING, ModelRounding
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from tessella.mdp.model import MDP
-
 ArrayLayout = Literal["ASS", "SAS"]
 
 
@@ -179,32 +177,3 @@ class PairModel:
     transition: sp.csr_array  # (L, S)
     reward: NDArray[np.float64]  # (L,)
     discount: float
-
-
-def to_sparse(mdp: MDP) -> SparseModel:
-    """See ``MDP.to_sparse``."""
-    import scipy.sparse as sp
-
-    mask = mdp.feasible_mask
-    matrices = mdp.dynamics.to_sparse()
-    if mdp.feasible is not None:
-        kept = [sp.diags_array(column.astype(float)) for column in mask.T]
-        matrices = [sp.csr_array(keep @ m) for keep, m in zip(kept, matrices, strict=True)]
-        for matrix in matrices:
-            matrix.eliminate_zeros()
-    return SparseModel(matrices, np.where(mask, mdp.reward, -np.inf), mask, mdp.discount)
-
-
-def to_arrays(mdp: MDP, layout: ArrayLayout) -> DenseModel:
-    """See ``MDP.to_arrays``."""
-    sparse = to_sparse(mdp)
-    dense = np.stack([m.toarray() for m in sparse.transition], axis=0 if layout == "ASS" else 1)
-    return DenseModel(dense, sparse.reward, sparse.feasible, sparse.discount)
-
-
-def to_pairs(mdp: MDP) -> PairModel:
-    """See ``MDP.to_pairs``."""
-    sparse = to_sparse(mdp)
-    mask = sparse.feasible
-    pairs = select_feasible_rows(sparse.transition, mask)
-    return PairModel(*pairs, sparse.reward[mask], sparse.discount)

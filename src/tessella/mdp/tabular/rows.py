@@ -10,28 +10,23 @@ entries. A sweep of one policy needs the rows of that policy only: they are sele
 while the policy stays the same. Where there are fewer distinct rows than states, all of them are
 multiplied instead. A run begins at w = 0, where U w is 0. A call of NumPy takes as long as some
 hundred products, so the actions of a small table are compared in one call.
-
-``PeriodBackend`` does the same for a finite horizon whose periods are tables: each period
-multiplies its own rows by the values of the next one; equal periods share one table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.grid import index_type
 from tessella.mdp.dynamics import Backend, draw_indices
-from tessella.numerics import NUMPY
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Derived = TypeVar("Derived")
 # Rows with at least this share of non-zeros are multiplied as a dense matrix.
 DENSE_MIN_SHARE = 0.25
 CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ much
@@ -39,13 +34,8 @@ CHUNK_MAX_ENTRIES = 64  # widest chunk of a sparse row, when row lengths differ 
 
 def count_max_repeats(row: NDArray, column: NDArray) -> int:
     """The largest number of entries that share one position of a matrix."""
-    if not len(row):
-        return 0
-    order = np.lexsort((column, row))
-    row = row[order]
-    column = column[order]
-    is_new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
-    return int(np.diff(np.append(np.flatnonzero(is_new), len(row))).max())
+    positions = row.astype(np.int64) * (1 + int(column.max(initial=0))) + column
+    return int(np.unique(positions, return_counts=True)[1].max(initial=0))
 
 
 def draw_entries(
@@ -64,6 +54,13 @@ def draw_entries(
     return row_starts[row_indices] + k
 
 
+def find_first(keys: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each distinct key first occurs, ascending, and which of these each key equals."""
+    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[index]
+
+
 def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
     """Distinct rows in the order of their first occurrence, and which of them each row equals.
 
@@ -76,12 +73,7 @@ def find_unique_rows(rows: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64
     ordered = np.sort(keys)
     if (ordered[1:] != ordered[:-1]).all():
         return rows, identity
-    _, first, index = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    first = first[order]
-    index = rank[index]
+    first, index = find_first(keys)
     distinct = rows[first]
     if not _are_rows_equal(rows, distinct, index):  # two different rows have the same product
         return rows, identity
@@ -127,19 +119,22 @@ def compile_rows(given: sp.csr_array, n_states: int) -> dict[str, NDArray]:
     if not is_even:
         chunks[-1] += round_up_size(int(chunks.sum())) - chunks.sum()
     row_of_chunk = np.repeat(np.arange(n_rows), chunks)
-    first_chunk = np.concatenate([[0], np.cumsum(chunks)])
-    entry_row = np.repeat(np.arange(n_rows), lengths)
-    position_in_row = np.arange(rows.nnz) - np.repeat(rows.indptr[:-1], lengths)
-    chunk = first_chunk[entry_row] + position_in_row // width
-    offset = position_in_row % width
-    columns = np.zeros((len(row_of_chunk), width), dtype=index_type(n_states))
-    probs = np.zeros((len(row_of_chunk), width))
-    columns[chunk, offset] = rows.indices
-    probs[chunk, offset] = rows.data
-    arrays = {"columns": columns, "probs": probs}
+    first_chunk = np.cumsum(chunks) - chunks
+    first_entry = width * (np.arange(len(row_of_chunk)) - first_chunk[row_of_chunk])
+    arrays = fill_chunks(rows, np.clip(lengths[row_of_chunk] - first_entry, 0, width), width)
     if (chunks > 1).any():
         arrays["row_of_chunk"] = row_of_chunk.astype(index_type(n_rows))
     return arrays
+
+
+def fill_chunks(rows: sp.csr_array, lengths: NDArray, width: int) -> dict[str, NDArray]:
+    """The entries of ``rows``, cut into chunks of these ``lengths`` that are filled up by zeros."""
+    is_entry = np.arange(width) < lengths[:, None]
+    columns = np.zeros(is_entry.shape, dtype=index_type(int(np.asarray(rows.shape)[1])))
+    probs = np.zeros(is_entry.shape)
+    columns[is_entry] = rows.indices
+    probs[is_entry] = rows.data
+    return {"columns": columns, "probs": probs}
 
 
 @dataclass(frozen=True)
@@ -200,28 +195,11 @@ class RowLayout:
 
     dense: bool = False  # rows are a dense matrix
     sweeps_are_cheap: bool = False  # sweeps over all actions hold all action values at once
-    solves_iteratively: bool = False  # linear systems are solved by iterations first ...
-    iterations_max_steps: int = 40  # ... of at most this many steps, of two products each
+    has_long_rows: bool = False  # the factors of a linear system would fill up
     dense_solve_max_states: int = 0  # states up to which a linear system is solved as a dense one
 
 
 LayoutRule = Callable[[Any, int], RowLayout]  # sparse rows, pairs of states and actions -> layout
-
-
-class LastPolicyCache(Generic[Derived]):
-    """An object derived from a policy, kept until it is requested for another policy."""
-
-    def __init__(self) -> None:
-        self._entry: tuple[NDArray, Derived] | None = None
-
-    def get(self, policy: NDArray, make: Callable[[NDArray], Derived]) -> Derived:
-        entry = self._entry
-        if entry is not None and entry[0] is policy:
-            return entry[1]
-        is_same = entry is not None and np.array_equal(entry[0], policy)
-        derived = entry[1] if entry is not None and is_same else make(policy)
-        self._entry = policy, derived
-        return derived
 
 
 @dataclass(eq=False)
@@ -233,7 +211,7 @@ class RowArrays:
     reward: NDArray[np.float64]  # (A, S)
     row_slices: tuple[slice, ...] | None  # each action's rows, if their indices are regular
     layout: RowLayout
-    _cache: LastPolicyCache[PolicyRows] = field(default_factory=LastPolicyCache, repr=False)
+    _last: tuple[bytes, PolicyRows] | None = field(default=None, init=False, repr=False)
 
     @staticmethod
     def build(rows: Any, row_of: NDArray, reward: NDArray, layout: RowLayout) -> RowArrays:
@@ -248,9 +226,12 @@ class RowArrays:
 
     def policy_rows(self, policy: NDArray) -> PolicyRows:
         """The rows of one policy; those of the last policy are kept."""
-        return self._cache.get(policy, lambda policy: self.select_rows(policy.ravel()))
+        content = policy.tobytes()
+        if self._last is None or self._last[0] != content:
+            self._last = content, self._select_rows(policy.ravel())
+        return self._last[1]
 
-    def select_rows(self, actions: NDArray) -> PolicyRows:
+    def _select_rows(self, actions: NDArray) -> PolicyRows:
         """The rows of (S,) actions."""
         states = np.arange(len(actions))
         row_index = self.row_of[actions, states]
@@ -285,29 +266,8 @@ class PolicyRows:
         expected = self.rows @ w
         return expected if self.row_index is None else expected[self.row_index]
 
-    def solve_system(self, rhs: NDArray, discount: float, tol: float = 0.0) -> NDArray[np.float64]:
-        """(S,) the solution of (I - discount P_pi) x = rhs: directly, or to a residual of ``tol``.
-
-        Elimination fills long rows, while their chains mostly mix fast, so that few iterations do.
-        """
-        size = abs(rhs).max(initial=0.0)
-        if tol and self.layout.solves_iteratively and size:
-            x = self._solve_iteratively(rhs / size, discount, tol)
-            if x is not None:
-                return size * x
-        return self._solve_directly(rhs, discount)
-
-    def _solve_iteratively(self, rhs: NDArray, discount: float, tol: float) -> NDArray | None:
-        """By BiCGSTAB; None where the residual stays above ``2 tol`` times the norm of ``rhs``."""
-
-        def system(x):
-            return x - self.expect(discount * x)
-
-        x = NUMPY.bicgstab(system, rhs, tol=tol, maxiter=self.layout.iterations_max_steps)
-        residual_norm = np.linalg.norm(rhs - system(x))
-        return x if residual_norm <= 2 * tol * np.linalg.norm(rhs) else None
-
-    def _solve_directly(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
+    def solve_system(self, rhs: NDArray, discount: float) -> NDArray[np.float64]:
+        """(S,) the solution of (I - discount P_pi) x = rhs."""
         import scipy.sparse as sp
         from scipy.sparse.linalg import splu
 
@@ -359,8 +319,8 @@ class RowBackend(Backend):
     def sweeps_are_cheap(self, arrays: RowArrays) -> bool:
         return arrays.layout.sweeps_are_cheap
 
-    def solves_iteratively(self, arrays: RowArrays) -> bool:
-        return arrays.layout.solves_iteratively
+    def has_long_rows(self, arrays: RowArrays) -> bool:
+        return arrays.layout.has_long_rows
 
     def all_action_values(self, arrays: RowArrays, w_S):
         if not arrays.layout.sweeps_are_cheap:
@@ -369,97 +329,15 @@ class RowBackend(Backend):
         q_AS += arrays.reward
         return q_AS.reshape(self.n_actions, *self.shape)
 
-    def iterate_policy(self, arrays: RowArrays, v_S, policy, count, discount, gain):
-        policy_rows = arrays.policy_rows(policy)
-        v = v_S.ravel()
-        net_reward = policy_rows.reward - gain
-        for _ in range(count):
-            v = policy_rows.expect(discount * v)
-            v += net_reward
-        return v.reshape(self.shape)
-
     def policy_backup(self, arrays: RowArrays, w_S, policy, with_reward):
         policy_rows = arrays.policy_rows(policy)
         expected = policy_rows.expect(w_S.ravel())
         return (expected + policy_rows.reward if with_reward else expected).reshape(self.shape)
 
-    def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount, tol=0.0):
+    def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount):
         rows = arrays.policy_rows(policy)
-        return rows.solve_system(rhs.ravel(), discount, tol).reshape(self.shape)
+        return rows.solve_system(rhs.ravel(), discount).reshape(self.shape)
 
     def policy_adjoint(self, arrays: RowArrays, policy, template):
         rows = arrays.policy_rows(policy)
         return lambda x: rows.adjoint(x.ravel()).reshape(self.shape)
-
-
-@dataclass(eq=False)
-class PeriodRows:
-    """The tables of all periods, one object where they are the same, and the final reward."""
-
-    periods: list[RowArrays]
-    final: NDArray[np.float64]
-    _cache: LastPolicyCache[list[PolicyRows]] = field(default_factory=LastPolicyCache, repr=False)
-
-    def policy_rows(self, policy: NDArray) -> list[PolicyRows]:
-        """The rows of one policy, period by period; those of the last policy are kept."""
-
-        def select(policy: NDArray) -> list[PolicyRows]:
-            periods = zip(self.periods, policy, strict=True)
-            return [table.select_rows(actions.ravel()) for table, actions in periods]
-
-        return self._cache.get(policy, select)
-
-
-@dataclass(frozen=True)
-class PeriodBackend(Backend):
-    """The backward pass of a horizon whose periods are tables."""
-
-    n_actions: int
-    period_backend: Backend
-    is_compiled: ClassVar[bool] = False
-    has_direct_solve: ClassVar[bool] = True
-
-    def final(self, arrays: PeriodRows):
-        """The final reward."""
-        return arrays.final
-
-    def period_arrays(self, arrays: PeriodRows, time):
-        """The arrays of one period."""
-        return arrays.periods[time]
-
-    def shared_backup(self, arrays: PeriodRows, w_S, with_reward):
-        periods = zip(arrays.periods, self._next_values(arrays, w_S, with_reward), strict=True)
-        return [self.period_backend.shared_backup(table, w, with_reward) for table, w in periods]
-
-    def action_backup(self, arrays: PeriodRows, w, action, with_reward):
-        back_up = self.period_backend.action_backup
-        periods = zip(arrays.periods, w, strict=True)
-        return np.stack([back_up(table, v, action, with_reward) for table, v in periods])
-
-    def policy_backup(self, arrays: PeriodRows, w_S, policy, with_reward):
-        next_values = self._next_values(arrays, w_S, with_reward)
-        values = [
-            rows.expect(w.ravel()) + (rows.reward if with_reward else 0.0)
-            for rows, w in zip(arrays.policy_rows(policy), next_values, strict=True)
-        ]
-        return np.stack(values).reshape(w_S.shape)
-
-    def solve_policy_system(self, arrays: PeriodRows, rhs, policy, discount, tol=0.0):
-        x = rhs.copy()
-        policy_rows = arrays.policy_rows(policy)
-        for t in reversed(range(len(x) - 1)):
-            x[t] += discount * policy_rows[t].expect(x[t + 1].ravel()).reshape(x[t].shape)
-        return x
-
-    def policy_adjoint(self, arrays: PeriodRows, policy, template):
-        def move(x):
-            moved = np.zeros_like(x)
-            for t, rows in enumerate(arrays.policy_rows(policy)[:-1]):
-                moved[t + 1] = rows.adjoint(x[t].ravel()).reshape(x[t].shape)
-            return moved
-
-        return move
-
-    def _next_values(self, arrays: PeriodRows, w_S, with_reward) -> list[NDArray]:
-        """The values after each period: those of the next period, or final rewards."""
-        return [*w_S[1:], arrays.final if with_reward else np.zeros_like(w_S[0])]

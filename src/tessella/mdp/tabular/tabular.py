@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from tessella.grid import index_type
 from tessella.mdp.checks import ROW_SUM_TOLERANCE
 from tessella.mdp.dynamics import (
+    PLAIN_FORMS,
     REWARD,
     BackendModel,
+    CompileOptions,
     Dynamics,
-    FactorisedSystem,
     Payment,
     StepResult,
     combine_payments,
@@ -39,6 +40,7 @@ from tessella.mdp.tabular.rows import (
     compile_rows,
     count_max_repeats,
     draw_entries,
+    find_first,
     find_unique_rows,
     round_up_size,
 )
@@ -54,6 +56,7 @@ from tessella.rounding import (
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+    from scipy.sparse.linalg import SuperLU
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,18 +166,11 @@ class Tabular(Dynamics):
 
         Rows are in the order in which pairs first use them.
         """
-        distinct, index = find_unique_rows(rows)
-        first_use = index[row_of[row_of >= 0]]
-        all_rows = np.arange(len(distinct.indptr) - 1)
-        if not np.array_equal(first_use, all_rows):
-            order = first_use[np.sort(np.unique(first_use, return_index=True)[1])]
-            rank = np.zeros(len(distinct.indptr) - 1, dtype=np.int64)
-            rank[order] = np.arange(len(order))
-            distinct = distinct[order]
-            index = rank[index]
-        row_index = np.where(row_of < 0, 0, index[row_of]).astype(
-            index_type(len(distinct.indptr) - 1)
-        )
+        is_feasible = row_of >= 0
+        first, index = find_first(row_of[is_feasible])
+        distinct, which = find_unique_rows(rows[row_of[is_feasible][first]])
+        row_index = np.zeros(row_of.shape, dtype=index_type(len(distinct.indptr) - 1))
+        row_index[is_feasible] = which[index]
         return Tabular(space, distinct, row_index, reward, outcomes, build_rounding)
 
     def compute_row_sums(self) -> RowSumBounds:
@@ -215,9 +211,6 @@ class Tabular(Dynamics):
     def max_row_entries(self) -> int:
         return self.rows.nnz
 
-    def count_row_entries(self) -> int:
-        return self.rows.nnz
-
     def as_rows(self, max_entries: float = math.inf) -> Tabular | None:
         return self if self.rows.nnz <= max_entries else None
 
@@ -230,7 +223,7 @@ class Tabular(Dynamics):
     def backend_model(self) -> BackendModel:
         return self.build_numpy_model(lambda rows, n_pairs: RowLayout())
 
-    def compile(self) -> BackendModel:
+    def compile(self, options: CompileOptions = PLAIN_FORMS) -> BackendModel:
         from tessella.mdp.compilation import to_device
 
         arrays = compile_rows(self.rows, self.space.grid.size)
@@ -240,7 +233,7 @@ class Tabular(Dynamics):
         backend = CompiledRowBackend(n_rows, self.n_actions, self.shape)
         return BackendModel(backend, to_device(arrays))
 
-    def factorise_policy_system(self, policy: NDArray, discount: float) -> FactorisedSystem:
+    def factorise_policy_system(self, policy: NDArray, discount: float) -> SuperLU:
         """A sparse LU of ``I - discount P_pi``, (S, S)."""
         from scipy.sparse import csc_array, eye_array
         from scipy.sparse.linalg import splu

@@ -14,10 +14,7 @@ from typing import ClassVar
 from tessella.mdp.rule_tree import is_text_axis
 from tessella.rules.export.code import CompiledFormat, CompiledPrinter
 from tessella.rules.export.export_context import (
-    ExportContext,
     derive_identifier,
-    format_number,
-    make_identifiers,
     require_no_nul,
 )
 
@@ -63,45 +60,23 @@ C_RESERVED_WORDS = frozenset(C_WORDS.split())
 C_LIBRARY_NAMES = frozenset(C_LIBRARY_FUNCTIONS.split()) | {
     f"{name}{suffix}" for name in C_MATH_FUNCTIONS.split() for suffix in ("", "f", "l")
 }
-C_LOCAL_NAMES = ("total", "i", "known")
-HARNESS_PREFIX = "tessella_harness_"  # of names in the program that runs a function in C
+C_LOCAL_NAMES = frozenset({"i", "known"})
 
 HARNESS_SOURCE = """
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "rule.c"
-static double tessella_harness_number(void)
-{
-    char word[64];
-    if (scanf("%63s", word) != 1) exit(2);
-    return strtod(word, NULL);
-}
-static char *tessella_harness_text(void)
-{
-    unsigned long size;
-    char *read;
-    if (scanf("%lu:", &size) != 1 || !(read = malloc(size + 1))) exit(2);
-    if (fread(read, 1, size, stdin) != size) exit(2);
-    read[size] = 0;
-    return read;
-}
-static void tessella_harness_values(void)
-{
-    int i;
-@values@
-}
+@labels@
 int main(void)
 {
-    long tessella_harness_rows = (long)tessella_harness_number();
-    (void)tessella_harness_text;
-    tessella_harness_values();
-    while (tessella_harness_rows-- > 0) {
-@read@
+    double tessella_row[@width@];
+    int i;
+@tables@
+    for (;;) {
+        for (i = 0; i < @width@; i++)
+            if (scanf("%lf", &tessella_row[i]) != 1) return 0;
         printf("%d\\n", @call@);
-@free@
     }
-    return 0;
 }
 """
 
@@ -131,38 +106,40 @@ class CPrinter(CompiledPrinter):
     if_return = "if ({})"
     label_condition = "({})"
     true = "1"
+    number_type = "double "
+    text_type = "char *const "
+    table_declaration = (
+        "extern const {type}{table}[{count}];\nconst {type}{table}[{count}] = {{{values}}};"
+    )
+    print_numbers = '    for (i = 0; i < {count}; i++) printf("%.17g\\n", {table}[i]);'
+    print_texts = (
+        "    for (i = 0; i < {count}; i++)\n"
+        '        printf("%lu:%s\\n", (unsigned long)strlen({table}[i]), {table}[i]);'
+    )
+    row_number = "tessella_row[{position}]"
+    row_label = "{table}[(int)tessella_row[{position}]]"
+    reserved_words = C_RESERVED_WORDS | C_LOCAL_NAMES
+    harness = HARNESS_SOURCE
 
-    def __init__(self, context: ExportContext) -> None:
-        self.function_name = derive_identifier(context.stem, C_RESERVED_WORDS | C_LIBRARY_NAMES)
-        parts = make_identifiers([*context.action_columns], subject="part")
-        self.table_names = {name: f"{self.function_name}_{part}" for name, part in parts.items()}
-        own_names = (self.function_name, *self.table_names.values())
-        super().__init__(context, (*C_RESERVED_WORDS, *C_LOCAL_NAMES, *own_names))
+    def name_function(self, stem: str) -> str:
+        return derive_identifier(stem, C_RESERVED_WORDS | C_LIBRARY_NAMES)
+
+    def name_table(self, part: str) -> str:
+        return f"{self.function_name}_{part}"
 
     def render(self) -> str:
-        usage = [f"{self.function_name}(...) is the index of an action, or -1 for invalid input;"]
-        usage += [f"{table}[index] is what to do ({n})" for n, table in self.table_names.items()]
         types = [
             "const char *" if is_text_axis(self.grid, axis) else "double "
             for axis in self.grid.axes
         ]
         arguments = map("".join, zip(types, self.axis_names.values(), strict=True))
         signature = f"int {self.function_name}({', '.join(arguments)})"
-        lines = ["/*", *self.comment_lines(*usage), " */"]
+        lines = ["/*", *self.comment_lines(*self.list_usage()), " */"]
         if any(is_text_axis(self.grid, axis) for axis in self.grid.axes):
             lines += ["#include <string.h>"]
-        lines += ["", f"{signature};", *map(self._declare_table, self.context.action_columns), ""]
+        lines += ["", f"{signature};", *self.declare_action_tables(), ""]
         lines += [signature, "{", *(["    double total;"] if self.uses_total else [])]
         return "\n".join([*lines, *self.body_lines(), "}"])
-
-    def _declare_table(self, name: str) -> str:
-        values = self.context.action_columns[name]
-        is_text = isinstance(values[0], str)
-        type_name = "char *const " if is_text else "double "
-        literals = map(self.format_text if is_text else format_number, values)
-        table = f"{self.table_names[name]}[{len(values)}]"
-        declaration = f"const {type_name}{table}"
-        return f"extern {declaration};\n{declaration} = {{{', '.join(literals)}}};"
 
     def format_label_test(self, axis: str, labels: Sequence[str]) -> str:
         name = self.axis_names[axis]
@@ -171,34 +148,6 @@ class CPrinter(CompiledPrinter):
     def format_text(self, text: str) -> str:
         """UTF-8, everything but letters, digits and spaces in octal."""
         return f'"{"".join(map(_escape_byte, require_no_nul(text, "C").encode()))}"'
-
-    def render_harness(self) -> str:
-        arguments = [f"{HARNESS_PREFIX}x{i}" for i in range(self.grid.ndim)]
-        read = []
-        free = []
-        for axis, argument in zip(self.grid.axes, arguments, strict=True):
-            if is_text_axis(self.grid, axis):
-                read.append(f"        char *{argument} = {HARNESS_PREFIX}text();")
-                free.append(f"        free({argument});")
-            else:
-                read.append(f"        double {argument} = {HARNESS_PREFIX}number();")
-        call = [f"{self.function_name}({', '.join(arguments)})"]
-        parts = {"values": self._list_print_statements(), "read": read, "free": free, "call": call}
-        text = HARNESS_SOURCE
-        for part, lines in parts.items():
-            text = text.replace(f"@{part}@", "\n".join(lines))
-        return text
-
-    def _list_print_statements(self) -> list[str]:
-        """Lines that print the table of actions, each text with its length before it."""
-        lines = []
-        for name, values in self.context.action_columns.items():
-            entry = f"{self.table_names[name]}[i]"
-            statement = f'printf("%.17g\\n", {entry})'
-            if isinstance(values[0], str):
-                statement = f'printf("%lu:%s\\n", (unsigned long)strlen({entry}), {entry})'
-            lines.append(f"    for (i = 0; i < {len(values)}; i++) {statement};")
-        return lines
 
 
 def _escape_byte(byte: int) -> str:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import ClassVar
@@ -167,15 +167,78 @@ class CodePrinter(ABC):
 
 
 class CompiledPrinter(CodePrinter):
-    """A language with a compiler: a rule, and a program that runs it on rows."""
+    """A language with a compiler: a rule, tables of its actions, a program that runs it on rows.
+
+    A table holds one part of the actions, or the labels of an axis. Templates about it have the
+    fields ``table`` (its name) and ``count``; its declaration also ``type`` and ``values``.
+    """
+
+    number_type: ClassVar[str]  # of an entry of a table
+    text_type: ClassVar[str]
+    table_declaration: ClassVar[str]
+    table_entry: ClassVar[str] = "{table}[index]"  # as a user writes it
+    print_numbers: ClassVar[str]  # prints a table, one value to a line
+    print_texts: ClassVar[str]  # the same, each as LENGTH:TEXT
+    row_number: ClassVar[str]  # the entry of a row at a ``position``
+    row_label: ClassVar[str]  # the entry of ``table`` at that place
+    reserved_words: ClassVar[frozenset[str]]  # that no argument can be called
+    harness: ClassVar[str]  # a program with @labels@, @tables@, @width@ (of a row) and @call@
+
+    def __init__(self, context: ExportContext) -> None:
+        self.function_name = self.name_function(context.stem)
+        parts = make_identifiers([*context.action_columns], subject="part")
+        self.table_names = {name: self.name_table(part) for name, part in parts.items()}
+        own_names = (self.function_name, "total", *self.table_names.values())
+        super().__init__(context, (*self.reserved_words, *own_names))
+
+    def name_function(self, stem: str) -> str:
+        """The name of the function in a file called ``stem``."""
+        return "decide"
 
     @abstractmethod
-    def render_harness(self) -> str:
-        """A program that includes the rule, reads rows (``encode_rows``) and prints the results.
+    def name_table(self, part: str) -> str:
+        """The name of the table of one part of the actions."""
 
-        It prints every value of the table of actions on a line, column by column, texts as
-        ``LENGTH:TEXT``; then the index for each row on a line.
+    def list_usage(self) -> list[str]:
+        """How to use the function, and each table."""
+        lines = [f"{self.function_name}(...) is the index of an action, or -1 for invalid input;"]
+        for name, table in self.table_names.items():
+            lines.append(f"{self.table_entry.format(table=table)} is what to do ({name})")
+        return lines
+
+    def declare_action_tables(self) -> list[str]:
+        columns = self.context.action_columns
+        return [self._declare_table(table, columns[n]) for n, table in self.table_names.items()]
+
+    def _declare_table(self, table: str, values: Sequence) -> str:
+        is_text = isinstance(values[0], str)
+        literals = ", ".join(map(self.format_text if is_text else format_number, values))
+        kind = self.text_type if is_text else self.number_type
+        fields = {"table": table, "count": len(values), "values": literals, "type": kind}
+        return self.table_declaration.format(**fields)
+
+    def render_harness(self, labels: Mapping[str, Sequence[str]]) -> str:
+        """A program that includes the rule, prints its tables, reads rows and prints their indices.
+
+        A row is a line of numbers; a text axis has the place of its label among its ``labels``.
         """
+        prints = []
+        for name, table in self.table_names.items():
+            values = self.context.action_columns[name]
+            template = self.print_texts if isinstance(values[0], str) else self.print_numbers
+            prints.append(template.format(table=table, count=len(values)))
+        tables = {axis: f"TESSELLA_{self.grid.axis(axis)}" for axis in labels}
+        arguments = []
+        for position, axis in enumerate(self.grid.axes):
+            template = self.row_label if axis in labels else self.row_number
+            arguments.append(template.format(table=tables.get(axis), position=position))
+        declarations = [self._declare_table(tables[axis], labels[axis]) for axis in labels]
+        return (
+            self.harness.replace("@width@", str(self.grid.ndim))
+            .replace("@tables@", "\n".join(prints))
+            .replace("@call@", f"{self.function_name}({', '.join(arguments)})")
+            .replace("@labels@", "\n".join(declarations))
+        )
 
 
 class CompiledFormat(ExportFormat):
@@ -198,14 +261,17 @@ class CompiledFormat(ExportFormat):
         compiler = next(filter(None, map(shutil.which, self.compilers)), None)
         if compiler is None:
             raise ToolMissing(f"no {self.name} compiler was found")
+        text_axes = [axis for axis in context.grid.axes if is_text_axis(context.grid, axis)]
+        labels = {axis: [*dict.fromkeys(rows[axis])] for axis in text_axes}
         main = f"main{self.suffix}"
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, f"rule{self.suffix}").write_bytes(content)
-            Path(folder, main).write_text(self.printer(context).render_harness(), encoding="ascii")
+            harness = self.printer(context).render_harness(labels)
+            Path(folder, main).write_text(harness, encoding="ascii")
             options = self.flags if flags is None else flags
             self._call([compiler, *options, main, "-o", "main"], folder, b"", "compile")
             program = [str(Path(folder, "main"))]
-            output = self._call(program, folder, encode_rows(context, rows), "run")
+            output = self._call(program, folder, encode_rows(context, rows, labels), "run")
         return decode_output(context, output)
 
     def _call(self, command: list[str], folder: str, inputs: bytes, verb: str) -> bytes:
@@ -216,17 +282,16 @@ class CompiledFormat(ExportFormat):
         return process.stdout
 
 
-def encode_rows(context: ExportContext, rows: InputRows) -> bytes:
-    """The number of rows on a line, then a row to a line: numbers, and texts as LENGTH:TEXT."""
-    columns = []
-    for axis in context.grid.axes:
-        if is_text_axis(context.grid, axis):
-            words = [str(value).encode() for value in rows[axis]]
-            columns.append([b"%d:" % len(word) + word for word in words])
-        else:
-            columns.append([repr(float(value)).encode() for value in rows[axis]])
-    lines = [b" ".join(row) for row in zip(*columns, strict=True)]
-    return b"\n".join([b"%d" % len(lines), *lines, b""])
+def encode_rows(
+    context: ExportContext, rows: InputRows, labels: Mapping[str, Sequence[str]]
+) -> bytes:
+    """A line of numbers for each row; of a label, its place among the ``labels`` of its axis."""
+    columns = dict(rows)
+    for axis, texts in labels.items():
+        places = {text: place for place, text in enumerate(texts)}
+        columns[axis] = [places[text] for text in rows[axis]]
+    numbers = zip(*(map(float, columns[axis]) for axis in context.grid.axes), strict=True)
+    return "\n".join(" ".join(map(repr, row)) for row in numbers).encode()
 
 
 def decode_output(context: ExportContext, output: bytes) -> NDArray[np.int64]:
@@ -234,16 +299,13 @@ def decode_output(context: ExportContext, output: bytes) -> NDArray[np.int64]:
     is_correct = True
     for values in context.action_columns.values():
         for value in values:
-            decoded, output = _read_value(output, isinstance(value, str))
-            is_correct &= decoded == value
+            if isinstance(value, str):
+                size, _, output = output.partition(b":")
+                printed = output[: int(size)].decode()
+                output = output[int(size) + 1 :]
+            else:
+                line, _, output = output.partition(b"\n")
+                printed = float(line)
+            is_correct &= printed == value
     indices = np.array(output.split(), dtype=np.int64)
     return indices if is_correct else np.full_like(indices, UNKNOWN_ACTION_INDEX)
-
-
-def _read_value(output: bytes, is_text: bool) -> tuple[float | str, bytes]:
-    """The first value that a harness printed, and what follows it."""
-    if not is_text:
-        line, _, rest = output.partition(b"\n")
-        return float(line), rest
-    size, _, rest = output.partition(b":")
-    return rest[: int(size)].decode(), rest[int(size) + 1 :]

@@ -180,8 +180,17 @@ def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> 
     """(states,) action indices."""
     parts = len(component_names(actions)) or 1
     lines = [line for line in text.splitlines() if line.strip()]
-    _require_dimensions([line for line in lines if line.startswith("#")], grid.ndim, parts, name)
-    rows = _parse_rows([line for line in lines if not line.startswith("#")], name)
+    dimensions = next((line.split()[1:] for line in lines if line.startswith("#BEGIN")), None)
+    if dimensions != [str(grid.ndim), str(parts)]:
+        header = f"#BEGIN {grid.ndim} {parts}"
+        requirement = f"{name} must have a line '{header}', as its states and actions do"
+        raise FileError(requirement, value=f"got {dimensions and ' '.join(dimensions)!r}")
+    try:
+        cells = csv.reader(line for line in lines if not line.startswith("#"))
+        rows = np.array([[float(cell) for cell in row] for row in cells], dtype=float)
+    except ValueError as error:
+        requirement = f"{name} must hold rows of numbers, all of one length"
+        raise FileError(requirement, value=str(error)) from error
     if rows.shape[1:] != (grid.ndim + parts,):
         raise FileError(f"{name} must have {grid.ndim + parts} numbers in each row")
     states = _find_states(rows[:, : grid.ndim], grid, name)
@@ -191,25 +200,6 @@ def _parse_controller(text: str, grid: StateGrid, actions: tuple, name: str) -> 
     table[states] = indices
     _require_one_action(states, indices, table, grid, name)
     return table
-
-
-def _require_dimensions(headers: list[str], axes: int, parts: int, name: str) -> None:
-    """Refuse a file whose states and actions have other numbers of columns."""
-    dimensions = next((line.split()[1:] for line in headers if line.startswith("#BEGIN")), None)
-    if dimensions != [str(axes), str(parts)]:
-        requirement = (
-            f"{name} must have a line '#BEGIN {axes} {parts}', as its states and actions do"
-        )
-        raise FileError(requirement, value=f"got {dimensions and ' '.join(dimensions)!r}")
-
-
-def _parse_rows(lines: list[str], name: str) -> NDArray[np.float64]:
-    try:
-        cells = [[float(cell) for cell in row] for row in csv.reader(lines)]
-        return np.array(cells, dtype=float).reshape(len(cells), -1)
-    except ValueError as error:
-        requirement = f"{name} must hold rows of numbers, all of one length"
-        raise FileError(requirement, value=str(error)) from error
 
 
 def _find_states(points: NDArray, grid: StateGrid, name: str) -> NDArray[np.int64]:

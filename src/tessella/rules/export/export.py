@@ -102,7 +102,13 @@ def export(
     """
     path = Path(path)
     model = mdp if mdp is not None else getattr(policy, "mdp", None)
-    policy = _find_policy(policy, mdp)
+    if mdp is not None:
+        require_type("export", mdp, MDP)
+        policy = mdp.policy(policy)
+    policy = getattr(policy, "policy", policy)
+    if not isinstance(policy, Policy):
+        requirement = "export needs a policy, or the model that something else decides for"
+        raise ArgumentError(requirement, value=f"got {type(policy).__name__} and no model")
     file_format = find_format(path)
     _check_off_grid(off_grid, file_format)
     stem = path.name[: -len(file_format.suffix)] or "rule"
@@ -116,18 +122,6 @@ def export(
         with atomic_write(path.with_name(name)) as part:
             part.write_bytes(file_content)
     return ExportedFile(path, file_format.name, states, remark)
-
-
-def _find_policy(policy: Any, mdp: MDP | None) -> Policy:
-    """The policy in what ``export`` was given."""
-    if mdp is not None:
-        require_type("export", mdp, MDP)
-        policy = mdp.policy(policy)
-    policy = getattr(policy, "policy", policy)
-    if not isinstance(policy, Policy):
-        requirement = "export needs a policy, or the model that something else decides for"
-        raise ArgumentError(requirement, value=f"got {type(policy).__name__} and no model")
-    return policy
 
 
 def _write_content(file_format: ExportFormat, context: ExportContext, path: Path) -> bytes:

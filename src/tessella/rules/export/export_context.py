@@ -58,13 +58,10 @@ def derive_identifier(stem: str, reserved: Iterable[str] = ()) -> str:
 
     ``rule-a`` becomes ``rule_a``, and what is neither letter, digit, nor one of "_-. " its code.
     """
-    safe = "".join(c if c.isascii() and c.isalnum() else _encode_character(c) for c in stem)
+    words = re.sub(r"[_\-. ]", "_", stem)
+    safe = re.sub(r"[^A-Za-z0-9_]", lambda found: f"u{ord(found.group()):x}", words)
     safe = safe if safe[:1].isalpha() else f"rule_{safe}".rstrip("_")
     return make_unique(safe, {word.casefold() for word in reserved})
-
-
-def _encode_character(character: str) -> str:
-    return "_" if character in "_-. " else f"u{ord(character):x}"
 
 
 def to_comment_text(text: object) -> str:
@@ -157,11 +154,17 @@ class ExportContext:
     @cached_property
     def header_lines(self) -> tuple[str, ...]:
         """The head of a file, line by line."""
-        actions = [
-            f"action {i}: {self.describe_action(i)}" for i in range(len(self.policy.actions))
-        ]
+        lines = self._list_fact_lines()
+        for name, values in zip(self.grid.axes, self.grid.values, strict=True):
+            if is_text_axis(self.grid, name):
+                lines.append(f"axis {name}: one of {', '.join(map(repr, map(str, values)))}")
+            else:
+                low, high = map(format_value, get_axis_ends(self.grid, name))
+                lines.append(f"axis {name}: {len(values):,} values from {low} to {high}")
+        for action in range(len(self.policy.actions)):
+            lines.append(f"action {action}: {self.describe_action(action)}")
         off_grid = f"off the grid: {OFF_GRID_TEXTS[self.off_grid]}; {INVALID_INPUT_TEXT}"
-        return (*self._list_fact_lines(), *self._list_axis_lines(), *actions, off_grid)
+        return (*lines, off_grid)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -193,16 +196,6 @@ class ExportContext:
             if "constraints" in facts:
                 return [*lines, f"{status}: {facts['constraints']}"]
             lines += [f"{status} {noun} from the worst state: at most {facts.get('worst_loss')!r}"]
-        return lines
-
-    def _list_axis_lines(self) -> list[str]:
-        lines = []
-        for name, values in zip(self.grid.axes, self.grid.values, strict=True):
-            if is_text_axis(self.grid, name):
-                lines.append(f"axis {name}: one of {', '.join(map(repr, map(str, values)))}")
-            else:
-                low, high = map(format_value, get_axis_ends(self.grid, name))
-                lines.append(f"axis {name}: {len(values):,} values from {low} to {high}")
         return lines
 
 

@@ -77,9 +77,9 @@ class OnnxGraph(ExportFormat):
             content, settings, providers=["CPUExecutionProvider"]
         )
         inputs = {}
-        for axis, name in name_inputs(context).items():
+        for axis, given in zip(context.grid.axes, session.get_inputs(), strict=True):
             dtype = object if is_text_axis(context.grid, axis) else float
-            inputs[name] = np.array(rows[axis], dtype=dtype)
+            inputs[given.name] = np.array(rows[axis], dtype=dtype)
         count = len(rows[context.grid.axes[0]])
         answers = []
         for first in range(0, count, CHUNK_ROWS):
@@ -94,11 +94,6 @@ class OnnxGraph(ExportFormat):
         return index
 
 
-def name_inputs(context: ExportContext) -> dict[str, str]:
-    """Axis to the name of its input."""
-    return make_identifiers(context.grid.axes, (INDEX_OUTPUT_NAME,))
-
-
 class GraphBuilder:
     """The graph of one rule, node by node."""
 
@@ -108,20 +103,19 @@ class GraphBuilder:
         self.onnx = onnx
         self.nodes: list = []
         self.constants: dict[str, Any] = {}
-        self.inputs = name_inputs(context)
+        self.inputs = make_identifiers(context.grid.axes, (INDEX_OUTPUT_NAME,))
         self.outputs = make_identifiers(
             [*context.action_columns], (INDEX_OUTPUT_NAME, *self.inputs.values()), "part"
         )
         self.label_codes: dict[str, str] = {}  # text axis -> the places of its labels
-        self.clamped: dict[str, str] = {}  # axis -> its coordinate, moved to the ends
-        self.sums: dict[tuple, str] = {}
+        self.results: dict[tuple, str] = {}  # what a node does -> its output
 
     def build_model(self) -> Any:
         helper = self.onnx.helper
         tensor = self.onnx.TensorProto
         is_valid = self._fold("And", map(self._add_input_test, self.grid.axes))
         answer = self._add_rule_node(self.context.root)
-        self.add("Where", is_valid, answer, self._add_integer(-1), output=INDEX_OUTPUT_NAME)
+        self.add("Where", is_valid, answer, self._add_constant(-1), output=INDEX_OUTPUT_NAME)
         outputs = [helper.make_tensor_value_info(INDEX_OUTPUT_NAME, tensor.INT64, ["n"])]
         for name, values in self.context.action_columns.items():
             is_text = isinstance(values[0], str)
@@ -153,10 +147,13 @@ class GraphBuilder:
         return model
 
     def add(self, op_type: str, *inputs: str, output: str = "", **settings: Any) -> str:
-        """Add a node; the name of its output."""
-        name = output or f":{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(op_type, [*inputs], [name], **settings))
-        return name
+        """The name of the output of a node, which is added unless there is one like it."""
+        key = (op_type, *inputs, repr(settings))
+        if output or key not in self.results:
+            self.results[key] = output or f":{len(self.nodes)}"
+            outputs = [self.results[key]]
+            self.nodes.append(self.onnx.helper.make_node(op_type, [*inputs], outputs, **settings))
+        return self.results[key]
 
     def _fold(self, op_type: str, inputs: Iterable[str]) -> str:
         """Join inputs by an operation of two; the name of the result."""
@@ -171,12 +168,6 @@ class GraphBuilder:
             self.constants[key] = self.onnx.numpy_helper.from_array(array, name)
         return self.constants[key].name
 
-    def _add_integer(self, value: int) -> str:
-        return self._add_constant(np.int64(value))
-
-    def _add_float(self, value: float) -> str:
-        return self._add_constant(np.float64(value))
-
     def _add_input_test(self, axis: str) -> str:
         """Whether the coordinate is not refused: (n,) bool."""
         tensor = self.onnx.TensorProto
@@ -187,38 +178,32 @@ class GraphBuilder:
             self.label_codes[axis] = self.add(
                 "LabelEncoder", name, domain="ai.onnx.ml", default_int64=-1, **codes
             )
-            return self.add("Greater", self.label_codes[axis], self._add_integer(-1))
+            return self.add("Greater", self.label_codes[axis], self._add_constant(-1))
         if self.context.off_grid == "refuse":
             last_axis = self._add_constant(np.array([1]))
             column = self.add("Unsqueeze", name, last_axis)
             known = self._add_constant(np.array(self.context.axis_values(axis)))
             matches = self.add("Cast", self.add("Equal", column, known), to=tensor.INT64)
             count = self.add("ReduceSum", matches, last_axis, keepdims=0)
-            return self.add("Greater", count, self._add_integer(0))
+            return self.add("Greater", count, self._add_constant(0))
         return self.add("Equal", name, name)
 
-    def _add_coordinate(self, axis: str) -> str:
-        if axis not in self.clamped:
-            low, high = get_axis_ends(self.grid, axis)
-            above = self.add("Max", self.inputs[axis], self._add_float(low))
-            self.clamped[axis] = self.add("Min", above, self._add_float(high))
-        return self.clamped[axis]
-
     def _add_sum(self, weights: tuple[tuple[str, float], ...]) -> str:
-        if weights not in self.sums:
-            parts = [
-                self._add_coordinate(axis)
-                if weight == 1.0
-                else self.add("Mul", self._add_coordinate(axis), self._add_float(weight))
-                for axis, weight in weights
-            ]
-            self.sums[weights] = self._fold("Add", parts)
-        return self.sums[weights]
+        """A weighted sum of coordinates, each moved to the ends of its axis."""
+        parts = []
+        for axis, weight in weights:
+            low, high = get_axis_ends(self.grid, axis)
+            above = self.add("Max", self.inputs[axis], self._add_constant(low))
+            part = self.add("Min", above, self._add_constant(high))
+            if weight != 1.0:
+                part = self.add("Mul", part, self._add_constant(float(weight)))
+            parts.append(part)
+        return self._fold("Add", parts)
 
     def _add_rule_node(self, node: Node) -> str:
         """The name of the (n,) or single action indices that a node gives."""
         if isinstance(node, Leaf):
-            return self._add_integer(node.action)
+            return self._add_constant(node.action)
         if isinstance(node, LabelSplit):
             test = self._add_condition(LabelSet(node.axis, node.labels))
             inside, outside = map(self._add_rule_node, (node.inside, node.outside))
@@ -228,13 +213,14 @@ class GraphBuilder:
             for state, action in zip(node.places, node.actions, strict=True):
                 nearest = list_nearest_conditions(self.grid, state)
                 is_here = self._fold("And", map(self._add_condition, nearest))
-                answer = self.add("Where", is_here, self._add_integer(action), answer)
+                answer = self.add("Where", is_here, self._add_constant(action), answer)
             return answer
         assert isinstance(node, Split)
         *tests, last = list_branch_tests(node)
         answer = self._add_rule_node(last.node)
         for step in reversed(tests):
-            above = self.add("Greater", self._add_sum(node.weights), self._add_float(step.cut))
+            total = self._add_sum(node.weights)
+            above = self.add("Greater", total, self._add_constant(float(step.cut)))
             answers = [self._add_rule_node(step.node), answer]
             if step.comparison == "<=":
                 answers.reverse()
@@ -250,7 +236,7 @@ class GraphBuilder:
         operand = self._add_sum(condition.weights)
         tests = []
         for comparison, end in list_finite_ends(condition):
-            above = self.add("Greater", operand, self._add_float(end))
+            above = self.add("Greater", operand, self._add_constant(float(end)))
             tests.append(above if comparison == ">" else self.add("Not", above))
         if not tests:
             tests.append(self.add("Equal", operand, operand))

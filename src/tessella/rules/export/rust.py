@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from tessella.mdp.rule_tree import is_text_axis
 from tessella.rules.export.code import CompiledFormat, CompiledPrinter
-from tessella.rules.export.export_context import ExportContext, format_number, make_identifiers
 
 # Keywords of all editions, and the variants that a name of an argument would be matched against.
 RUST_WORDS = """
@@ -26,42 +25,14 @@ RUST_RESERVED_WORDS = frozenset(RUST_WORDS.split())
 
 HARNESS_SOURCE = """#![allow(dead_code)]
 mod rule;
-use std::io::Read;
-struct Input {
-    bytes: Vec<u8>,
-    position: usize,
-}
-impl Input {
-    fn take(&mut self, size: usize) -> String {
-        let first = self.position;
-        self.position += size;
-        String::from_utf8(self.bytes[first..self.position].to_vec()).unwrap()
-    }
-    fn word(&mut self, is_end: fn(u8) -> bool) -> String {
-        let rest = &self.bytes[self.position..];
-        let size = rest.iter().position(|&byte| is_end(byte)).unwrap();
-        let word = self.take(size);
-        self.position += 1;
-        word
-    }
-    fn number(&mut self) -> f64 {
-        self.word(|byte| byte == b' ' || byte == b'\\n').parse().unwrap()
-    }
-    fn text(&mut self) -> String {
-        let size = self.word(|byte| byte == b':').parse().unwrap();
-        let text = self.take(size);
-        self.position += 1;
-        text
-    }
-}
+@labels@
 fn main() {
-    let mut bytes = Vec::new();
-    std::io::stdin().read_to_end(&mut bytes).unwrap();
-    let mut input = Input { bytes, position: 0 };
+    let input = std::io::read_to_string(std::io::stdin()).unwrap();
+    let numbers: Vec<f64> = input.split_whitespace().map(|x| x.parse().unwrap()).collect();
     let mut output = String::new();
 @tables@
-    for _ in 0..input.number() as usize {
-        output += &format!("{}\\n", rule::decide(@arguments@));
+    for row in numbers.chunks(@width@) {
+        output += &format!("{}\\n", rule::@call@);
     }
     print!("{}", output);
 }
@@ -81,36 +52,32 @@ class RustPrinter(CompiledPrinter):
     assign_total = "let total = {};"
     if_block = "if {} {{"
     block_end = "}"
+    number_type = "f64"
+    text_type = "&str"
+    table_declaration = "#[allow(dead_code)]\npub static {table}: [{type}; {count}] = [{values}];\n"
+    table_entry = "{table}[index as usize]"
+    print_numbers = '    for x in rule::{table}.iter() {{ output += &format!("{{:?}}\\n", x); }}'
+    print_texts = (
+        '    for x in rule::{table}.iter() {{ output += &format!("{{}}:{{}}\\n", x.len(), x); }}'
+    )
+    row_number = "row[{position}]"
+    row_label = "{table}[row[{position}] as usize]"
+    reserved_words = RUST_RESERVED_WORDS
+    harness = HARNESS_SOURCE
 
-    def __init__(self, context: ExportContext) -> None:
-        parts = make_identifiers([*context.action_columns], subject="part")
-        self.table_names = {name: part.upper() for name, part in parts.items()}
-        own_names = ("decide", "total", *self.table_names.values())
-        super().__init__(context, (*RUST_RESERVED_WORDS, *own_names))
+    def name_table(self, part: str) -> str:
+        return part.upper()
 
     def render(self) -> str:
-        usage = ["decide(...) is the index of an action, or -1 for invalid input;"]
-        usage += [
-            f"{table}[index as usize] is what to do ({name})"
-            for name, table in self.table_names.items()
-        ]
         arguments = ", ".join(
             f"{name}: {'&str' if is_text_axis(self.grid, axis) else 'f64'}"
             for axis, name in self.axis_names.items()
         )
-        lines = [*self.comment_lines(*usage), ""]
-        for name in self.context.action_columns:
-            lines += ["#[allow(dead_code)]", self._declare_table(name), ""]
+        lines = [*self.comment_lines(*self.list_usage()), ""]
+        lines += self.declare_action_tables()
         lines += ["#[allow(non_snake_case, unused_variables)]"]
         lines += [f"pub fn decide({arguments}) -> i32 {{", *self.body_lines(), "}"]
         return "\n".join(lines)
-
-    def _declare_table(self, name: str) -> str:
-        values = self.context.action_columns[name]
-        is_text = isinstance(values[0], str)
-        kind = "&str" if is_text else "f64"
-        literals = ", ".join(map(self.format_text if is_text else format_number, values))
-        return f"pub static {self.table_names[name]}: [{kind}; {len(values)}] = [{literals}];"
 
     def format_label_test(self, axis: str, labels: Sequence[str]) -> str:
         return f"matches!({self.axis_names[axis]}, {' | '.join(map(self.format_text, labels))})"
@@ -118,21 +85,6 @@ class RustPrinter(CompiledPrinter):
     def format_text(self, text: str) -> str:
         """ASCII, everything but letters, digits and spaces by its code point."""
         return f'"{"".join(map(_escape_character, text))}"'
-
-    def render_harness(self) -> str:
-        tables = []
-        for name, values in self.context.action_columns.items():
-            line = 'format!("{:?}\\n", value)'
-            if isinstance(values[0], str):
-                line = 'format!("{}:{}\\n", value.len(), value)'
-            loop = f"for value in rule::{self.table_names[name]}.iter()"
-            tables.append(f"    {loop} {{\n        output += &{line};\n    }}")
-        arguments = (
-            "&input.text()" if is_text_axis(self.grid, axis) else "input.number()"
-            for axis in self.grid.axes
-        )
-        source = HARNESS_SOURCE.replace("@tables@", "\n".join(tables))
-        return source.replace("@arguments@", ", ".join(arguments))
 
 
 def _escape_character(character: str) -> str:

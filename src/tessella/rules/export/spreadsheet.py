@@ -337,7 +337,8 @@ def _fill_rule(sheet: Any, context: ExportContext) -> None:
 
     sheet.title = "rule"
     example = context.grid.coordinates([0])
-    words, *more = _list_sentences(context)
+    explain = getattr(context.policy, "explain", None)  # in sentences, one to a line
+    words, *more = explain().splitlines() if explain else [context.policy.name or "policy"]
     _fill_row(sheet, 1, [words])
     _fill_head(sheet, INPUT_ROW - 1, [*context.grid.axes, *context.action_columns])
     _fill_row(sheet, INPUT_ROW, [values.tolist()[0] for values in example.values()])
@@ -350,12 +351,6 @@ def _fill_rule(sheet: Any, context: ExportContext) -> None:
     sheet.cell(INPUT_ROW + 2, 1).value = f"={count_cell}&\" states on the sheet 'check' differ\""
     for i, line in enumerate([*more, *map(to_comment_text, context.header_lines)]):
         _set_cell(sheet.cell(INPUT_ROW + 4 + i, 1), line)
-
-
-def _list_sentences(context: ExportContext) -> list[str]:
-    """The rule in sentences, one to a line; of another policy, what it is called."""
-    explain = getattr(context.policy, "explain", None)
-    return explain().splitlines() if explain else [context.policy.name or "policy"]
 
 
 def _fill_check(sheet: Any, context: ExportContext) -> None:

@@ -11,12 +11,13 @@ greedy action, the cost is k * S full backups.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.baselines import (
     BASELINES,
@@ -28,9 +29,21 @@ from tessella.baselines import (
     UniformPairs,
     train_batch,
 )
-from tessella.learn import LEARNERS, Features, MarginBoundary, draw, fit_batch
-from tessella.runner.methods.method import Fit, FullGridMethod, Instance, MethodGroup, StudyMethod
+from tessella.learn import LEARNERS, Features
+from tessella.mdp.policy import Policy
+from tessella.runner.methods.method import (
+    Fit,
+    FullGridMethod,
+    Instance,
+    LearnerMethod,
+    MethodGroup,
+    SingleRunMethod,
+    StudyMethod,
+    fit_learner,
+)
 from tessella.runner.record import InformationBudget, Spec
+from tessella.solvers.policy_iteration import ValueIteration
+from tessella.solvers.solve import solve
 from tessella.support.json_values import setting_from_json, setting_to_json
 
 OPTION_CLASSES = (ConstantStep, DecayingStep, Trajectory, UniformPairs)
@@ -48,67 +61,52 @@ BASELINE_SECONDS = {
 }
 
 
-@dataclass(frozen=True)
-class _TimedMethod(FullGridMethod):
-    """A method of which one run takes about ``base_seconds + seconds_per_step * n`` seconds."""
-
-    title: str
-    algorithm: Callable[..., Any]
-    base_seconds: float
-    seconds_per_step: float
-    edition: int = 2
-
-    def seconds(self, spec: Spec) -> float:
-        return self.base_seconds + self.seconds_per_step * spec.n
-
-
-@dataclass(frozen=True)
-class BoundaryMethod(_TimedMethod):
-    """A boundary learner with its own defaults."""
-
-    sees_margins: bool = False  # whether it is given the margin of each labelled state as well
-    group: MethodGroup = "boundary"
-
-    def settings(self) -> dict[str, Any]:
-        settings = self.algorithm().get_params(deep=False)
-        # The seed of a run decides its randomness.
-        settings.pop("random_state", None)
-        return {name: setting_to_json(value, (Features,)) for name, value in settings.items()}
-
-    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        samples = [draw(instance.solution, s.n, rng=s.generator("sample")) for s in specs]
-        seeds = [spec.entropy("training") for spec in specs]
-        learner = self.algorithm(**_read_settings(specs[0], (Features,)))
-        began = time.perf_counter()
-        policies = fit_batch(learner, samples, seeds)
-        seconds = (time.perf_counter() - began) / len(specs)
-        labels = [sample.exact_labels for sample in samples]
-        return [
-            Fit(
-                policy,
-                InformationBudget(n, n if self.sees_margins else 0, instance.backups),
-                seconds,
-            )
-            for policy, n in zip(policies, labels, strict=True)
-        ]
-
-
 def _read_settings(spec: Spec, kinds: tuple[type, ...]) -> dict[str, Any]:
     return {name: setting_from_json(value, kinds) for name, value in spec.settings.items()}
 
 
+@dataclass(frozen=True)
+class BoundaryMethod(LearnerMethod):
+    """A boundary learner with its own defaults."""
+
+    edition: int = 2
+
+    @property
+    def title(self) -> str:
+        return self.learner.title
+
+    def settings(self) -> dict[str, Any]:
+        settings = self.learner.get_params(deep=False)
+        # The seed of a run decides its randomness.
+        settings.pop("random_state", None)
+        return {name: setting_to_json(value, (Features,)) for name, value in settings.items()}
+
+    def seconds(self, spec: Spec) -> float:
+        base_seconds, seconds_per_label = LEARNER_SECONDS[self.name]
+        return base_seconds + seconds_per_label * spec.n
+
+    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
+        learner = type(self.learner)(**_read_settings(specs[0], (Features,)))
+        return fit_learner(learner, instance, specs)
+
+
 BOUNDARY_METHODS: dict[str, StudyMethod] = {
-    name: BoundaryMethod(
-        learner.title, learner, *LEARNER_SECONDS[name], sees_margins=learner is MarginBoundary
-    )
-    for name, learner in LEARNERS.items()
+    name: BoundaryMethod(name, learner()) for name, learner in LEARNERS.items()
 }
 
 
 @dataclass(frozen=True)
-class ValueBasedMethod(_TimedMethod):
-    """A baseline with its own defaults."""
+class ValueBasedMethod(FullGridMethod):
+    """A baseline with its own defaults.
 
+    A run takes about ``base_seconds + seconds_per_update * n`` seconds.
+    """
+
+    title: str
+    algorithm: Callable[..., Any]
+    base_seconds: float
+    seconds_per_update: float
+    edition: int = 2
     budgets_together: bool = True  # whether all budgets train in one call, or each in its own
     group: MethodGroup = "value"
 
@@ -118,6 +116,9 @@ class ValueBasedMethod(_TimedMethod):
             f.name: setting_to_json(getattr(default, f.name), OPTION_CLASSES)
             for f in fields(default)
         }
+
+    def seconds(self, spec: Spec) -> float:
+        return self.base_seconds + self.seconds_per_update * spec.n
 
     def batch_key(self, spec: Spec) -> Hashable:
         return None if self.budgets_together else spec.n
@@ -148,68 +149,36 @@ VALUE_BASED_METHODS: dict[str, StudyMethod] = {
 }
 
 
-class DeterministicMethod:
+@dataclass(frozen=True)
+class DeterministicMethod(SingleRunMethod):
     """A method of one run for each problem, whatever n and seed."""
+
+    title: str
+    algorithm: Callable[[Instance, Spec], tuple[Any, InformationBudget]]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    group: MethodGroup = "reference"
+    edition: int = 1
 
     def runs(self, sizes: Sequence[int], seeds: Sequence[int]) -> list[tuple[int, int]]:
         return [(0, 0)]
 
-    def batch_key(self, spec: Spec) -> Hashable:
-        return spec.problem
-
-    def seconds(self, spec: Spec) -> float:
-        return 0.01
+    def make_policy(self, instance: Instance, spec: Spec) -> tuple[Any, InformationBudget]:
+        return self.algorithm(instance, spec)
 
 
-@dataclass(frozen=True)
-class TruncatedValueIteration(DeterministicMethod):
+def _sweep_few_times(instance: Instance, spec: Spec) -> tuple[NDArray[np.intp], InformationBudget]:
     """The greedy policy of the k-th sweep of value iteration."""
-
-    sweeps: int
-    group: MethodGroup = "reference"
-    edition: int = 1
-
-    @property
-    def title(self) -> str:
-        return f"Value iteration, {self.sweeps} sweeps"
-
-    def settings(self) -> dict[str, Any]:
-        return {"sweeps": self.sweeps}
-
-    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        from tessella.solvers.policy_iteration import ValueIteration
-        from tessella.solvers.solve import solve
-
-        sweeps = specs[0].settings["sweeps"]
-        began = time.perf_counter()
-        # The action values are one sweep more than the value they come from.
-        method = ValueIteration(max_sweeps=sweeps - 1)
-        q = solve(instance.mdp, method, partial=True).q
-        seconds = time.perf_counter() - began
-        information = InformationBudget(backups=sweeps * instance.mdp.n_states)
-        return [Fit(np.argmax(q, axis=-1), information, seconds) for _ in specs]
+    sweeps = spec.settings["sweeps"]
+    # The action values are one sweep more than the value they come from.
+    q = solve(instance.mdp, ValueIteration(max_sweeps=sweeps - 1), partial=True).q
+    return q.argmax(axis=-1), InformationBudget(backups=sweeps * instance.mdp.n_states)
 
 
-@dataclass(frozen=True)
-class ExactTable(DeterministicMethod):
-    """The optimal policy itself, as a table with an entry for each state."""
-
-    title: str = "Exact table"
-    group: MethodGroup = "reference"
-    edition: int = 1
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def fit(self, instance: Instance, specs: Sequence[Spec]) -> list[Fit]:
-        solution = instance.solution
-        n_states = instance.mdp.n_states
-        information = InformationBudget(labels=n_states, backups=instance.backups)
-        # The first solve of a process compiles; the second shows what solving takes.
-        began = time.perf_counter()
-        Instance(instance.mdp).solution  # noqa: B018
-        seconds = time.perf_counter() - began
-        return [Fit(solution.policy, information, seconds) for _ in specs]
+def _solve_again(instance: Instance, spec: Spec) -> tuple[Policy, InformationBudget]:
+    """The optimal policy, as a table; the first solve of a process may have compiled."""
+    solution = Instance(instance.mdp).solution
+    information = InformationBudget(labels=instance.mdp.n_states, backups=instance.backups)
+    return solution.policy, information
 
 
 @dataclass(frozen=True)
@@ -224,13 +193,17 @@ class ReferenceBaseline(ValueBasedMethod):
 
 
 REFERENCES: dict[str, StudyMethod] = {
-    "value_iteration_2": TruncatedValueIteration(2),
-    "value_iteration_4": TruncatedValueIteration(4),
+    "value_iteration_2": DeterministicMethod(
+        "Value iteration, 2 sweeps", _sweep_few_times, {"sweeps": 2}
+    ),
+    "value_iteration_4": DeterministicMethod(
+        "Value iteration, 4 sweeps", _sweep_few_times, {"sweeps": 4}
+    ),
     "tabular_q_100": ReferenceBaseline(
         "Tabular Q-learning × 100",
         TabularQ,
         base_seconds=0.0,
-        seconds_per_step=5e-7,
+        seconds_per_update=5e-7,
         budget_factor=100,
     ),
     # The lowest sum of both families' errors on other seeds.
@@ -238,7 +211,7 @@ REFERENCES: dict[str, StudyMethod] = {
         "Fitted Q iteration, tuned",
         partial(FittedQ, leaf=10, iterations=5),
         base_seconds=0.0,
-        seconds_per_step=5e-5,
+        seconds_per_update=5e-5,
     ),
-    "exact_table": ExactTable(),
+    "exact_table": DeterministicMethod("Exact table", _solve_again),
 }

@@ -70,18 +70,15 @@ class SwitchSearch:
         rng = np.random.default_rng(0)
         has_time = self.affordable_steps >= MAX_RESTARTS * MAX_STEPS
         for _ in range(MAX_RESTARTS if self.found and has_time else 0):
-            self._search_from(self._change_some(self._sort_found()[0], rng))
+            changed = self._sort_found()[0].copy()
+            n_changes = min(RESTART_CHANGES, len(changed))
+            for state in rng.choice(len(changed), size=n_changes, replace=False):
+                changed[state] = rng.choice(np.flatnonzero(self.feasible[state]))
+            self._search_from(changed)
         return self._sort_found()
 
     def _sort_found(self) -> list[NDArray]:
         return [table for _, table in sorted(self.found.values(), key=lambda found: -found[0])]
-
-    def _change_some(self, table: NDArray, rng: np.random.Generator) -> NDArray:
-        """The policy with other feasible actions in some states."""
-        changed = table.copy()
-        for state in rng.choice(len(table), size=min(RESTART_CHANGES, len(table)), replace=False):
-            changed[state] = rng.choice(np.flatnonzero(self.feasible[state]))
-        return changed
 
     def _search_from(self, table: NDArray) -> None:
         n_states = self.mdp.n_states

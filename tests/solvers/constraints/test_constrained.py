@@ -7,8 +7,8 @@ import pytest
 from support import occupation_program
 
 import tessella as ts
-from tessella.solvers.column_generation import ColumnGeneration
-from tessella.solvers.constrained import EvaluatedPolicy
+from tessella.solvers.constraints.column_generation import ColumnGeneration
+from tessella.solvers.constraints.constrained_solution import EvaluatedPolicy
 
 
 @pytest.mark.parametrize("seed", [*range(24), 998200000077, 11402000264])

@@ -27,8 +27,8 @@ from tessella.mdp.measures import (
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.rounding import round_up
-from tessella.solvers.column_generation import ColumnGeneration
-from tessella.solvers.constrained import (
+from tessella.solvers.constraints.column_generation import ColumnGeneration
+from tessella.solvers.constraints.constrained_solution import (
     ConstrainedSolution,
     EvaluatedPolicy,
     choose_price_step,

@@ -131,9 +131,13 @@ class ConstrainedSolution:
         lines = [
             f"{sense.goal.capitalize()} of {self.mdp.name or 'the model'} with {self.terms}: "
             f"{low:.6g}, known within {width}",
-            *(_describe_constraint(self.mdp, result) for result in self.constraints),
-            *self._describe_mixture(),
         ]
+        for result in self.constraints:
+            reached = f"not binding, reaches {result.value:.6g}"
+            if result.is_binding:
+                reached = f"binding; {describe_price(self.mdp, result)}"
+            lines.append(f"  {result.name} {result.constraint}: {reached}")
+        lines += self._describe_mixture()
         if self.best is not None:
             shown = sense.display(self.best.reward.value)
             loss = max(self.high - self.best.reward.value, 0.0)
@@ -144,25 +148,18 @@ class ConstrainedSolution:
         return "\n".join(lines)
 
     def _describe_mixture(self) -> list[str]:
-        if self.randomised:
-            return [self._describe_draw(drawn) for drawn in self.randomised]
+        lines = []
+        for drawn in self.randomised:
+            last, *others = (self.mdp.describe(drawn.state, action) for action in drawn.actions)
+            shares = map(format_percent, drawn.probabilities[1:])
+            choices = " or ".join(map("{} with {}".format, others, shares))
+            lines.append(f"the optimum draws one action: {choices}, else {last}")
+        if lines:
+            return lines
         if len(self.mixture) == 1:
             return ["the optimum draws nothing"]
-        shares = " and ".join(format_percent(weight) for weight, _ in self.mixture)
-        return [f"the optimum draws one of {len(self.mixture)} policies at the start: {shares}"]
-
-    def _describe_draw(self, drawn: RandomisedState) -> str:
-        last, *others = (self.mdp.describe(drawn.state, action) for action in drawn.actions)
-        shares = map(format_percent, drawn.probabilities[1:])
-        choices = " or ".join(map("{} with {}".format, others, shares))
-        return f"the optimum draws one action: {choices}, else {last}"
-
-
-def _describe_constraint(mdp: MDP, result: ConstraintResult) -> str:
-    text = f"  {result.name} {result.constraint}: "
-    if not result.is_binding:
-        return f"{text}not binding, reaches {result.value:.6g}"
-    return f"{text}binding; {describe_price(mdp, result)}"
+        weights = " and ".join(format_percent(weight) for weight, _ in self.mixture)
+        return [f"the optimum draws one of {len(self.mixture)} policies at the start: {weights}"]
 
 
 def choose_price_step(mdp: MDP, name: str) -> tuple[float, str]:

@@ -9,7 +9,7 @@ import pytest
 from support import occupation_program
 
 import tessella as ts
-from tessella.solvers.switch_search import SwitchSearch
+from tessella.solvers.constraints.switch_search import SwitchSearch
 
 
 def sum_up(model: occupation_program.ConstrainedModel, table: np.ndarray) -> np.ndarray:

@@ -32,7 +32,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +50,19 @@ from tessella.mdp.measures import (
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
 from tessella.rounding import round_down, round_up
-from tessella.solvers.constrained import (
+from tessella.solvers.constraints.constrained_solution import (
     ConstrainedSolution,
     ConstraintResult,
     EvaluatedPolicy,
     RandomisedState,
 )
-from tessella.solvers.master_program import SMALLEST_FLOAT, Master, exchange_policy, solve_master
+from tessella.solvers.constraints.master_program import (
+    SMALLEST_FLOAT,
+    Master,
+    exchange_policy,
+    solve_master,
+)
+from tessella.solvers.constraints.switch_search import SwitchSearch
 from tessella.solvers.method import validate_tol
 from tessella.solvers.policy_evaluation import (
     Occupancy,
@@ -70,7 +75,6 @@ from tessella.solvers.policy_evaluation import (
     report_sum,
 )
 from tessella.solvers.solution import Solution
-from tessella.solvers.switch_search import SwitchSearch
 
 GAP_TOLERANCE = 1e-8  # gap between the bounds at which a run ends, as a share of the optimum
 MAX_SOLVES = 500  # pricing problems that are solved before a run is given up
@@ -182,9 +186,11 @@ class ColumnGeneration:
             target = gap_share * self._choose_tolerance(master.value)
             if gap <= target < np.inf:
                 return master
-            may_interpolate = not is_stuck and gap <= SECANT_MAX_GAP_LEFT * last_gap
-            prices, is_interpolated = self._choose_prices(master, may_interpolate)
-            last_gap = gap if is_interpolated else np.inf
+            price = None
+            if not is_stuck and gap <= SECANT_MAX_GAP_LEFT * last_gap:
+                price = self._interpolate_price()
+            prices = master.prices if price is None else np.array([price])
+            last_gap = np.inf if price is None else gap
             tol = self._choose_solve_tolerance(gap, target, is_stuck)
             is_rough = self.uses_occupancies and gap == np.inf
             _, is_new = self._add_best_policy(1.0, prices, tol, is_rough)
@@ -203,20 +209,16 @@ class ColumnGeneration:
         """How far apart the bounds of the optimum may be."""
         return GAP_TOLERANCE * max(abs(value), abs(self.high)) if self.tol is None else self.tol
 
-    def _choose_prices(self, master: Master, may_interpolate: bool) -> tuple[NDArray, bool]:
-        """(prices of the next problem, whether they are interpolated and not the master's)."""
-        has_one_price = len(self.excess) == 1
-        price = self._interpolate_price() if may_interpolate and has_one_price else None
-        return (master.prices, False) if price is None else (np.array([price]), True)
-
     def _interpolate_price(self) -> float | None:
-        """A guess of where the excess of the one constraint changes sign; None without an interval.
+        """A guess of where the only excess changes sign; None without an interval around it.
 
         The excess of the best policy grows with the price. Where it grows by leaps, the master's
         price is the leap between two policies, and where it is smooth, it halves the interval; then
         a secant comes closer. If that is near one end, a step of twice the distance leaves an
         interval with the root in its middle.
         """
+        if len(self.excess) > 1:
+            return None
         points = [(c.price, c.weigh(self.excess[0]).value) for c in self.columns if c.price > 0]
         low, low_excess = max((point for point in points if point[1] < 0), default=(np.inf, 0.0))
         high, high_excess = min((point for point in points if point[1] >= 0), default=(0.0, 0.0))
@@ -257,7 +259,8 @@ class ColumnGeneration:
             raise NotConverged(f"{MAX_SOLVES} policies were not enough for these constraints")
         self.n_solved += 1
         guess = self._guess_value(price)
-        solution, _ = maximise_sum(self.mdp, weights, self.solve_model, guess=guess, tol=tol)
+        model = self.mdp.with_objective(weights, minimise=self.mdp.minimise)
+        solution = self.solve_model(model, guess=guess, tol=tol)
         column = self._evaluate_policy(solution.policy, weights, tol)
         column = replace(column, price=price, value=solution.value)
         return solution, column, self._add_column(column)
@@ -374,7 +377,15 @@ class ColumnGeneration:
             column = self._add_table(table)
             if column is None:
                 continue
-            exchanged = self._exchange(merged, column, master.prices > 0)
+            columns = [*(mixed for _, mixed in merged), column]
+            weights = np.array([weight for weight, _ in merged])
+            exchanged_weights = exchange_policy(
+                weights, self._bound_excess(columns), master.prices > 0
+            )
+            if exchanged_weights is None:
+                continue
+            mixed = np.flatnonzero(exchanged_weights)
+            exchanged = [(float(exchanged_weights[k]), columns[k]) for k in mixed]
             if _count_drawn_actions(_stack_tables(exchanged)) <= n_drawn:
                 merged = exchanged
         else:
@@ -399,17 +410,6 @@ class ColumnGeneration:
             return None
         self._add_column(column)
         return column
-
-    def _exchange(
-        self, mixture: Mixture, column: EvaluatedPolicy, is_binding: NDArray[np.bool_]
-    ) -> Mixture:
-        """The mixture with a policy in the place of another; the same where that is impossible."""
-        columns = [*(mixed for _, mixed in mixture), column]
-        weights = np.array([weight for weight, _ in mixture])
-        exchanged = exchange_policy(weights, self._bound_excess(columns), is_binding)
-        if exchanged is None:
-            return mixture
-        return [(float(exchanged[k]), columns[k]) for k in np.flatnonzero(exchanged)]
 
     def _make_solution(self, master: Master, mixture: Mixture) -> ConstrainedSolution:
         assert self.lagrangian is not None
@@ -540,14 +540,6 @@ class ColumnGeneration:
             requirement = f"the denominator of measure {formula.text!r} must not be 0"
             raise ModelError(requirement, value="a policy makes it 0")
         return value
-
-
-def maximise_sum(
-    mdp: MDP, weights: Weights, solve_model: Callable[..., Solution], **options: Any
-) -> tuple[Solution, MeasureValue]:
-    """The policy with the largest weighted sum of counts, and that sum."""
-    solution = solve_model(mdp.with_objective(weights, minimise=mdp.minimise), **options)
-    return solution, report_sum(solution, weights)
 
 
 def weigh_counts(

@@ -1,0 +1,1 @@
+"""Optimisation subject to constraints on measures, by solves of models without constraints."""
