@@ -66,17 +66,11 @@ IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest cost: smaller improveme
 
 @dataclass(frozen=True, eq=False)
 class NecessaryCondition:
-    """Additive costs that are at most ``cost_limit`` for every rule that meets a loss target.
+    """Additive costs that are at most ``cost_limit`` for every rule that meets a loss target."""
 
-    Attributes:
-        costs: (S, A) finite.
-        cost_limit: the bound.
-        is_zero_one: whether the costs are 0 for allowed actions and 1 for all others.
-    """
-
-    costs: NDArray[np.float64]
-    cost_limit: float
-    is_zero_one: bool = False
+    costs: NDArray[np.float64]  # (S, A) finite
+    cost_limit: float  # the bound
+    is_zero_one: bool = False  # whether the costs are 0 for allowed actions and 1 for all others
 
 
 def derive_necessary_conditions(
@@ -139,17 +133,11 @@ def _bound_shares_below(rows: NDArray) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class MinimumLoss:
-    """The least losses within some actions.
+    """The least losses within some actions."""
 
-    Attributes:
-        table: (S,) a policy that has them.
-        loss: (S,) bounded from below, rounding included.
-        excess: (S, A) what an action loses beyond; infinite for what is not allowed.
-    """
-
-    table: NDArray[np.int64]
-    loss: NDArray[np.float64]
-    excess: NDArray[np.float64]
+    table: NDArray[np.int64]  # (S,) a policy that has them
+    loss: NDArray[np.float64]  # (S,) bounded from below, rounding included
+    excess: NDArray[np.float64]  # (S, A) what an action loses beyond; infinite where not allowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +156,6 @@ class BranchAndBound:
 
     Args:
         losses: where the losses of the rules that ``branches`` yields are found.
-
-    Attributes:
-        size_needed: no rule of fewer numbers meets the loss target; ``branches`` raises it.
-        nodes_left: how many nodes may still be examined.
     """
 
     def __init__(
@@ -186,9 +170,9 @@ class BranchAndBound:
         self.evaluator = evaluator
         self.loss_target = loss_target
         self.losses = losses
-        self.size_needed = size_needed
+        self.size_needed = size_needed  # no smaller rule meets the loss target
         self.deadline = deadline
-        self.nodes_left = max_nodes
+        self.nodes_left = max_nodes  # how many nodes may still be examined
         self._action_loss = evaluator.action_loss_below
 
     @staticmethod

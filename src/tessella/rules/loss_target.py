@@ -38,26 +38,15 @@ PER_PERIOD = "per period"  # how the text of a loss target about an average ends
 
 @dataclass(frozen=True, eq=False)
 class LossTarget:
-    """The largest loss that a rule may have.
+    """The largest loss that a rule may have."""
 
-    Attributes:
-        stated_loss: as the user stated it.
-        limit: the same in the model's own units.
-        reference: what a loss is divided by to compare with ``stated_loss``; 1 if absolute.
-        relative_to: "optimal" or "random", or "" for an absolute loss.
-        zero_tolerance: losses up to this cannot be distinguished from 0.
-        required_tolerance: how exact a solution must be to distinguish losses of ``limit`` from 0;
-            0 where float64 has no digits for that.
-        evaluator: of which model it is, and whether it is about the worst state or the start.
-    """
-
-    stated_loss: float
-    limit: float
-    reference: float
-    relative_to: str
-    zero_tolerance: float
-    required_tolerance: float
-    evaluator: PolicyEvaluator
+    stated_loss: float  # as the user stated it
+    limit: float  # the same in the model's own units
+    reference: float  # what a loss is divided by to compare with ``stated_loss``; 1 if absolute
+    relative_to: str  # "optimal" or "random", or "" for an absolute loss
+    zero_tolerance: float  # losses up to this cannot be distinguished from 0
+    required_tolerance: float  # of a solution, to tell ``limit`` from 0; 0 where float64 cannot
+    evaluator: PolicyEvaluator  # of which model it is; whether from the worst state
 
     def get_loss(self, policy_loss: PolicyLoss) -> float:
         """The loss that the target is about."""
@@ -210,21 +199,13 @@ def compute_reference(evaluator: PolicyEvaluator, relative_to: LossReference) ->
 
 @dataclass(frozen=True, eq=False)
 class ProvenLoss:
-    """Proven upper bounds on the loss of a policy.
+    """Proven upper bounds on the loss of a policy."""
 
-    Attributes:
-        mean_loss: from the start.
-        worst_loss: from the worst state; None with constraints, which are about the start.
-        relative_loss: ``mean_loss`` as a share of the optimal value; None where that may be 0.
-        certificate: what proves it.
-        constraints: those that the policy satisfies, with its measures, in words.
-    """
-
-    mean_loss: float
-    worst_loss: float | None
-    relative_loss: float | None
-    certificate: Certificate = field(repr=False)
-    constraints: str = ""
+    mean_loss: float  # from the start
+    worst_loss: float | None  # from the worst state; None with constraints
+    relative_loss: float | None  # a share of the optimal value; None where that may be 0
+    certificate: Certificate = field(repr=False)  # what proves it
+    constraints: str = ""  # those that the policy satisfies, with its measures, in words
 
     def collect_facts(self, mdp: MDP) -> dict[str, Any]:
         """The facts at the head of a file: model and proven loss."""

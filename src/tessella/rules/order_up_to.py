@@ -139,17 +139,11 @@ class OrderUpTo(RuleClass):
 
 @dataclass(frozen=True, eq=False)
 class FittedRule:
-    """Rules that were fitted, one for each component so far.
+    """Rules that were fitted, one for each component so far."""
 
-    Attributes:
-        size: parameters.
-        cost: by the costs that they were fitted to.
-        component_rules: in the order in which the components are chosen.
-    """
-
-    size: int
-    cost: float
-    component_rules: tuple[ComponentRule, ...]
+    size: int  # parameters
+    cost: float  # by the costs that they were fitted to
+    component_rules: tuple[ComponentRule, ...]  # in the order in which the components are chosen
 
 
 def _build_candidate(costs: Costs, actions: ActionComponents, fit: FittedRule) -> Candidate:
@@ -406,19 +400,12 @@ def list_caps(amounts: NDArray, limit: int) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class BaseStockCosts:
-    """What values of S cost, with ``T`` values, ``A`` amounts and ``U`` index values.
+    """What values of S cost, with ``T`` values, ``A`` amounts and ``U`` index values."""
 
-    Attributes:
-        base_stocks: (T,) the values.
-        ends: (T, A + 1) how many index values lie below the end of each amount, and 0; falling.
-        sums: (A, U + 1) costs of an amount in the first u index values.
-        by_amount: (T, A) what each amount costs where it is ordered.
-    """
-
-    base_stocks: NDArray[np.float64]
-    ends: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    by_amount: NDArray[np.float64]
+    base_stocks: NDArray[np.float64]  # (T,) the values
+    ends: NDArray[np.int64]  # (T, A + 1) index values below the end of each amount, and 0; falling
+    sums: NDArray[np.float64]  # (A, U + 1) costs of an amount in the first u index values
+    by_amount: NDArray[np.float64]  # (T, A) what each amount costs where it is ordered
 
 
 @dataclass(frozen=True, eq=False)

@@ -348,17 +348,11 @@ def sum_blocks(costs: NDArray, positions: list[NDArray]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class CutFeature:
-    """What a cut may compare.
+    """What a cut may compare."""
 
-    Attributes:
-        definition: the weights of a sum; or the name of a text axis alone.
-        values: the sums by rank; or labels.
-        ranks: (S,) of the states.
-    """
-
-    definition: tuple
-    values: Any
-    ranks: NDArray[np.int64]
+    definition: tuple  # the weights of a sum; or the name of a text axis alone
+    values: Any  # the sums by rank; or labels
+    ranks: NDArray[np.int64]  # (S,) of the states
 
 
 def _make_candidates(
