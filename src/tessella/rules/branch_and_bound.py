@@ -259,7 +259,7 @@ class BranchAndBound:
     def _tighten(self, allowed: NDArray, table: NDArray) -> BranchNode | None:
         """A node without the actions that its bounds rule out; None if no action is left."""
         limit = self.loss_target.limit * (1 + 1e-9)
-        minimum = self._minimise_loss(allowed, table)
+        minimum = self._solve_restricted(np.where(allowed, self._action_loss, np.inf), table)
         min_visits = self._unavoidable_visits
         for _ in range(NODE_TIGHTENING_MAX_ROUNDS):
             if self.evaluator.is_worst_case:
@@ -275,7 +275,8 @@ class BranchAndBound:
             if (remaining == allowed).all():
                 break
             allowed = remaining
-            minimum = self._minimise_loss(remaining, minimum.table)
+            losses = np.where(allowed, self._action_loss, np.inf)
+            minimum = self._solve_restricted(losses, minimum.table)
         return self._make_node(allowed, minimum, min_visits, limit)
 
     def _make_node(
@@ -315,10 +316,6 @@ class BranchAndBound:
         fixed_table = node.minimum.table.copy()
         fixed_table[s] = policy_loss.table[s]
         return [(forbidden, node.minimum.table), (fixed, fixed_table)]
-
-    def _minimise_loss(self, allowed: NDArray, table: NDArray) -> MinimumLoss:
-        """The least losses within the allowed actions."""
-        return self._solve_restricted(np.where(allowed, self._action_loss, np.inf), table)
 
     def _solve_restricted(self, costs: NDArray, table: NDArray) -> MinimumLoss:
         """Policy iteration for least discounted costs (S, A), infinite for what is not allowed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -479,7 +479,11 @@ def _find_proven(
     hint: str,
 ) -> Rule:
     """The smallest rule with a proof, with as few digits as possible."""
-    for exact in _iterate_preferred(points, first_search):
+    remaining = list(points)
+    while remaining:
+        exact = first_search.choose_rule(remaining)
+        assert exact is not None
+        remaining.remove(exact)
         search = points[exact]
         classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
         class_search = ClassSearch(search, classes_by_name[exact.kind], exact.size)
@@ -496,16 +500,6 @@ def _find_proven(
         remedies = "more time or a larger loss" if first_search.is_time_up else "a larger loss"
         lines += [f"searched: {kinds}", f"{remedies} may allow one"]
     raise ArgumentError("\n  ".join(filter(None, lines)))
-
-
-def _iterate_preferred(points: Iterable[FrontierPoint], search: Search) -> Iterator[FrontierPoint]:
-    """The rule to return, then the one to return if it has no proof, and so on."""
-    remaining = list(points)
-    while remaining:
-        chosen = search.choose_rule(remaining)
-        assert chosen is not None
-        remaining.remove(chosen)
-        yield chosen
 
 
 def _make_rule(

@@ -105,7 +105,12 @@ class MonotoneSurface(RuleClass):
                     return find_pareto_front(results)
                 cheapest = find_cheapest_table(_flip_axes(table, signs)).table
                 is_pruned = positions is grids[-1] and signs is directions[0]
-                for view in _list_views(costs, positions, signs):
+                # With corners from which actions are higher, and from which they are lower.
+                opposite = tuple(-sign for sign in signs)
+                for view in (
+                    SurfaceView(costs, positions, signs, is_reversed=False),
+                    SurfaceView(costs, positions, opposite, is_reversed=True),
+                ):
                     fitted = _fit_corners(view, table, cheapest, is_pruned)
                     results += [_make_candidate(view, c) for c in fitted if c.size <= max_size]
         return find_pareto_front(results)
@@ -199,17 +204,6 @@ class SurfaceView:
         costs = self.costs
         names = [describe_action(costs.action_name, action) for action in costs.actions]
         return names[::-1] if self.is_reversed else names
-
-
-def _list_views(
-    costs: Costs, positions: list[NDArray], signs: tuple[int, ...]
-) -> tuple[SurfaceView, SurfaceView]:
-    """With corners from which actions are higher, and with corners from which they are lower."""
-    opposite = tuple(-sign for sign in signs)
-    return (
-        SurfaceView(costs, positions, signs, is_reversed=False),
-        SurfaceView(costs, positions, opposite, is_reversed=True),
-    )
 
 
 @dataclass(frozen=True, eq=False)

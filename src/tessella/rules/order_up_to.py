@@ -497,7 +497,14 @@ class _ComponentRuleFitter:
         """The costs of all S, or of some of them where they are many."""
         amounts = rule.allowed_amounts
         base_stocks = _thin_out(self.list_base_stocks(amounts), self.max_base_stocks)
-        ends = self._find_amount_ends(base_stocks, amounts, rule.rounds_up)
+        if rule.rounds_up:
+            limits = base_stocks[:, None] - amounts[:-1] - self.slack
+            inner_ends = np.searchsorted(self.states.values, limits, side="left")
+        else:
+            limits = base_stocks[:, None] - amounts[1:] + self.slack
+            inner_ends = np.searchsorted(self.states.values, limits, side="right")
+        whole = np.full((len(base_stocks), 1), len(self.states.values))
+        ends = np.hstack([whole, inner_ends, np.zeros_like(whole)])
         sums = self.sums[rule.allowed]
         rows = np.arange(len(amounts))
         by_amount = sums[rows, ends[:, :-1]] - sums[rows, ends[:, 1:]]
@@ -507,10 +514,19 @@ class _ComponentRuleFitter:
         self, rule: ComponentRule, size: int, costs: BaseStockCosts
     ) -> Iterator[FittedRule]:
         """(s, S), of amounts that ``rule`` allows."""
-        i, u, cost = _find_reorder_point(costs)
+        sums = costs.sums
+        by_amount = costs.by_amount
+        extra_cost = sums - sums[0]  # over that of the smallest amount, in the first u index values
+        first = costs.ends[:, 1:]
+        last = costs.ends[:, :-1]
+        larger = np.cumsum(by_amount[:, ::-1], axis=1)[:, ::-1] - by_amount
+        least = _compute_range_minima(extra_cost, first, last)
+        total = larger - sums[np.arange(len(sums)), first] + least + sums[0, -1]
+        i, k = np.unravel_index(int(total.argmin()), total.shape)
+        u = int(first[i, k] + extra_cost[k, first[i, k] : last[i, k] + 1].argmin())
         if 0 < u < len(self.states.values):
             reordered = replace(rule, reorder_point=float(self.states.values[u - 1]))
-            yield self._make_fit(reordered, costs.base_stocks[i], size, cost)
+            yield self._make_fit(reordered, costs.base_stocks[i], size, total[i, k])
 
     def _make_fit(
         self, rule: ComponentRule, base_stock: float, size: int, cost: float
@@ -523,20 +539,6 @@ class _ComponentRuleFitter:
         candidates = np.sort((self.states.values[:, None] + amounts[None, :]).ravel())
         is_distinct = np.diff(candidates, prepend=-np.inf) > self.slack
         return np.asarray(candidates[is_distinct], dtype=np.float64)
-
-    def _find_amount_ends(
-        self, base_stocks: NDArray, amounts: NDArray, rounds_up: bool
-    ) -> NDArray[np.int64]:
-        """``ends`` of the costs of these S."""
-        values = self.states.values
-        if rounds_up:
-            limits = base_stocks[:, None] - amounts[:-1] - self.slack
-            ends = np.searchsorted(values, limits, side="left")
-        else:
-            limits = base_stocks[:, None] - amounts[1:] + self.slack
-            ends = np.searchsorted(values, limits, side="right")
-        whole = np.full((len(base_stocks), 1), len(values))
-        return np.hstack([whole, ends, np.zeros_like(whole)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -552,17 +554,16 @@ class _SequentialFitter:
         partial = [FittedRule(0, 0.0, ())]
         for i in range(len(self.order)):
             limit = max_size - (len(self.order) - i - 1)
-            continued = [fit for before in partial for fit in self._continue(before, limit)]
+            continued = []
+            for before in partial:
+                rules = before.component_rules
+                by_state = self._compute_least_costs(rules)
+                size_left = min(limit - before.size, COMPONENT_MAX_SIZE)
+                for fit in self._fit_component(rules, by_state, size_left):
+                    size = before.size + fit.size
+                    continued.append(FittedRule(size, fit.cost, rules + fit.component_rules))
             partial = _pick_cheapest(continued, PARTIAL_RULES_PER_SIZE)
         return partial
-
-    def _continue(self, partial: FittedRule, max_size: int) -> Iterator[FittedRule]:
-        """A rule of some components with the next one, fitted to the least cost of the others."""
-        by_state = self._compute_least_costs(partial.component_rules)
-        size_left = min(max_size - partial.size, COMPONENT_MAX_SIZE)
-        for fit in self._fit_component(partial.component_rules, by_state, size_left):
-            rules = partial.component_rules + fit.component_rules
-            yield FittedRule(partial.size + fit.size, fit.cost, rules)
 
     def _compute_least_costs(self, rules: tuple[ComponentRule, ...]) -> NDArray[np.float64]:
         """(S, amounts) of the next component, with the best of all that are chosen after it."""
@@ -603,22 +604,6 @@ class _SequentialFitter:
             fitter = _ComponentRuleFitter(rule, states, SLOPED_MAX_BASE_STOCKS)
             fits += [fitter.fit_constant(), *fitter.fit(max_size, 0)]  # no lots
         return _pick_cheapest(fits, PARTIAL_RULES_PER_SIZE)
-
-
-def _find_reorder_point(costs: BaseStockCosts) -> tuple[int, int, float]:
-    """(base stock, index values up to s, cost) of the cheapest (s, S)."""
-    sums = costs.sums
-    by_amount = costs.by_amount
-    extra_cost = sums - sums[0]  # over that of the smallest amount, in the first u index values
-    first = costs.ends[:, 1:]
-    last = costs.ends[:, :-1]
-    larger = np.cumsum(by_amount[:, ::-1], axis=1)[:, ::-1] - by_amount
-    least = _compute_range_minima(extra_cost, first, last)
-    rows = np.arange(len(sums))
-    total = larger - sums[rows, first] + least + sums[0, -1]
-    i, k = np.unravel_index(int(total.argmin()), total.shape)
-    part = extra_cost[k, first[i, k] : last[i, k] + 1]
-    return int(i), int(first[i, k] + part.argmin()), float(total[i, k])
 
 
 def _compute_range_minima(rows: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float64]:

@@ -473,13 +473,10 @@ class LinearTree(RuleClass):
             for p, q in self._list_weight_pairs():
                 weights = (float(p), float(np.round(q * spacings[a] / spacings[b], 9)))
                 sums = grid.points[:, [a, b]] @ np.array(weights)
+                # Values that differ by rounding alone are one.
+                resolution = 1e-9 * max(float(np.abs(sums).max()), 1e-300)
+                rounded = np.round(sums / resolution) * resolution
+                values, ranks = np.unique(rounded, return_inverse=True)
                 named_weights = tuple(zip((grid.axes[a], grid.axes[b]), weights, strict=True))
-                features.append(_make_feature(named_weights, sums))
+                features.append(CutFeature(named_weights, values, ranks.ravel()))
         return features
-
-
-def _make_feature(weights: tuple, sums: NDArray) -> CutFeature:
-    """A sum, those values as one that differ by rounding alone."""
-    resolution = 1e-9 * max(float(np.abs(sums).max()), 1e-300)
-    values, ranks = np.unique(np.round(sums / resolution) * resolution, return_inverse=True)
-    return CutFeature(weights, values, ranks.ravel())
