@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import tessella as ts
 from tessella.mdp.rule_tree import LabelSplit, Leaf, RuleTree, Split
-from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, BoxTreeSolver, count_leaves
+from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, count_leaves, prune_trees
 from tessella.rules.cart import grow_cart_trees
 from tessella.rules.compress import find_frontier, prepare_search
 from tessella.rules.evaluator import PolicyEvaluator
@@ -53,7 +53,7 @@ def test_what_is_left_of_a_pruned_tree_is_the_cheapest_of_its_size():
     places, flat = places_of(SHAPE), costs.reshape(-1, ACTIONS)
     (tree, _) = grow_cart_trees(places, flat, 12)
     true = least_by_trying(tree, (places, flat))
-    found = BoxTreeSolver(costs).prune_trees([tree], 12)
+    found = prune_trees([tree], 12, places, flat)
     assert len(found) > 6
     for cost, left in found:
         assert cost == pytest.approx(min(true[k] for k in true if k <= count_leaves(left)))
@@ -66,7 +66,7 @@ def test_what_is_left_of_a_pruned_tree_is_the_cheapest_of_its_size():
 def test_a_greedy_tree_with_a_leaf_for_every_state_takes_the_cheapest_action_everywhere():
     flat = np.random.default_rng(1).random((20, ACTIONS))
     for tree in grow_cart_trees(places_of(SHAPE), flat, 40):
-        (cost, _) = BoxTreeSolver(flat.reshape(*SHAPE, ACTIONS)).prune_trees([tree], 40)[-1]
+        (cost, _) = prune_trees([tree], 40, places_of(SHAPE), flat)[-1]
         assert cost == pytest.approx(flat.min(axis=1).sum())
 
 

@@ -214,7 +214,7 @@ class LinearCuts(RuleClass):
             return
         names, weights = zip(*candidate.root.weights, strict=True)
         projection = Projection(costs, tuple(map(costs.grid.axis, names)))
-        for rounded in _round_weights(weights):
+        for rounded in round_weights(weights):
             if rounded.tolist() == [*weights]:
                 return
             fits = [
@@ -312,19 +312,20 @@ def _fit_rounded(
     exact = _fit_index(projection, weights, is_reversed, cuts)
     if len(weights) == 1:
         return exact
-    for rounded in _round_weights(weights):
+    for rounded in round_weights(weights):
         candidate = _fit_index(projection, rounded, is_reversed, cuts)
         if candidate.cost <= exact.cost * (1 + 1e-9):
             return candidate
     return exact
 
 
-def _round_weights(weights: Sequence[float] | NDArray) -> Iterator[NDArray[np.float64]]:
+def round_weights(weights: Sequence[float] | NDArray) -> list[NDArray[np.float64]]:
     """Weights with more and more digits, the first being 1; without those that become 0."""
-    for digits in range(WEIGHT_MAX_DECIMALS):
-        rounded = np.array([1.0, *(_round_significant(w, digits) for w in weights[1:])])
-        if rounded.all():
-            yield rounded
+    rounded = [
+        (1.0, *(_round_significant(w, digits) for w in weights[1:]))
+        for digits in range(WEIGHT_MAX_DECIMALS)
+    ]
+    return [np.array(numbers) for numbers in dict.fromkeys(rounded) if all(numbers)]
 
 
 def _round_significant(number: float, digits: int) -> float:
