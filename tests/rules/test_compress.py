@@ -454,3 +454,13 @@ def test_the_size_that_is_found_does_not_hang_on_the_last_digits_of_a_solution()
         ts.compress(ts.solve(mdp, how), loss=0.005, classes=rule_classes).size for how in methods
     ]
     assert found == [2, 2, 2]
+
+
+def test_trunk_reservation_and_the_shorter_queue_are_one_number():
+    """Sums and differences of axes store no weights, and the last actions do as the first ones."""
+    admission = ts.compress(ts.solve(ts.problem("two_class_admission").build()), 0.0)
+    assert (admission.size, admission.size_needed) == (1, 1)
+    assert "admit=2 where first + second is at most 8\n" in admission.explain()
+    routing = ts.compress(ts.solve(ts.problem("parallel_queues").build()), 0.01)
+    assert routing.size == 1
+    assert routing.explain().startswith("route=first where first - second is ")

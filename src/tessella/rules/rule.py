@@ -8,6 +8,7 @@ first line that applies holds.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -252,13 +253,25 @@ def _format_sum_range(tree: RuleTree, condition: SumRange) -> str:
     """``stock - 0.5 regime is below 3``; empty where no state of the grid is outside."""
     least, largest = _bound_sum(tree, condition)
     text = format_weighted_sum(condition.weights)
-    low = format_value(condition.low)
-    high = format_value(condition.high)
-    if condition.low >= least and condition.high < largest:
-        return f"{text} is {low} to {high}"
-    if condition.low >= least:
-        return f"{text} is above {low}"
-    return f"{text} is below {high}" if condition.high < largest else ""
+    is_bounded_below = condition.low >= least
+    is_bounded_above = condition.high < largest
+    is_whole = _has_whole_values(tree, condition)
+    low = math.floor(condition.low) + 1 if is_whole and is_bounded_below else condition.low
+    high = math.floor(condition.high) if is_whole and is_bounded_above else condition.high
+    if is_bounded_below and is_bounded_above:
+        same = f"{text} is {format_value(low)}"
+        return same if low == high else f"{same} to {format_value(high)}"
+    if is_bounded_below:
+        return f"{text} is {'at least' if is_whole else 'above'} {format_value(low)}"
+    if is_bounded_above:
+        return f"{text} is {'at most' if is_whole else 'below'} {format_value(high)}"
+    return ""
+
+
+def _has_whole_values(tree: RuleTree, condition: SumRange) -> bool:
+    """Whether a weighted sum is a whole number in every state."""
+    terms = ((w, tree.grid.numbers[tree.grid.axis(name)]) for name, w in condition.weights)
+    return all(w == round(w) and (values == np.rint(values)).all() for w, values in terms)
 
 
 def _bound_sum(tree: RuleTree, condition: SumRange) -> tuple[float, float]:

@@ -32,6 +32,7 @@ from tessella.mdp.rule_tree import (
     Leaf,
     Node,
     Split,
+    build_split_or_leaf,
     choose_short_number,
     is_text_axis,
     list_children,
@@ -361,12 +362,10 @@ def _make_candidates(
     positions: list[NDArray] | None = None,
 ) -> list[Candidate]:
     """Trees with their costs as candidates."""
-    return [
-        Candidate(
-            build_node(tree, features, positions), compute_tree_size(count_leaves(tree)), cost
-        )
-        for cost, tree in results
-    ]
+    roots = [build_node(tree, features, positions) for _, tree in results]
+    sizes = [compute_tree_size(_count_rule_leaves(root)) for root in roots]
+    costs = [cost for cost, _ in results]
+    return list(map(Candidate, roots, sizes, costs))
 
 
 def list_axis_features(costs: Costs) -> list[CutFeature]:
@@ -385,8 +384,8 @@ def build_node(
 ) -> Node:
     """A tree over ranks as a rule tree over the values of features.
 
-    Cuts of one feature that follow one another become one split with several cuts. ``positions``
-    are the ranks at which parts begin, where cuts count parts.
+    Cuts of one feature that follow one another become one split with several cuts, without those
+    between equal branches. ``positions`` are the ranks at which parts begin, if cuts count parts.
     """
 
     def build(tree: BoxTree, children: list[Node]) -> Node:
@@ -398,15 +397,10 @@ def build_node(
         if isinstance(values, tuple):
             return LabelSplit(definition[0], values[:rank], *children)
         cut = choose_short_number(float(values[rank - 1]), float(values[rank]))
-        return join_splits(definition, cut, children)
+        (low, first), (high, last) = (_get_cuts(node, definition) for node in children)
+        return build_split_or_leaf(definition, (*low, cut, *high), (*first, *last))
 
     return fold_boxes(tree, build)
-
-
-def join_splits(weights: tuple, cut: float, children: list[Node]) -> Split:
-    """A split in two, together with those directly below that compare the same sum."""
-    (low, first), (high, last) = (_get_cuts(node, weights) for node in children)
-    return Split(weights, (*low, cut, *high), (*first, *last))
 
 
 def _get_cuts(node: Node, weights: tuple) -> tuple[tuple[float, ...], tuple[Node, ...]]:
