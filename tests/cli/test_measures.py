@@ -13,7 +13,7 @@ from modelfiles.test_measures import SHOP, build_shop
 from support.schemas import find_faults
 
 import tessella as ts
-from tessella.cli import main
+from tessella.cli import COMMAND_NAMES, main
 
 ASKED = {"fill_rate": ts.AtLeast(0.9), "orders": ts.AtMost(9.5)}
 FREE = SHOP.replace('fill_rate = { at_least = "level" }\norders = { at_most = 9.5 }\n', "")
@@ -302,11 +302,38 @@ def test_a_cost_of_nothing_has_no_sign(run):
     assert "-0" not in run(*words).output
 
 
-@pytest.mark.parametrize("command", ["map", "simulate", "measure"])
-def test_a_command_says_that_its_optimum_is_without_the_constraints(command, run):
+STUDY = ("--methods", "exact_table", "--sizes", "5", "--seeds", "1")
+# Each command that takes a model: what follows the word MODEL, and whether its optimum is without
+# the constraints.
+COMMANDS = {
+    "export": (("best.sql",), True),
+    "show": ((), False),
+    "check": ((), False),
+    "solve": ((), False),
+    "map": ((), True),
+    "measure": ((), True),
+    "tradeoff": (("fill_rate", "--points", "2"), True),
+    "simulate": (("--periods", "5"), True),
+    "explore": (("--no-browser",), True),
+    "fit": (("--learner", "linear", "--samples", "30"), True),
+    "certify": (("best.csv", "--start", "0"), True),
+    "compress": (("--loss", "5%"), False),
+    "diff": (("optimal", "best.csv"), True),
+    "study": (STUDY, True),
+    "bench": (("--repeat", "1"), True),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_says_that_its_optimum_is_without_the_constraints(command, run, monkeypatch):
+    monkeypatch.setattr("tessella.explore.server.serve", lambda *given: given[2].close())
+    ts.solve(build_shop()).policy.to_csv("best.csv")
+    assert {*COMMAND_NAMES} - {*COMMANDS} == {"list", "new", "paper"}  # which take no model file
+    rest, is_without = COMMANDS[command]
+    option = ("--models",) if command == "study" else ()
     note = "Note: this is the optimum without the constraint fill_rate at least 0.9 and orders at"
-    done = run(command, "shop.toml")
-    assert done.exit_code == 0
-    assert note in done.stderr
-    assert note not in run(command, "free.toml").stderr
-    assert note not in run("solve", "shop.toml").stderr
+    done = run(command, *option, "shop.toml", *rest)
+    assert done.exit_code == 0, done.output
+    assert (note in done.stderr) is is_without
+    if is_without:
+        assert note not in run(command, *option, "free.toml", *rest).stderr

@@ -105,11 +105,18 @@ class NamedModel:
             return solve_cached(self.opened, any_tol=True).solution
         return self.opened
 
-    def solve_unconstrained(self) -> ts.Solution:
-        """The solution; a message names the constraints of the model, which it is without."""
+    def ignore_constraints(self) -> ts.MDP:
+        """The model; a message names its constraints, without which it will be solved."""
+        from tessella.mdp.measures import describe_constraints
+
         if self.mdp.constraints:
-            terms = " and ".join(f"{name} {level}" for name, level in self.mdp.constraints.items())
+            terms = describe_constraints(self.mdp.constraints)
             click.echo(f"Note: this is the optimum without the constraint {terms}", err=True)
+        return self.mdp
+
+    def solve_unconstrained(self) -> ts.Solution:
+        """The solution without the constraints of the model, and a message that names them."""
+        self.ignore_constraints()
         return self.solution
 
 

@@ -67,7 +67,7 @@ def _open_view(model: str | None, assignments: tuple[str, ...], max_states: int)
     word = model or DEFAULT_MODEL
     if arguments.names_other_model(word):
         with limit_states(max_states):
-            grid = arguments.NamedModel(word, assignments).mdp.grid
+            grid = arguments.NamedModel(word, assignments).ignore_constraints().grid
         require_product(grid, "the explorer")
         return partial(open_user_model, word, assignments), "#model=own"
     arguments.parse_settings(ts.problem(word), assignments)

@@ -134,7 +134,7 @@ def tradeoff_command(model, measure, points, levels, better, out) -> Answer:
 
     if out is not None:
         _require_picture_format(out)
-    mdp = model.mdp
+    mdp = model.ignore_constraints()
     objective = "cost" if mdp.sense.is_cost else "reward"
     curve = ts.tradeoff(mdp, objective, measure, points=levels or points, better=better)
     lines = [arguments.format_title(mdp), str(curve)]

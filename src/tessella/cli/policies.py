@@ -168,7 +168,11 @@ def certify_command(model, policy, start, subject_to, save) -> Answer:
     mdp = model.mdp
     if subject_to and start is not None:
         raise ArgumentError("constraints are about the model's own start", value="got --start")
-    constraints = arguments.collect_constraints(mdp, subject_to) if start is None else {}
+    constraints = {}
+    if start is None:
+        constraints = arguments.collect_constraints(mdp, subject_to)
+    else:
+        model.ignore_constraints()
     chosen = mdp.policy(policy)
     certificate = None
     if constraints:
