@@ -262,6 +262,14 @@ def test_two_bounds_on_one_measure_are_an_error(run):
         assert "fill_rate got two bounds; same = '1 - lost / demand' in [measures]" in done.output
 
 
+def test_levels_are_repeated_in_full(run, tmp_path):
+    done = run("solve", "free.toml", "--subject-to", "orders<=0.1234567891234")
+    assert "with orders at most 0.1234567891234: " in done.output
+    build_shop().policy(lambda stock: np.where(stock < 4, 3, 0)).to_csv("most.csv")
+    done = run("certify", "free.toml", "most.csv", "--subject-to", "fill_rate>=0.9000000001")
+    assert "(required: at least 0.9000000001)" in " ".join(done.output.split())
+
+
 def test_a_band_takes_two_names(run, tmp_path):
     named_twice = FREE.replace("[measures]", "[measures]\nsame = '1 - lost / demand'")
     (tmp_path / "free.toml").write_text(named_twice)

@@ -20,7 +20,14 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any, NoReturn, TypeVar
 
-from tessella.errors import ArgumentError, ModelError, find_closest, format_value, is_number
+from tessella.errors import (
+    ArgumentError,
+    ModelError,
+    find_closest,
+    format_exactly,
+    format_value,
+    is_number,
+)
 
 Weights = Mapping[str, float]
 Number = TypeVar("Number", float, Fraction)
@@ -226,7 +233,7 @@ class Constraint:
         return min(self.sign * (end - self.level) for end in (value.low, value.high)) >= 0
 
     def __str__(self) -> str:
-        return f"{self.key.replace('_', ' ')} {self.level:g}"
+        return f"{self.key.replace('_', ' ')} {format_exactly(self.level)}"
 
 
 class AtLeast(Constraint):
