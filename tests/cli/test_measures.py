@@ -191,7 +191,14 @@ def test_certify_names_the_constraints_that_a_policy_misses(run, tmp_path):
 def test_what_rules_and_certificates_cannot_be_asked_is_refused(run, tmp_path):
     build_shop().policy(lambda stock: 0 * stock).to_csv(tmp_path / "never.csv")
     cases = {
-        ("compress", "shop.toml", "--frontier"): "--frontier lists rules without constraints",
+        ("compress", "shop.toml", "--frontier"): "without constraints; got fill_rate at least 0.9",
+        (
+            "compress",
+            "shop.toml",
+            "--frontier",
+            "--subject-to",
+            "fill_rate>=90%",
+        ): "--frontier lists rules without constraints; got fill_rate>=90%\n",
         (
             "compress",
             "shop.toml",
@@ -268,6 +275,16 @@ def test_levels_are_repeated_in_full(run, tmp_path):
     build_shop().policy(lambda stock: np.where(stock < 4, 3, 0)).to_csv("most.csv")
     done = run("certify", "free.toml", "most.csv", "--subject-to", "fill_rate>=0.9000000001")
     assert "(required: at least 0.9000000001)" in " ".join(done.output.split())
+
+
+def test_levels_are_percentages_everywhere(run, tmp_path):
+    (tmp_path / "shop.toml").write_text(SHOP.replace('"level" }', '"89.9 %" }'))
+    typed = run("show", "shop.toml").output
+    assert "1 - lost / demand, at least 0.899\n" in typed
+    words = ("tradeoff", "free.toml", "fill_rate", "--level", "89.9%", "--json")
+    assert [point["level"] for point in read(run(*words), "tradeoff")["points"]] == [0.899]
+    done = run("tradeoff", "free.toml", "fill_rate", "--level", "98%%")
+    assert (done.exit_code, "'98%%' is not a level, such as 0.98 or 98%" in done.output) == (2, True)
 
 
 def test_a_band_takes_two_names(run, tmp_path):

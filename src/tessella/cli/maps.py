@@ -116,7 +116,11 @@ def measure_command(model, policy, rim, sums, component) -> Answer:
 @click.argument("measure")
 @click.option("--points", type=click.IntRange(2), default=20, help="Number of levels.")
 @click.option(
-    "--level", "levels", type=float, multiple=True, help="A level instead of --points; may repeat."
+    "--level",
+    "levels",
+    type=arguments.LevelParam(),
+    multiple=True,
+    help="A level instead of --points, such as 0.98 or 98%; may repeat.",
 )
 @click.option(
     "--better",

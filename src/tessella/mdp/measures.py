@@ -16,6 +16,7 @@ import ast
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
 from typing import Any, NoReturn, TypeVar
@@ -263,6 +264,16 @@ class AtMost(Constraint):
 
     sign = -1.0
     key = "at_most"
+
+
+def read_level(text: str) -> float | None:
+    """``0.98`` or ``98%`` as a number; None for any other text."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        level = float(Decimal(number) / (100 if percent else 1))  # 99.9% is 0.999, without error
+    except (ArithmeticError, ValueError):
+        return None
+    return level if math.isfinite(level) and not rest else None
 
 
 def describe_constraints(constraints: Mapping[str, Constraint]) -> str:
