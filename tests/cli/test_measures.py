@@ -283,6 +283,8 @@ def test_levels_are_percentages_everywhere(run, tmp_path):
     assert "1 - lost / demand, at least 0.899\n" in typed
     words = ("tradeoff", "free.toml", "fill_rate", "--level", "89.9%", "--json")
     assert [point["level"] for point in read(run(*words), "tradeoff")["points"]] == [0.899]
+    done = run("tradeoff", "free.toml", "fill_rate", "--level", "200%")
+    assert "the most that fill_rate can be is 0.9" in done.output
     done = run("tradeoff", "free.toml", "fill_rate", "--level", "98%%")
     assert (done.exit_code, "'98%%' is not a level, such as 0.98 or 98%" in done.output) == (2, True)
 
