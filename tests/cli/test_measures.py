@@ -286,7 +286,10 @@ def test_levels_are_percentages_everywhere(run, tmp_path):
     done = run("tradeoff", "free.toml", "fill_rate", "--level", "200%")
     assert "the most that fill_rate can be is 0.9" in done.output
     done = run("tradeoff", "free.toml", "fill_rate", "--level", "98%%")
-    assert (done.exit_code, "'98%%' is not a level, such as 0.98 or 98%" in done.output) == (2, True)
+    assert (done.exit_code, "'98%%' is not a level, such as 0.98 or 98%" in done.output) == (
+        2,
+        True,
+    )
 
 
 def test_a_band_takes_two_names(run, tmp_path):
