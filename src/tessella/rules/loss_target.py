@@ -25,6 +25,7 @@ from tessella.certificates.loss import loss
 from tessella.errors import ArgumentError, format_value, is_number, with_article
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.stages.events import Clock, average_unit
 from tessella.rounding import EPS, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.solvers.operators import MIN_REWARD_SCALE
@@ -33,7 +34,8 @@ from tessella.support.sense import sense_of
 
 WIDE_ERROR_MULTIPLE = 8  # errors of the best gain: a certificate that is wider may not decide
 LossReference = Literal["optimal", "random"]
-PER_PERIOD = "per period"  # how the text of a loss target about an average ends, in files too
+# How the text of a loss target about an average ends, in files too.
+AVERAGE_UNITS = ("per period", "per unit of time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class LossTarget:
         start: (S,) distribution of the first state.
         is_average: whether it is about an average, which is the same from every state.
         minimise: whether the model is stated in costs; then the text speaks of them.
+        clock: of a model from rates, whose averages the text states per unit of time.
     """
 
     stated_loss: float
@@ -64,6 +67,7 @@ class LossTarget:
     start: NDArray[np.float64]
     is_average: bool = False
     minimise: bool = False
+    clock: Clock | None = None
 
     def get_loss(self, policy_loss: PolicyLoss) -> float:
         """The loss that the target is about."""
@@ -106,10 +110,13 @@ class LossTarget:
 
     def __str__(self) -> str:
         where = "from the worst state" if self.is_worst_case else "on average from the start"
-        where = PER_PERIOD if self.is_average else where
         noun = with_article(sense_of(self.minimise).loss)
+        amount = self.stated_loss
+        if self.is_average:
+            times, where = average_unit(self.clock)
+            amount *= times
         if not self.relative_to:
-            return f"{noun} of at most {format_value(self.stated_loss)} {where}"
+            return f"{noun} of at most {format_value(amount)} {where}"
         reference = describe_loss_reference(self.minimise, self.relative_to)
         share_text = f"{format_value(100 * self.stated_loss)}% of {reference}"
         return f"{noun} of at most {share_text} {where}"
@@ -189,6 +196,7 @@ def make_loss_target(
         start=evaluator.start,
         is_average=evaluator.is_average,
         minimise=solution.mdp.minimise,
+        clock=solution.mdp.clock,
     )
     if loss and error > limit:
         requirement = "a loss target must be larger than the error of the solution"
