@@ -119,6 +119,11 @@ def format_value(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
+def format_exactly(number: float) -> str:
+    """The shortest text that is read as this number: ``2``, ``0.98``, ``0.9999999``."""
+    return repr(float(number)).removesuffix(".0")
+
+
 def _format_magnitude(value: int) -> str:
     return f"about {'-' if value < 0 else ''}10^{math.log10(abs(value)):.0f}"
 

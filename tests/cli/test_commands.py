@@ -244,6 +244,17 @@ def test_paths_are_written_as_a_table(run, tmp_path):
     ]
 
 
+def test_paths_are_as_long_as_the_discount_asks_for(run):
+    machine = ("simulate", "machine_replacement", "--paths", "2")
+    assert "2 paths of 100 periods" in run(*machine).out  # an average
+    perishable = ("simulate", "perishable", "--paths", "2")
+    text = run(*perishable).out
+    assert "2 paths of 459 periods" in text
+    assert "of the discounted weight" not in text
+    text = run(*perishable, "--periods", "100").out
+    assert "100 periods hold 63% of the discounted weight" in text
+
+
 def test_completion_offers_commands_and_problems(run, tmp_path, monkeypatch):
     monkeypatch.setenv("_TESSELLA_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", "tessella solve mach")

@@ -77,7 +77,7 @@ def test_certify_prints_the_summary_of_the_certificate(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("solve", "QUE"), "no problem is called 'QUE'; there are inventory"),
+        (("solve", "QUE"), "no problem is called 'QUE'; did you mean 'QUE-N0'?"),
         (("show", "QUE"), "no problem is called 'QUE'"),
         (("show", "nosuch:thing"), "no problem is called 'nosuch:thing': ModuleNotFoundError"),
         (
@@ -170,7 +170,7 @@ REFUSED = [
     (("slove",), 2, "No such command 'slove'"),
     (("solve", "QUE-Lin", "--colour", "value"), 2, "No such option '--colour'"),
     (("list", "--family", "cars"), 1, "no family is called 'cars'; there are"),
-    (("new", "cars"), 1, "no problem is called 'cars'; there are inventory"),
+    (("new", "cars"), 1, "no problem is called 'cars'; `tessella list` names them all"),
     (("new", "lost_sale"), 1, "no problem is called 'lost_sale'; did you mean 'lost_sales'?"),
     (("new", "inventory", "-o", "policy.csv"), 1, "policy.csv exists already"),
     (("show", "cars"), 1, "no problem is called 'cars'"),

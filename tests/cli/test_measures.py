@@ -13,7 +13,7 @@ from modelfiles.test_measures import SHOP, build_shop
 from support.schemas import find_faults
 
 import tessella as ts
-from tessella.cli import main
+from tessella.cli import COMMAND_NAMES, main
 
 ASKED = {"fill_rate": ts.AtLeast(0.9), "orders": ts.AtMost(9.5)}
 FREE = SHOP.replace('fill_rate = { at_least = "level" }\norders = { at_most = 9.5 }\n', "")
@@ -191,7 +191,14 @@ def test_certify_names_the_constraints_that_a_policy_misses(run, tmp_path):
 def test_what_rules_and_certificates_cannot_be_asked_is_refused(run, tmp_path):
     build_shop().policy(lambda stock: 0 * stock).to_csv(tmp_path / "never.csv")
     cases = {
-        ("compress", "shop.toml", "--frontier"): "--frontier lists rules without constraints",
+        ("compress", "shop.toml", "--frontier"): "without constraints; got fill_rate at least 0.9",
+        (
+            "compress",
+            "shop.toml",
+            "--frontier",
+            "--subject-to",
+            "fill_rate>=90%",
+        ): "--frontier lists rules without constraints; got fill_rate>=90%\n",
         (
             "compress",
             "shop.toml",
@@ -262,6 +269,29 @@ def test_two_bounds_on_one_measure_are_an_error(run):
         assert "fill_rate got two bounds; same = '1 - lost / demand' in [measures]" in done.output
 
 
+def test_levels_are_repeated_in_full(run, tmp_path):
+    done = run("solve", "free.toml", "--subject-to", "orders<=0.1234567891234")
+    assert "with orders at most 0.1234567891234: " in done.output
+    build_shop().policy(lambda stock: np.where(stock < 4, 3, 0)).to_csv("most.csv")
+    done = run("certify", "free.toml", "most.csv", "--subject-to", "fill_rate>=0.9000000001")
+    assert "(required: at least 0.9000000001)" in " ".join(done.output.split())
+
+
+def test_levels_are_percentages_everywhere(run, tmp_path):
+    (tmp_path / "shop.toml").write_text(SHOP.replace('"level" }', '"89.9 %" }'))
+    typed = run("show", "shop.toml").output
+    assert "1 - lost / demand, at least 0.899\n" in typed
+    words = ("tradeoff", "free.toml", "fill_rate", "--level", "89.9%", "--json")
+    assert [point["level"] for point in read(run(*words), "tradeoff")["points"]] == [0.899]
+    done = run("tradeoff", "free.toml", "fill_rate", "--level", "200%")
+    assert "the most that fill_rate can be is 0.9" in done.output
+    done = run("tradeoff", "free.toml", "fill_rate", "--level", "98%%")
+    assert (done.exit_code, "'98%%' is not a level, such as 0.98 or 98%" in done.output) == (
+        2,
+        True,
+    )
+
+
 def test_a_band_takes_two_names(run, tmp_path):
     named_twice = FREE.replace("[measures]", "[measures]\nsame = '1 - lost / demand'")
     (tmp_path / "free.toml").write_text(named_twice)
@@ -302,11 +332,38 @@ def test_a_cost_of_nothing_has_no_sign(run):
     assert "-0" not in run(*words).output
 
 
-@pytest.mark.parametrize("command", ["map", "simulate", "measure"])
-def test_a_command_says_that_its_optimum_is_without_the_constraints(command, run):
+STUDY = ("--methods", "exact_table", "--sizes", "5", "--seeds", "1")
+# Each command that takes a model: what follows the word MODEL, and whether its optimum is without
+# the constraints.
+COMMANDS = {
+    "export": (("best.sql",), True),
+    "show": ((), False),
+    "check": ((), False),
+    "solve": ((), False),
+    "map": ((), True),
+    "measure": ((), True),
+    "tradeoff": (("fill_rate", "--points", "2"), True),
+    "simulate": (("--periods", "5"), True),
+    "explore": (("--no-browser",), True),
+    "fit": (("--learner", "linear", "--samples", "30"), True),
+    "certify": (("best.csv", "--start", "0"), True),
+    "compress": (("--loss", "5%"), False),
+    "diff": (("optimal", "best.csv"), True),
+    "study": (STUDY, True),
+    "bench": (("--repeat", "1"), True),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_says_that_its_optimum_is_without_the_constraints(command, run, monkeypatch):
+    monkeypatch.setattr("tessella.explore.server.serve", lambda *given: given[2].close())
+    ts.solve(build_shop()).policy.to_csv("best.csv")
+    assert {*COMMAND_NAMES} - {*COMMANDS} == {"list", "new", "paper"}  # which take no model file
+    rest, is_without = COMMANDS[command]
+    option = ("--models",) if command == "study" else ()
     note = "Note: this is the optimum without the constraint fill_rate at least 0.9 and orders at"
-    done = run(command, "shop.toml")
-    assert done.exit_code == 0
-    assert note in done.stderr
-    assert note not in run(command, "free.toml").stderr
-    assert note not in run("solve", "shop.toml").stderr
+    done = run(command, *option, "shop.toml", *rest)
+    assert done.exit_code == 0, done.output
+    assert (note in done.stderr) is is_without
+    if is_without:
+        assert note not in run(command, *option, "free.toml", *rest).stderr

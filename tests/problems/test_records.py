@@ -200,6 +200,11 @@ def test_the_registry_lists_ours_and_what_was_registered(known):
     assert ts.all_problems()[-1] is WALK
     assert ts.problem("walk") is WALK
     assert ts.problem("Inventory-Mixed-0.45") is ts.problem("INV-Mix")
+    assert ts.problem("inv-mix") is ts.problem("INV-Mix")
+    ts.register(WALK.variant("Walk"))
+    assert ts.problem("walk") is WALK
+    with pytest.raises(ArgumentError, match="'WALK'; did you mean"):
+        ts.problem("WALK")
 
 
 def test_a_problem_may_be_registered_again_and_the_packages_own_may_not_be_taken(known):

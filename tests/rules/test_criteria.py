@@ -135,6 +135,18 @@ def test_an_average_is_compressed_within_what_its_gain_may_lose(average, worst):
         assert "per period" in rule.loss_target
 
 
+def test_a_limit_has_the_unit_of_the_loss_of_a_model_made_from_rates(tmp_path):
+    solution = ts.solve(ts.problem("naor_admission").build())
+    rule = ts.compress(solution, "5%")
+    assert "a loss of at most 5% of the optimal value per unit of time" in rule.explain()
+    assert "per period" not in rule.explain()
+    rule.save(tmp_path / "rule.json")
+    assert ts.Rule.load(tmp_path / "rule.json").explain() == rule.explain()
+    limit = solution.mdp.clock.per_time(0.1)
+    rule = ts.compress(solution, 0.1, relative=False)
+    assert f"a loss of at most {limit:.12g} per unit of time" in rule.explain()
+
+
 @pytest.mark.parametrize("worst", [False, True], ids=["mean", "worst"])
 def test_what_is_done_where_an_average_never_comes_back_is_free(worst):
     rows, _ = rows_and_rewards(0)

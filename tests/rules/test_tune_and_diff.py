@@ -45,6 +45,8 @@ def test_tuning_finds_the_best_of_all_candidates(solution):
 
 
 def test_a_form_that_names_something_unknown_is_refused(solution):
+    with pytest.raises(ts.ArgumentError, match="the form takes no 'limit'; it takes stock"):
+        ts.tune(solution, lambda stock: 0 * stock, limit=[1, 2])
     with pytest.raises(ts.ArgumentError, match="'price' is neither"):
         ts.tune(solution, lambda stock, price, s: 0 * stock, s=range(3))
     with pytest.raises(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tessella.errors import with_article
+from tessella.errors import format_exactly, with_article
 from tessella.mdp.stages.events import average_unit
 from tessella.rounding import (
     EPS,
@@ -140,7 +140,8 @@ def _describe_constraints(c: Certificate, part: ConstrainedPart) -> str:
         ((key, level),) = constraint.bound.items()
         words = key.replace("_", " ")
         reached = (round_down if key == "at_least" else round_up)(constraint.proven[key], 6)
-        sentences.append(f"{constraint.name} is {words} {reached} (required: {words} {level:g}).")
+        required = f"{words} {format_exactly(level)}"
+        sentences.append(f"{constraint.name} is {words} {reached} (required: {required}).")
     comparison = "costs less" if c.sense.is_cost else "earns more"
     bound = abs(c.policy_mean.lower + part.loss)
     share = (

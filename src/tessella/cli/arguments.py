@@ -28,7 +28,7 @@ from click.shell_completion import CompletionItem
 import tessella as ts
 from tessella.cli.cache import solve_cached
 from tessella.cli.command import Answer, format_table
-from tessella.errors import ArgumentError, FileError, ModelError, TessellaError, counted, is_number
+from tessella.errors import ArgumentError, FileError, ModelError, TessellaError, counted
 
 SAVED_SUFFIX = ".nc"
 MODEL_FILE_SUFFIX = ".toml"
@@ -105,11 +105,18 @@ class NamedModel:
             return solve_cached(self.opened, any_tol=True).solution
         return self.opened
 
-    def solve_unconstrained(self) -> ts.Solution:
-        """The solution; a message names the constraints of the model, which it is without."""
+    def ignore_constraints(self) -> ts.MDP:
+        """The model; a message names its constraints, without which it will be solved."""
+        from tessella.mdp.measures import describe_constraints
+
         if self.mdp.constraints:
-            terms = " and ".join(f"{name} {level}" for name, level in self.mdp.constraints.items())
+            terms = describe_constraints(self.mdp.constraints)
             click.echo(f"Note: this is the optimum without the constraint {terms}", err=True)
+        return self.mdp
+
+    def solve_unconstrained(self) -> ts.Solution:
+        """The solution without the constraints of the model, and a message that names them."""
+        self.ignore_constraints()
         return self.solution
 
 
@@ -296,21 +303,35 @@ def format_measures(rows: Sequence[tuple[str, str]]) -> str:
     return "\n  ".join(lines) if rows else ""
 
 
-CONSTRAINT = re.compile(r"\s*(\w+)\s*([<>]=)\s*([^\s%]+)\s*(%?)\s*")
+CONSTRAINT = re.compile(r"\s*(\w+)\s*([<>]=)(.*)")
+
+
+class LevelParam(click.ParamType):
+    """A level of a measure: ``0.98`` or ``98%``."""
+
+    name = "level"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        from tessella.mdp.measures import read_level
+
+        level = read_level(str(value))
+        if level is None:
+            self.fail(f"{value!r} is not a level, such as 0.98 or 98%", param, ctx)
+        return level
 
 
 def collect_constraints(mdp: ts.MDP, words: tuple[str, ...]) -> dict[str, Any]:
     """Constraints by measure: those of the model's file, and as typed, ``fill_rate>=98%``."""
-    from tessella.mdp.measures import AtLeast, AtMost, read_constraints
+    from tessella.mdp.measures import AtLeast, AtMost, read_constraints, read_level
 
     typed: dict[str, Any] = {}
     repeated = []
     for word in words:
         match = CONSTRAINT.fullmatch(word)
-        if match is None or not is_number(parse_literal(match[3])):
+        level = None if match is None else read_level(match[3])
+        if match is None or level is None:
             requirement = "--subject-to is written fill_rate>=0.98, fill_rate>=98% or lost<=2"
             raise ArgumentError(requirement, value=f"got {word!r}")
-        level = parse_literal(match[3]) / (100 if match[4] else 1)
         repeated += [match[1]] if match[1] in typed else []
         typed[match[1]] = {">=": AtLeast, "<=": AtMost}[match[2]](level)
     constraints = {**mdp.constraints, **typed}

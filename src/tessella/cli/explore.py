@@ -67,11 +67,12 @@ def _open_view(model: str | None, assignments: tuple[str, ...], max_states: int)
     word = model or DEFAULT_MODEL
     if arguments.names_other_model(word):
         with limit_states(max_states):
-            grid = arguments.NamedModel(word, assignments).mdp.grid
+            grid = arguments.NamedModel(word, assignments).ignore_constraints().grid
         require_product(grid, "the explorer")
         return partial(open_user_model, word, assignments), "#model=own"
-    arguments.parse_settings(ts.problem(word), assignments)
-    fragments = [f"#model={quote(word)}"]
+    named_problem = ts.problem(word)
+    arguments.parse_settings(named_problem, assignments)
+    fragments = [f"#model={quote(named_problem.name)}"]
     for setting in assignments:
         name, _, text = setting.partition("=")
         fragments.append(f"set.{quote(name.strip())}={quote(text)}")

@@ -116,7 +116,11 @@ def measure_command(model, policy, rim, sums, component) -> Answer:
 @click.argument("measure")
 @click.option("--points", type=click.IntRange(2), default=20, help="Number of levels.")
 @click.option(
-    "--level", "levels", type=float, multiple=True, help="A level instead of --points; may repeat."
+    "--level",
+    "levels",
+    type=arguments.LevelParam(),
+    multiple=True,
+    help="A level instead of --points, such as 0.98 or 98%; may repeat.",
 )
 @click.option(
     "--better",
@@ -134,7 +138,7 @@ def tradeoff_command(model, measure, points, levels, better, out) -> Answer:
 
     if out is not None:
         _require_picture_format(out)
-    mdp = model.mdp
+    mdp = model.ignore_constraints()
     objective = "cost" if mdp.sense.is_cost else "reward"
     curve = ts.tradeoff(mdp, objective, measure, points=levels or points, better=better)
     lines = [arguments.format_title(mdp), str(curve)]

@@ -168,7 +168,11 @@ def certify_command(model, policy, start, subject_to, save) -> Answer:
     mdp = model.mdp
     if subject_to and start is not None:
         raise ArgumentError("constraints are about the model's own start", value="got --start")
-    constraints = arguments.collect_constraints(mdp, subject_to) if start is None else {}
+    constraints = {}
+    if start is None:
+        constraints = arguments.collect_constraints(mdp, subject_to)
+    else:
+        model.ignore_constraints()
     chosen = mdp.policy(policy)
     certificate = None
     if constraints:
@@ -243,13 +247,15 @@ def compress_command(
     is measured against the best policy that does. A .json file holds the rule for other commands
     (certify, export, diff, map, simulate).
     """
+    from tessella.mdp.measures import describe_constraints
     from tessella.rules.compress import check_classes
 
     require_writable_targets(out)
     mdp = model.mdp
     constraints = arguments.collect_constraints(mdp, subject_to)
     if constraints and frontier:
-        raise ArgumentError("--frontier lists rules without constraints", value=f"got {subject_to}")
+        given = " and ".join(subject_to) or describe_constraints(constraints)
+        raise ArgumentError("--frontier lists rules without constraints", value=f"got {given}")
     solution: Any = mdp if constraints else model.solution
     amount, relative = loss
     with open_progress() as progress, arguments.citing_levels(model, constraints):

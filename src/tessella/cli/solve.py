@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tessella.errors import ArgumentError, counted
 from tessella.files import atomic_write
 from tessella.rounding import round_up
 
+DEFAULT_PERIODS = range(100, 5001)  # of a path: the fewest and the most
+LEFT_OUT_MAX_SHARE = 0.01  # of all weight that a discount gives, in later periods
 SHOWN_MAX_PERIODS = 12  # periods of the first path
 LISTED_MAX_ACTIONS = 12  # actions that are listed
 SAVED_MODEL_MAX_ENTRIES = 20_000_000  # row entries up to which a saved solution holds its model
@@ -204,7 +207,11 @@ def _describe_value(solution: ts.Solution) -> list[tuple[str, str]]:
 )
 @arguments.model_argument
 @arguments.policy_option
-@click.option("--periods", type=click.IntRange(1), default=100, help="Length of each path.")
+@click.option(
+    "--periods",
+    type=click.IntRange(1),
+    help="Length of each path; by default 100, or more where the discount asks for it.",
+)
 @click.option("--paths", type=click.IntRange(1), default=100, help="Number of paths.")
 @click.option("--seed", type=click.IntRange(0), default=0, help="Same seed, same paths.")
 @arguments.start_option
@@ -216,6 +223,7 @@ def simulate_command(model, policy, periods, paths, seed, start, out) -> Answer:
     else:
         chosen = model.mdp.policy(policy)
     mdp = model.mdp
+    periods = periods or _choose_periods(mdp.discount)
     first = arguments.parse_start(mdp, start)
     simulated = ts.simulate(mdp, chosen, periods, seed, paths=paths, start=first)
     returns = mdp.sense.display(simulated.returns)
@@ -234,9 +242,25 @@ def simulate_command(model, policy, periods, paths, seed, start, out) -> Answer:
         "standard_error": returns.std(ddof=1) / np.sqrt(paths) if paths > 1 else None,
         "file": out,
     }
-    text = str(simulated) + arguments.format_measures(rows)
+    text = str(simulated) + _describe_weight(simulated) + arguments.format_measures(rows)
     lines = [text, "", "The first path:", _format_first_path(simulated)]
     return Answer("\n".join(lines + ([f"wrote {out}"] if out is not None else [])), data)
+
+
+def _choose_periods(discount: float) -> int:
+    """As many as hold nearly all of the discounted weight, within limits."""
+    needed = math.log(LEFT_OUT_MAX_SHARE) / math.log(discount) if 0 < discount < 1 else 0
+    return min(max(math.ceil(needed), DEFAULT_PERIODS[0]), DEFAULT_PERIODS[-1])
+
+
+def _describe_weight(simulated: ts.Paths) -> str:
+    """A line that says how much of an infinite discounted sum the paths hold, if not nearly all."""
+    periods = simulated.actions.shape[1]
+    weight = 1 - simulated.mdp.discount**periods
+    have_ended = (simulated.actions[:, -1] < 0).all()
+    if have_ended or not 0 < weight < 1 - LEFT_OUT_MAX_SHARE:
+        return ""
+    return f"\n{counted(periods, 'period')} hold {weight:.0%} of the discounted weight"
 
 
 def _format_first_path(simulated: ts.Paths) -> str:

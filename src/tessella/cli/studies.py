@@ -101,7 +101,7 @@ def _as_problem(word: str) -> str | ts.Problem:
     """
     if not word.endswith((".toml", ".nc")) and ".py:" not in word:
         return word
-    mdp = arguments.NamedModel(word).mdp
+    mdp = arguments.NamedModel(word).ignore_constraints()
     identity = ts.Choice("model", mdp.fingerprint, "what it is", options=(mdp.fingerprint,))
     noise = mdp.observation_noise if isinstance(mdp.observation_noise, float) else 0.0
     return ts.Problem(
@@ -247,7 +247,7 @@ def bench_command(
 
 def _time_model(word: str, assignments: tuple[str, ...], repeat: int, tol: float) -> dict[str, Any]:
     began = time.perf_counter()
-    mdp = arguments.NamedModel(word, assignments).mdp
+    mdp = arguments.NamedModel(word, assignments).ignore_constraints()
     seconds = [time.perf_counter() - began]
     solution = None
     for _ in range(1 + repeat):

@@ -16,11 +16,19 @@ import ast
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
 from itertools import chain
 from typing import Any, NoReturn, TypeVar
 
-from tessella.errors import ArgumentError, ModelError, find_closest, format_value, is_number
+from tessella.errors import (
+    ArgumentError,
+    ModelError,
+    find_closest,
+    format_exactly,
+    format_value,
+    is_number,
+)
 
 Weights = Mapping[str, float]
 Number = TypeVar("Number", float, Fraction)
@@ -226,7 +234,7 @@ class Constraint:
         return min(self.sign * (end - self.level) for end in (value.low, value.high)) >= 0
 
     def __str__(self) -> str:
-        return f"{self.key.replace('_', ' ')} {self.level:g}"
+        return f"{self.key.replace('_', ' ')} {format_exactly(self.level)}"
 
 
 class AtLeast(Constraint):
@@ -256,6 +264,16 @@ class AtMost(Constraint):
 
     sign = -1.0
     key = "at_most"
+
+
+def read_level(text: str) -> float | None:
+    """``0.98`` or ``98%`` as a number; None for any other text."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        level = float(Decimal(number) / (100 if percent else 1))  # 99.9% is 0.999, without error
+    except (ArithmeticError, ValueError):
+        return None
+    return level if math.isfinite(level) and not rest else None
 
 
 def describe_constraints(constraints: Mapping[str, Constraint]) -> str:

@@ -20,7 +20,13 @@ from tessella.criteria import Average, Discounted, FiniteHorizon, Total
 from tessella.criteria.criterion import Criterion
 from tessella.errors import ArgumentError, ModelError, format_brief
 from tessella.grid import StateGrid
-from tessella.mdp.measures import CONSTRAINT_KEYS, MeasureFormula, check_measure_name, read_measure
+from tessella.mdp.measures import (
+    CONSTRAINT_KEYS,
+    MeasureFormula,
+    check_measure_name,
+    read_level,
+    read_measure,
+)
 from tessella.mdp.stages import Decide, Event, Jump, Move, Noise, Pay, Shift
 from tessella.mdp.stages.stage import Stage
 from tessella.mdp.state_action_space import TIME, call_by_name
@@ -404,7 +410,9 @@ def read_measures(
             document.note_mistake(path, f"{message}; {name} has {len(entry)} of them")
         elif not document.has_mistake(path):
             ((key, given),) = entry.items()
-            level = symbols.read_number((*path, key), given)
+            level = read_level(given) if isinstance(given, str) else None  # such as 98%
+            if level is None:
+                level = symbols.read_number((*path, key), given)
             constraints[name] = None if level is None else CONSTRAINT_KEYS[key](level)
     return {"measures": measures, "constraints": constraints}
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from tessella.errors import ArgumentError, TessellaError, require_type
+from tessella.errors import ArgumentError, TessellaError, find_closest, require_type
 from tessella.mdp.model import MDP
 from tessella.problems.admission import naor_admission, queue_admission, two_class_admission
 from tessella.problems.energy import battery_arbitrage, hydro_reservoir
@@ -133,8 +133,16 @@ def all_problems() -> tuple[Problem, ...]:
 
 
 def find_registered(name: str) -> Problem | None:
-    """The problem that has this name or alias here, if one has; nothing is imported."""
-    return next((known for known in all_problems() if name in (known.name, *known.aliases)), None)
+    """The problem that has this name or alias here, if one has; nothing is imported.
+
+    Capitals do not matter where one problem alone is meant.
+    """
+    names = [(known, (known.name, *known.aliases)) for known in all_problems()]
+    for known, own_names in names:
+        if name in own_names:
+            return known
+    matches = [known for known, own in names if name.lower() in map(str.lower, own)]
+    return matches[0] if len(matches) == 1 else None
 
 
 def register(problem: Problem) -> Problem:
@@ -171,7 +179,7 @@ def problem(name: str) -> Problem:
     """The problem called ``name``, or what ``package.module:attribute`` leads to.
 
     Args:
-        name: of a problem; ``tessella list`` prints them all.
+        name: of a problem, in capitals or not; ``tessella list`` prints them all.
 
     Returns:
         The record; ``build(**settings)`` makes its model.
@@ -190,8 +198,9 @@ def problem(name: str) -> Problem:
     if ":" in name:
         value = f"is {type(found).__name__}"
         raise ArgumentError("a problem is a tessella.Problem", location=repr(name), value=value)
-    hint = suggest_name(name, [known.name for known in all_problems()])
-    raise ArgumentError(f"no problem is called {name!r}; {hint}")
+    closest = find_closest(name, [known.name for known in all_problems()])
+    hint = "" if closest is None else f"did you mean {closest!r}? "
+    raise ArgumentError(f"no problem is called {name!r}; {hint}`tessella list` names them all")
 
 
 def import_object(path: str, noun: str, error_class: type[TessellaError] = ArgumentError) -> Any:

@@ -25,6 +25,7 @@ from tessella.certificates.loss import loss
 from tessella.errors import ArgumentError, format_value, is_number, with_article
 from tessella.mdp.model import MDP
 from tessella.mdp.policy import Policy
+from tessella.mdp.stages.events import average_unit
 from tessella.rounding import EPS, round_up
 from tessella.rules.evaluator import PolicyEvaluator, PolicyLoss
 from tessella.solvers.operators import MIN_REWARD_SCALE
@@ -33,7 +34,8 @@ from tessella.support.sense import sense_of
 
 WIDE_ERROR_MULTIPLE = 8  # errors of the best gain: a certificate that is wider may not decide
 LossReference = Literal["optimal", "random"]
-PER_PERIOD = "per period"  # how the text of a loss target about an average ends, in files too
+# How the text of a loss target about an average ends, in files too.
+AVERAGE_UNITS = ("per period", "per unit of time")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,15 +90,18 @@ class LossTarget:
         return f"{text}: solve to a tolerance of {self.required_tolerance:.0e}"
 
     def __str__(self) -> str:
+        mdp = self.evaluator.mdp
         where = (
             "from the worst state" if self.evaluator.is_worst_case else "on average from the start"
         )
-        where = PER_PERIOD if self.evaluator.is_average else where
-        minimise = self.evaluator.mdp.minimise
-        noun = with_article(sense_of(minimise).loss)
+        amount = self.stated_loss
+        if self.evaluator.is_average:
+            times, where = average_unit(mdp.clock)
+            amount *= times
+        noun = with_article(sense_of(mdp.minimise).loss)
         if not self.relative_to:
-            return f"{noun} of at most {format_value(self.stated_loss)} {where}"
-        reference = describe_loss_reference(minimise, self.relative_to)
+            return f"{noun} of at most {format_value(amount)} {where}"
+        reference = describe_loss_reference(mdp.minimise, self.relative_to)
         share_text = f"{format_value(100 * self.stated_loss)}% of {reference}"
         return f"{noun} of at most {share_text} {where}"
 

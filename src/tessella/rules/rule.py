@@ -50,7 +50,7 @@ from tessella.rules.comparisons import (
 )
 from tessella.rules.export.export import ExportedFile, export
 from tessella.rules.export.export_context import OffGrid
-from tessella.rules.loss_target import PER_PERIOD, describe_loss_reference
+from tessella.rules.loss_target import AVERAGE_UNITS, describe_loss_reference
 from tessella.rules.rule_class import (
     Candidate,
     find_pareto_front,
@@ -444,7 +444,7 @@ class Rule(Policy):
                 rule=read_rule_tree(content, about["grid"], about["actions"]),
                 kind=read_field(content, "kind", "text"),
                 loss_target=loss_target,
-                is_average=loss_target.endswith(PER_PERIOD),
+                is_average=loss_target.endswith(AVERAGE_UNITS),
                 sentence=read_field(content, "words", "text"),
                 size_needed=read_field(content, "size_needed", NATURAL_NUMBER),
                 seconds=float(read_field(content, "seconds", "a number")),

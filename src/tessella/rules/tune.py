@@ -166,8 +166,12 @@ def _tabulate_form(
 
 
 def _check_parameters(form: Callable, axes: tuple[str, ...], ranges: Mapping[str, Any]) -> None:
-    """Refuse a form with arguments other than axes and parameters with ranges."""
-    for name in signature(form).parameters:
+    """Refuse a form with arguments other than axes and parameters with ranges, or without them."""
+    names = signature(form).parameters
+    for name in ranges:
+        if name not in names:
+            raise ArgumentError(f"the form takes no {name!r}", value=f"it takes {', '.join(names)}")
+    for name in names:
         if name not in axes and name not in ranges:
             requirement = "a form names axes of the model and parameters that have ranges"
             raise ArgumentError(requirement, value=f"{name!r} is neither")

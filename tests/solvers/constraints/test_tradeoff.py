@@ -204,7 +204,7 @@ def test_no_policy_of_the_picture_lies_beyond_the_steps_of_the_bound(name):
         (
             (MODEL, "cost", "fill_rate"),
             {"points": [0.5, 1.2]},
-            "the best fill_rate .* is 0.99999.*; got at least 1.2",
+            "the most that fill_rate can be is 0.99999.*; got at least 1.2",
         ),
         ((MODEL, "cost", "fill_rate"), {"points": ["a"]}, "must be a finite number; got a"),
         ((MODEL, "cost", "lost"), {"points": 2.5}, "a whole number from 2 on, or levels; got 2.5"),

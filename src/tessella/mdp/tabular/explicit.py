@@ -65,13 +65,16 @@ class ExplicitModel:
             raise ArgumentError(requirement, value=f"{min(unknown)!r} does not")
         return self.select_choices(~np.isin(self.actions, [*names]))
 
+    @property
+    def available_labels(self) -> str:
+        return f"the labels are {', '.join(self.labels) or 'none'}"
+
     def end_in(self, label: str) -> ExplicitModel:
         """The model in which states with this label are absorbing; nothing is paid or counted."""
         if label not in self.labels:
-            available = f"the labels are {', '.join(self.labels) or 'none'}"
             is_reward = label in self.rewards
             hint = "; a reward is called so, as which to_umb writes labels" if is_reward else ""
-            raise ArgumentError(f"no label is called {label!r}", value=available + hint)
+            raise ArgumentError(f"no label is called {label!r}", value=self.available_labels + hint)
         is_end = self.labels[label][self.states]
         rows = sp.lil_array(self.rows)
         rows[is_end] = 0.0
@@ -113,12 +116,13 @@ class ExplicitModel:
     def _build_grid(self) -> tuple[StateGrid, NDArray[np.int64]]:
         """The grid of the reachable states, and their indices in the order of the grid."""
         kept = self.find_reachable()
+        hint = "with goal=LABEL (--set goal=LABEL) a process ends before it"
         for name, values in self.variables.items():
             raise_for_first(
                 f"every state that is reached needs a value of {name}",
                 np.isnan(values[kept]),
                 lambda i: f"state {kept[i]}",
-                lambda _: "has none; with goal= a process ends before it",
+                lambda _: f"has none; {hint}; {self.available_labels}",
                 "states",
                 error=FileError,
             )

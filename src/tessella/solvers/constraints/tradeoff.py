@@ -182,7 +182,8 @@ def tradeoff(
     constraints = list(map(direction, levels))
     for constraint in constraints:
         if direction.sign * (constraint.level - ends[1]) > 0:
-            requirement = f"the best {measure} with better={better!r} is {ends[1]:.8g}"
+            extreme = "most" if better == "more" else "least"
+            requirement = f"the {extreme} that {measure} can be is {ends[1]:.8g}"
             raise ArgumentError(requirement, value=f"got {constraint}")
     solutions = [make_generation(constraint).run() for constraint in constraints]
     found = (_make_point(solution, solutions, OBJECTIVES[objective]) for solution in solutions)
