@@ -41,6 +41,14 @@ def test_every_generated_page_names_a_script_or_command_that_is_there(page):
     assert made_by == "tessella paper" or (ROOT / scripts[0]).exists()
 
 
+def test_the_page_of_the_benchmarks_lists_every_script():
+    folder = ROOT / "benchmarks"
+    scripts = [path for path in folder.glob("*.py") if "__main__" in path.read_text()]
+    page = (folder / "README.md").read_text()
+    listed = set(re.findall(r"python benchmarks/(\w+\.py)", page))
+    assert sorted(path.name for path in scripts) == sorted(listed)
+
+
 @pytest.mark.parametrize(("label", "loss"), [("QUE-Mix", 0.001), ("QUE-Lin", 0.01)])
 def test_the_table_of_rules_is_what_the_code_gives(benchmarks, label, loss):
     """Quick entries of it: otherwise run benchmarks/rules.py."""
