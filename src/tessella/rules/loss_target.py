@@ -4,7 +4,7 @@ A relative target is a share of |J(pi*)|, the size of the optimal value from the
 ``relative_loss`` of a certificate is; or of J(pi*) - J(random), what the optimum gains over taking
 every feasible action as often. Rules that cannot be distinguished from optimal meet a target of 0:
 ``zero_tolerance`` is what ties and the error of the solution may hide. Any other target is met
-exactly, and refused where the solution is not known well enough for it.
+exactly, and rejected where the solution is not known well enough for it.
 
 ``prove_loss_bounds`` gives upper bounds on a rule's losses, and the certificate that proves them,
 which can be checked with the model's file alone. For an average, rounding in that file and in the
@@ -198,7 +198,7 @@ def make_loss_target(
 
 
 def require_flag(name: str, value: object) -> None:
-    """Refuse what is neither True nor False."""
+    """Reject what is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
         raise ArgumentError(f"{name} is True or False", value=f"got {value!r}")
 

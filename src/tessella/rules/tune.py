@@ -166,7 +166,7 @@ def _tabulate_form(
 
 
 def _check_parameters(form: Callable, axes: tuple[str, ...], ranges: Mapping[str, Any]) -> None:
-    """Refuse a form with arguments other than axes and parameters with ranges."""
+    """Reject a form with arguments other than axes and parameters with ranges."""
     for name in signature(form).parameters:
         if name not in axes and name not in ranges:
             requirement = "a form names axes of the model and parameters that have ranges"
