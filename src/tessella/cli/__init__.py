@@ -32,7 +32,7 @@ COMMAND_SECTIONS = {
         "fit": "Learn a policy from labelled states, and certify its loss.",
         "certify": "Compute what a policy loses on a model, exactly.",
         "compress": "Find the smallest rule whose certified loss is within a target.",
-        "export": "Write a rule in the languages that the files' endings name.",
+        "export": "Write a rule in the formats given by the file endings.",
         "diff": "Show what changes from one policy to another, in states and money.",
     },
     "Studies": {
