@@ -69,7 +69,7 @@ def test_visits_that_are_sure_are_those_of_every_policy_that_meets_the_loss_targ
     sharper = 0
     for loss in LOSSES:
         evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, start))
-        loss_target = make_loss_target(solution, evaluator, loss, False, True, "optimal")
+        loss_target = make_loss_target(evaluator, loss, True, "optimal")
         sure = BranchAndBound(evaluator, loss_target, {})._unavoidable_visits
         kept = tables[lost @ start <= loss_target.limit]
         systems = np.eye(STATES) - DISCOUNT * rows[kept, everyone]
@@ -90,7 +90,7 @@ def test_a_node_holds_every_rule_that_meets_the_loss_target(case):
     solution, tables, lost, _ = case
     evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[1]))
     for loss in LOSSES:
-        loss_target = make_loss_target(solution, evaluator, loss, False, True, "optimal")
+        loss_target = make_loss_target(evaluator, loss, True, "optimal")
         first = BranchAndBound(evaluator, loss_target, {})._root
         assert first is not None
         kept = tables[lost @ evaluator.start <= loss_target.limit]
@@ -102,7 +102,7 @@ def test_a_node_holds_every_rule_that_meets_the_loss_target(case):
 def test_no_nodes_and_no_time_prove_nothing_more(case):
     solution = case[0]
     evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, starts()[0]))
-    loss_target = make_loss_target(solution, evaluator, 0.01, False, True, "optimal")
+    loss_target = make_loss_target(evaluator, 0.01, True, "optimal")
     made = BranchAndBound(evaluator, loss_target, {})
     made.nodes_left = 0
     by_the_first_bound = rule_out(made, ts.AxisTree(), 16)
@@ -132,7 +132,7 @@ def test_a_class_that_is_exact_for_some_costs_only_proves_nothing_by_others():
     reward = -np.array([[0.4, 0.0], [0.4, 0.0], [0.0, 0.5]])  # one action loses 1/3, the other more
     mdp = ts.MDP.from_arrays(np.full((2, 3, 3), 1 / 3), reward, 0.5, grid={"x": range(3)})
     evaluator = PolicyEvaluator(ts.solve(mdp), np.full(3, 1 / 3))
-    loss_target = make_loss_target(evaluator.solution, evaluator, 0.4, False, False, "optimal")
+    loss_target = make_loss_target(evaluator, 0.4, False, "optimal")
     assert rule_out(BranchAndBound(evaluator, loss_target, {}), ts.RunLength(), 6) <= 2
 
 

@@ -273,12 +273,13 @@ def test_rules_that_were_tried_are_counted(small):
 
 def test_a_least_size_that_is_not_found_says_what_is_known_and_what_may_help(small):
     unknown = ts.least_size(small, 0.0, Empty())
-    assert unknown.explanation == "nothing is proven; a larger loss or `max_size` may allow one"
+    remedy = "a larger loss or `max_size` may allow one"
+    assert unknown.explanation == f"the class has no exact solver; {remedy}"
     assert "no model will do" in ts.least_size(small, 0.0, Refused()).explanation
     none = ts.least_size(small, 0.0, ts.OneAction(), max_size=1)
-    assert none.explanation.startswith(
-        "none with 1 parameter or fewer meets the loss target; a larger loss"
-    )
+    assert none.explanation == f"no rule of this class meets the loss target; {remedy}"
+    none = ts.least_size(small, 0.0, ts.RunLength(), max_size=2)
+    assert none.explanation == f"none with 2 parameters or fewer meets the loss target; {remedy}"
 
 
 def test_a_model_told_in_costs_is_spoken_of_in_costs(tmp_path):
@@ -453,3 +454,13 @@ def test_the_size_that_is_found_does_not_hang_on_the_last_digits_of_a_solution()
         ts.compress(ts.solve(mdp, how), loss=0.005, classes=rule_classes).size for how in methods
     ]
     assert found == [2, 2, 2]
+
+
+def test_trunk_reservation_and_the_shorter_queue_are_one_number():
+    """Sums and differences of axes store no weights, and the last actions do as the first ones."""
+    admission = ts.compress(ts.solve(ts.problem("two_class_admission").build()), 0.0)
+    assert (admission.size, admission.size_needed) == (1, 1)
+    assert "admit=2 where first + second is at most 8\n" in admission.explain()
+    routing = ts.compress(ts.solve(ts.problem("parallel_queues").build()), 0.01)
+    assert routing.size == 1
+    assert routing.explain().startswith("route=first where first - second is ")

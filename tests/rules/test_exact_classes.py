@@ -131,6 +131,9 @@ def test_what_a_class_proves_on_a_plane_is_the_least_over_all_tables(
         rising = tables.reshape(-1, *SHAPE)  # along rising axes; the grid lists them in any order
         if not listed:
             rising = rising[:, np.argsort(np.argsort(x))][:, :, np.argsort(np.argsort(y))]
+        if even:
+            ratio = float(np.ptp(y) / (SHAPE[1] - 1) / (np.ptp(x) / (SHAPE[0] - 1)))
+            sizes = np.array([find_index_size(t.reshape(SHAPE), ratio) for t in tables])
         costs = drawn_costs(rng, ts.StateGrid(x=x, y=y), 2, whole)
         check(rng, rule_class, costs, rising.reshape(len(tables), -1), sizes)
 
@@ -175,7 +178,9 @@ def test_what_an_order_rule_on_one_axis_proves_is_the_least_over_all_tables(offs
 @pytest.mark.parametrize("offset", [0.0, 1e9])
 def test_what_an_index_on_one_axis_proves_is_the_least_over_all_tables(offset):
     tables = all_tables(6, 3)
-    sizes = np.array([ladder_cuts(tuple(t)) for t in tables], dtype=float)
+    from_first = np.array([ladder_cuts(tuple(t)) for t in tables], dtype=float)
+    from_last = np.array([ladder_cuts(tuple(2 - t)) for t in tables], dtype=float)
+    sizes = np.minimum(from_first, from_last)
     rng = np.random.default_rng(8)
     for _ in range(8):
         costs = drawn_costs(rng, ts.StateGrid(x=np.arange(6) + offset), 3, whole=False)

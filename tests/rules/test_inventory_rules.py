@@ -256,7 +256,7 @@ def test_every_size_of_a_fit_is_evaluated_in_a_large_model():
     solution = ts.solve(mdp.with_criterion(ts.Discounted(0.9)), tol=1e-3)
     evaluator = PolicyEvaluator(solution, start_distribution(solution.mdp, None))
     assert not evaluator.is_small
-    target = make_loss_target(solution, evaluator, "50%", False, True, "optimal")
+    target = make_loss_target(evaluator, "50%", True, "optimal")
     class_search = ClassSearch(Search(evaluator, target, (ts.OrderUpTo(),)), ts.OrderUpTo(), 3)
     costs = class_search.search.make_costs(evaluator.action_loss)
     (candidate, *_) = ts.OrderUpTo().fit(costs, 2, 0.0)

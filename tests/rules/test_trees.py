@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import tessella as ts
-from tessella.mdp.rule_tree import LabelSplit, Leaf, RuleTree, Split
-from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, BoxTreeSolver, count_leaves
+from tessella.mdp.rule_tree import LabelSplit, Leaf, RuleTree, Split, list_children
+from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, count_leaves, prune_trees
 from tessella.rules.cart import grow_cart_trees
 from tessella.rules.compress import find_frontier, prepare_search
 from tessella.rules.evaluator import PolicyEvaluator
@@ -53,7 +55,7 @@ def test_what_is_left_of_a_pruned_tree_is_the_cheapest_of_its_size():
     places, flat = places_of(SHAPE), costs.reshape(-1, ACTIONS)
     (tree, _) = grow_cart_trees(places, flat, 12)
     true = least_by_trying(tree, (places, flat))
-    found = BoxTreeSolver(costs).prune_trees([tree], 12)
+    found = prune_trees([tree], 12, places, flat)
     assert len(found) > 6
     for cost, left in found:
         assert cost == pytest.approx(min(true[k] for k in true if k <= count_leaves(left)))
@@ -66,7 +68,7 @@ def test_what_is_left_of_a_pruned_tree_is_the_cheapest_of_its_size():
 def test_a_greedy_tree_with_a_leaf_for_every_state_takes_the_cheapest_action_everywhere():
     flat = np.random.default_rng(1).random((20, ACTIONS))
     for tree in grow_cart_trees(places_of(SHAPE), flat, 40):
-        (cost, _) = BoxTreeSolver(flat.reshape(*SHAPE, ACTIONS)).prune_trees([tree], 40)[-1]
+        (cost, _) = prune_trees([tree], 40, places_of(SHAPE), flat)[-1]
         assert cost == pytest.approx(flat.min(axis=1).sum())
 
 
@@ -200,3 +202,24 @@ def test_no_rule_of_a_frontier_loses_more_than_a_shortened_larger_one(solution):
             shorter = search.evaluate(tree_class, candidate)
             known = min(p.loss for p in points if p.size <= candidate.size)
             assert shorter is None or shorter.loss >= known - 1e-12
+
+
+def iterate_splits(node):
+    if isinstance(node, Split):
+        yield node
+    for child in list_children(node):
+        yield from iterate_splits(child)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_cut_lies_between_equal_branches(seed):
+    """Cuts of one axis from several levels of a greedy tree become one split, and may be idle."""
+    rng = np.random.default_rng(seed)
+    grid = ts.StateGrid(x=range(12), y=range(12))
+    x, y = grid.points.T
+    costs = rng.random((144, 3)) ** 4
+    costs[np.arange(144), ((x + y) // 8).astype(int)] = 0
+    fits = ts.AxisTree(boxes=60).fit(ts.Costs(grid, (0, 1, 2), costs), 100, 0.0)
+    for fit in fits:
+        for split in iterate_splits(fit.root):
+            assert all(a != b for a, b in itertools.pairwise(split.branches))

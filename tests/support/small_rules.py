@@ -153,18 +153,23 @@ def _check_outcome(outcome, tables: list[np.ndarray]) -> list[str]:
 
 
 @cache
-def list_index_sizes(shape: tuple[int, int]) -> dict[tuple, int]:
+def list_index_sizes(shape: tuple[int, int], spacing_ratio: float) -> dict[tuple, int]:
     """Table to the numbers of the smallest index with two ordered actions, on even axes."""
     i, j = np.indices(shape)
+    angles = np.linspace(0, 2 * np.pi, 721)[:-1]  # finer than the directions of so few states
+    directions = zip(np.cos(angles), np.sin(angles), strict=True)
+    weights = [(p, q, 0 if min(abs(p), abs(q)) < 1e-9 else 1) for p, q in directions]
+    # The axes, and their sum and difference, need no weight.
+    weights += [(sign, way * spacing_ratio, 0) for sign in (1, -1) for way in (1, -1)]
     sizes: dict[tuple, int] = {}
-    for angle in np.linspace(0, 2 * np.pi, 721)[:-1]:  # finer than the directions of so few states
-        index = np.round(np.cos(angle) * i + np.sin(angle) * j, 9).ravel()
-        single = min(abs(np.cos(angle)), abs(np.sin(angle))) < 1e-9
-        for cut in [-9.0, *np.unique(index)]:
+    for p, q, n_weights in weights:
+        index = np.round(p * i + q * j, 9).ravel()
+        for cut in [index.min() - 1, *np.unique(index)]:
             table = tuple((index > cut).astype(int))
-            sizes[table] = min(sizes.get(table, 9), 1 if single else 2)
+            sizes[table] = min(sizes.get(table, 9), 1 + n_weights)
     return sizes
 
 
-def find_index_size(table: np.ndarray) -> float:
-    return list_index_sizes(table.shape).get(tuple(table.ravel()), np.inf)
+def find_index_size(table: np.ndarray, spacing_ratio: float = 1.0) -> float:
+    """The numbers of the smallest index; the second axis has so many times the first's spacing."""
+    return list_index_sizes(table.shape, spacing_ratio).get(tuple(table.ravel()), np.inf)

@@ -342,31 +342,44 @@ class Sizes:
         return best
 
     def linear_index(self, table: np.ndarray, below: float) -> float:
-        cuts, apart = max(int(table.max()), 1), table[:, None] < table[None, :]
+        from_last = len(self.tiny.actions) - 1 - int(table.min())
+        cuts = max(min(int(table.max()), from_last), 1)
+        apart = table[:, None] < table[None, :]
         varying = [k for k in self.numeric if self.shape[k] > 1]
-        for d in range(1, len(varying) + 1):
-            if d - 1 + cuts >= below:
-                return below
-            for axes in itertools.combinations(varying, d):
-                if d < 3 and (apart.ravel() @ ~self.follows(axes) == 0).any():
-                    return d - 1 + cuts
-                if d == 3 and self.separable(axes, apart):
-                    return d - 1 + cuts
+        subsets = [
+            axes for d in range(1, len(varying) + 1) for axes in itertools.combinations(varying, d)
+        ]
+        if any((apart.ravel() @ ~self.follows_sums(axes) == 0).any() for axes in subsets):
+            return cuts  # sums and differences need no weights
+        if 1 + cuts >= below:
+            return below
+        for axes in subsets[len(varying) :]:
+            is_plane = len(axes) == 2
+            if is_plane and (apart.ravel() @ ~self.follows(axes) == 0).any():
+                return 1 + cuts
+            if not is_plane and self.separable(axes, apart):
+                return 1 + cuts  # or 2, if no other weight may be 1 or -1
         return np.inf
 
     @cache  # noqa: B019
-    def follows(self, axes: tuple[int, ...]) -> np.ndarray:
-        """(S S, D) whether one state's index is less than another's, in every direction."""
+    def follows_sums(self, axes: tuple[int, ...]) -> np.ndarray:
+        """(S S, D) whether one state's index is less than another's, for sums and differences."""
+        signs = itertools.product((1.0, -1.0), repeat=len(axes))
+        return self.compare(axes, np.array(list(signs)))
+
+    @cache  # noqa: B019
+    def follows(self, axes: tuple[int, int]) -> np.ndarray:
+        """(S S, D) the same for every direction of two axes."""
         points = self.points[:, axes]
-        ways = np.array([[1.0], [-1.0]])
-        if len(axes) == 2:
-            between = (points[:, None] - points[None]).reshape(-1, 2)
-            between = between[np.abs(between).max(axis=1) > 1e-9]
-            angles = np.sort(np.arctan2(between[:, 0], -between[:, 1]))
-            angles = angles[np.append(np.diff(angles) > 1e-9, True)]
-            middle = (angles + np.append(angles[1:], angles[0] + 2 * np.pi)) / 2
-            ways = np.stack([np.cos(middle), np.sin(middle)], axis=-1)
-        index = points @ ways.T
+        between = (points[:, None] - points[None]).reshape(-1, 2)
+        between = between[np.abs(between).max(axis=1) > 1e-9]
+        angles = np.sort(np.arctan2(between[:, 0], -between[:, 1]))
+        angles = angles[np.append(np.diff(angles) > 1e-9, True)]
+        middle = (angles + np.append(angles[1:], angles[0] + 2 * np.pi)) / 2
+        return self.compare(axes, np.stack([np.cos(middle), np.sin(middle)], axis=-1))
+
+    def compare(self, axes: tuple[int, ...], ways: np.ndarray) -> np.ndarray:
+        index = self.points[:, axes] @ ways.T
         return (index[:, None] < index[None] - 1e-12).reshape(-1, len(ways))
 
     def separable(self, axes: tuple[int, ...], apart: np.ndarray) -> bool:

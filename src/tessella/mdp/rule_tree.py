@@ -24,6 +24,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import pairwise
 from types import UnionType
 from typing import Any
 
@@ -372,6 +373,9 @@ def choose_short_number(low: float, high: float) -> float:
 def build_split_or_leaf(
     weights: tuple[tuple[str, float], ...], cuts: tuple[float, ...], branches: tuple[Node, ...]
 ) -> Node:
-    """A split; where all branches are equal, the branch itself."""
-    are_equal = all(branch == branches[0] for branch in branches)
-    return branches[0] if are_equal else Split(weights, cuts, branches)
+    """A split without cuts between equal branches; where all are equal, the branch itself."""
+    kept = [j for j, (below, above) in enumerate(pairwise(branches)) if below != above]
+    if not kept:
+        return branches[0]
+    merged = branches[0], *(branches[j + 1] for j in kept)
+    return Split(weights, tuple(cuts[j] for j in kept), merged)

@@ -181,19 +181,22 @@ def _two_class_admission_model(
 
         return at
 
+    let_first_in = let_in(first_arrivals, 1)
+    let_second_in = let_in(second_arrivals, 2)
+
     return MDP.from_rates(
         {"first": range(servers + 1), "second": range(servers + 1)},
         (0, 1, 2),
         [
             Event(
                 "first arrives",
-                let_in(first_arrivals, 1),
+                let_first_in,
                 to=lambda first: {"first": first + 1},
                 pays=first_pays,
             ),
             Event(
                 "second arrives",
-                let_in(second_arrivals, 2),
+                let_second_in,
                 to=lambda second: {"second": second + 1},
                 pays=second_pays,
             ),
@@ -201,7 +204,18 @@ def _two_class_admission_model(
             departure("second leaves", "second", lambda second: second_service * second),
         ],
         Average(),
+        counts_rate={
+            "first_arrivals": first_arrivals,
+            "second_arrivals": second_arrivals,
+            "first_admitted": let_first_in,
+            "second_admitted": let_second_in,
+            "busy": lambda first, second: first + second,
+        },
         action_name="admit",
+    ).with_measures(
+        first_rejection="1 - first_admitted / first_arrivals",
+        second_rejection="1 - second_admitted / second_arrivals",
+        utilisation=f"busy / {servers}",
     )
 
 

@@ -190,9 +190,15 @@ def _platelets_model(
         remaining, _ = issue_stock((*lives, "fresh"), names | {"fresh": fresh}, demand)
         return list(remaining.values())
 
+    def wasted(demand, fresh, **names):
+        return remaining_stocks(demand, fresh, **names)[0]
+
+    def lost(demand, fresh, **names):
+        return np.maximum(demand - fresh - sum(names[name] for name in lives), 0)
+
     def costs(demand, fresh, **names):
         stocks = remaining_stocks(demand, fresh, **names)
-        short = np.maximum(demand - fresh - sum(names[name] for name in lives), 0)
+        short = lost(demand, fresh, **names)
         return shortage_cost * short + waste_cost * stocks[0] + holding_cost * sum(stocks)
 
     def end(demand, weekday, fresh, **names):
@@ -215,11 +221,12 @@ def _platelets_model(
                 ),
                 to=end,
                 costs=costs,
+                counts={"demand": lambda demand: demand, "lost": lost, "wasted": wasted},
             ),
         ],
         scratch={"fresh": amounts},
         action_name="order",
-    )
+    ).with_measures(fill_rate="1 - lost / demand", waste="wasted / (wasted + demand - lost)")
 
 
 def _platelet_demand(max_demand: int) -> np.ndarray:
@@ -291,11 +298,11 @@ def _two_products_model(
     def sell_a(wanted_a, unmet, **names):
         return _sell_oldest_first(of_a, names, wanted_a + unmet)[0]
 
-    def earned_b(wanted_b, **names):
-        return price_b * np.minimum(wanted_b, sum(names[name] for name in of_b))
+    def sold_b(wanted_b, **names):
+        return np.minimum(wanted_b, sum(names[name] for name in of_b))
 
-    def earned_a(wanted_a, unmet, **names):
-        return price_a * np.minimum(wanted_a + unmet, sum(names[name] for name in of_a))
+    def sold_a(wanted_a, unmet, **names):
+        return np.minimum(wanted_a + unmet, sum(names[name] for name in of_a))
 
     lines = zip([*reversed(of_a), "order_a"], [*reversed(of_b), "order_b"], strict=True)
     return MDP.staged(
@@ -307,19 +314,21 @@ def _two_products_model(
             Jump(
                 Noise("wanted_b", wanted, truncated_poisson(demand_b, max_demand)),
                 to=sell_b,
-                pays=earned_b,
+                pays=lambda **names: price_b * sold_b(**names),
+                counts={"demand": lambda wanted_b: wanted_b, "sold": sold_b},
             ),
             Jump(Noise("willing", wanted, willing), to=lambda willing: {"unmet": willing}),
             Jump(
                 Noise("wanted_a", wanted, truncated_poisson(demand_a, max_demand)),
                 to=sell_a,
-                pays=earned_a,
+                pays=lambda **names: price_a * sold_a(**names),
+                counts={"demand": lambda wanted_a: wanted_a, "sold": sold_a},
             ),
             *(_shift_life(*pair) for line in pairwise(lines) for pair in zip(*line, strict=True)),
         ],
         scratch={"unmet": wanted},
         action_name="orders",
-    )
+    ).with_measures(fill_rate="sold / demand")
 
 
 def _shift_life(axis: str, source: str) -> Decide:

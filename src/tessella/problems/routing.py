@@ -38,7 +38,8 @@ def _two_class_server_model(
         def costs(**names):
             return loss_cost * full(**names)
 
-        return Event(f"{name} arrives", rate, to=to, costs=costs)
+        counts = {"arrivals": 1.0, "rejected": full}
+        return Event(f"{name} arrives", rate, to=to, costs=costs, counts=counts)
 
     return MDP.from_rates(
         {"first": range(longest + 1), "second": range(longest + 1)},
@@ -59,8 +60,9 @@ def _two_class_server_model(
         ],
         interest,
         costs_rate=lambda first, second: first_cost * first + second_cost * second,
+        counts_rate={"present": lambda first, second: first + second},
         action_name="serve",
-    )
+    ).with_measures(rejection="rejected / arrivals")
 
 
 two_class_server = Problem(

@@ -17,6 +17,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -209,9 +210,8 @@ class BoxTreeSolver:
         if least.size * len(pairs) < STACKED_MAX_ENTRIES:
             _minimise_stacked(least.reshape(max_leaves, -1), pairs)
             pairs = []
-        for fewer, more in pairs:
-            if len(fewer) > len(more):
-                fewer, more = more, fewer
+        for halves in pairs:
+            fewer, more = sorted(halves, key=len)
             for j in range(min(len(fewer), max_leaves - 1)):
                 part = least[j + 1 : j + 1 + len(more)]
                 np.minimum(part, fewer[j] + more[: len(part)], out=part)
@@ -227,104 +227,67 @@ class BoxTreeSolver:
         total[total < self._rounding_error] = 0.0
         return total
 
-    def prune_trees(self, trees: Iterable[BoxTree], max_leaves: int) -> list[tuple[float, BoxTree]]:
-        """The cheapest trees of up to ``max_leaves`` leaves by some cuts of one of the trees."""
-
-        def split_region(box: tuple[Shape, Shape], cut: BoxCut) -> tuple:
-            shape, origin = box
-            offset = cut.position - origin[cut.axis]
-            low, high, upper_origin = _split_box(shape, origin, cut.axis, offset)
-            return (low, origin), (high, upper_origin)
-
-        def compute_costs(box: tuple[Shape, Shape]) -> NDArray[np.float64]:
-            return self.compute_box_costs(*box)
-
-        whole = self.shape, (0,) * len(self.shape)
-        return prune_trees(trees, max_leaves, whole, split_region, compute_costs)
-
 
 Division = tuple[int, int, tuple, tuple]  # axis, position, and both parts
 
 
 def prune_trees(
-    trees: Iterable[BoxTree],
-    max_leaves: int,
-    region: Any,
-    split_region: Callable,
-    compute_costs: Callable,
+    trees: Iterable[BoxTree], max_leaves: int, ranks: NDArray, by_state: NDArray
 ) -> list[tuple[float, BoxTree]]:
     """The cheapest trees of up to ``max_leaves`` leaves that some cuts of one of the trees make.
 
-    One for each number of leaves; where they are many, for ``PRUNED_MAX_SIZES`` of them.
-
-    Args:
-        region: what all trees divide: a box, or whatever is cut.
-        split_region: (region, cut) -> both parts.
-        compute_costs: region -> (A,) cost of each action in all of it.
+    For states of ranks (S, F), of which trees cut columns, and costs (S, A). One for each number of
+    leaves; where they are many, for ``PRUNED_MAX_SIZES`` of them.
     """
-    roots = [
-        _compute_subtree_costs(tree, max_leaves, region, split_region, compute_costs)
-        for tree in trees
-    ]
-    longest = max((len(root.least_costs) for root in roots), default=0)
-    if not longest:
-        return []
-    sizes = np.unique(np.geomspace(1, longest, PRUNED_MAX_SIZES).astype(int)) - 1
-    results = []
-    cache = {}
-    for k in range(longest) if longest <= PRUNED_MAX_SIZES else sizes.tolist():
-        costs = [float(root.least_costs[min(k, len(root.least_costs) - 1)]) for root in roots]
-        best = int(np.argmin(costs))
-        if not results or costs[best] < results[-1][0]:
-            results.append((costs[best], _extract_tree(roots[best], k, cache)))
+    roots = [_prune_tree(tree, max_leaves, ranks, by_state) for tree in trees]
+    longest = max((len(costs) for costs, _ in roots), default=0)
+    sizes = range(longest)
+    if longest > PRUNED_MAX_SIZES:
+        sizes = np.unique(np.geomspace(1, longest, PRUNED_MAX_SIZES).astype(int)) - 1
+    results: list[tuple[float, BoxTree]] = []
+    for k in sizes:
+        pruned = [(float(costs[: k + 1][-1]), smaller[: k + 1][-1]) for costs, smaller in roots]
+        cheapest = min(pruned, key=itemgetter(0))
+        if not results or cheapest[0] < results[-1][0]:
+            results.append(cheapest)
     return results
 
 
-def _compute_subtree_costs(
-    tree: BoxTree, max_leaves: int, region: Any, split_region: Callable, compute_costs: Callable
-) -> SubtreeCosts:
-    """The least costs of every subtree with 1, 2, ... leaves."""
+def _prune_tree(
+    tree: BoxTree, max_leaves: int, ranks: NDArray, by_state: NDArray
+) -> tuple[NDArray[np.float64], list[BoxTree]]:
+    """The least costs with at most 1, 2, ... leaves, and trees that have them."""
 
-    def get_children(box: tuple) -> tuple | None:
-        node, subregion = box
+    def get_children(part: tuple) -> tuple | None:
+        node, rows = part
         if isinstance(node, BoxLeaf):
             return None
-        low, high = split_region(subregion, node)
-        return (node.below, low), (node.above, high)
+        is_below = ranks[rows, node.axis] < node.position
+        return (node.below, rows[is_below]), (node.above, rows[~is_below])
 
-    def combine(box: tuple, children: list[SubtreeCosts]) -> SubtreeCosts:
-        costs = compute_costs(box[1])
-        least = costs.min()[None]
-        lower_leaves = np.zeros(1, dtype=int)
-        if children:
-            low, high = (child.least_costs for child in children)
-            least, lower_leaves = _combine_leaves(costs.min(), low, high, max_leaves)
-        return SubtreeCosts(box[0], int(costs.argmin()), least, lower_leaves, tuple(children))
+    def combine(part: tuple, children: list) -> tuple[NDArray, list[BoxTree]]:
+        node, rows = part
+        costs = by_state[rows].sum(axis=0)
+        trees: list[BoxTree] = [BoxLeaf(int(costs.argmin()))]
+        if not children:
+            return costs.min()[None], trees
+        (low, lower), (high, upper) = children
+        least, lower_leaves = _combine_leaves(costs.min(), low, high, max_leaves)
+        for k in range(1, len(least)):
+            smallest = trees[-1]
+            if least[k] < least[k - 1]:
+                j = int(lower_leaves[k])
+                smallest = BoxCut(node.axis, node.position, lower[j], upper[k - 1 - j])
+            trees.append(smallest)
+        return least, trees
 
-    return fold_tree((tree, region), get_children, combine)
-
-
-@dataclass(frozen=True, eq=False)
-class SubtreeCosts:
-    """A subtree with its least costs.
-
-    Attributes:
-        action: the cheapest for all of it.
-        least_costs: (k,) least cost with at most 1, 2, ... leaves.
-        lower_leaves: (k,) how many of them, less one, are in the lower part.
-    """
-
-    node: BoxTree
-    action: int
-    least_costs: NDArray[np.float64]
-    lower_leaves: NDArray[np.int64]
-    children: tuple[SubtreeCosts, ...]
+    return fold_tree((tree, np.arange(len(ranks))), get_children, combine)
 
 
 def _combine_leaves(
     single_cost: float, low: NDArray, high: NDArray, max_leaves: int
 ) -> tuple[NDArray, NDArray]:
-    """Least costs with 1, 2, ... leaves over two parts, and the leaves of the first."""
+    """Least costs with 1, 2, ... leaves over two parts, and how many of the first, less one."""
     n = min(len(low) + len(high), max_leaves)
     least = np.full(n, np.inf)
     lower_leaves = np.zeros(n, dtype=int)
@@ -336,22 +299,6 @@ def _combine_leaves(
         least[sizes][better] = total[better]
         lower_leaves[sizes][better] = j
     return np.minimum.accumulate(least), lower_leaves
-
-
-def _extract_tree(root: SubtreeCosts, k: int, cache: dict) -> BoxTree:
-    """The cheapest part of a tree with at most ``k + 1`` leaves; ``cache`` has parts of it."""
-
-    def divide(box: tuple[SubtreeCosts, int]) -> BoxLeaf | Division:
-        subtree, k = box
-        least = subtree.least_costs
-        k = int(np.argmax(least <= least[min(k, len(least) - 1)]))
-        if k == 0 or isinstance(subtree.node, BoxLeaf):
-            return BoxLeaf(subtree.action)
-        j = int(subtree.lower_leaves[k])
-        low, high = subtree.children
-        return subtree.node.axis, subtree.node.position, (low, j), (high, k - 1 - j)
-
-    return _grow_tree((root, k), divide, cache)
 
 
 def _grow_tree(

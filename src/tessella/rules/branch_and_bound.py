@@ -66,17 +66,11 @@ IMPROVEMENT_RELATIVE_TOLERANCE = 1e-12  # of the largest cost: smaller improveme
 
 @dataclass(frozen=True, eq=False)
 class NecessaryCondition:
-    """Additive costs that are at most ``cost_limit`` for every rule that meets a loss target.
+    """Additive costs that are at most ``cost_limit`` for every rule that meets a loss target."""
 
-    Attributes:
-        costs: (S, A) finite.
-        cost_limit: the bound.
-        is_zero_one: whether the costs are 0 for allowed actions and 1 for all others.
-    """
-
-    costs: NDArray[np.float64]
-    cost_limit: float
-    is_zero_one: bool = False
+    costs: NDArray[np.float64]  # (S, A) finite
+    cost_limit: float  # the bound
+    is_zero_one: bool = False  # whether the costs are 0 for allowed actions and 1 for all others
 
 
 def derive_necessary_conditions(
@@ -86,7 +80,7 @@ def derive_necessary_conditions(
     limit = loss_target.effective_limit
     loss_bounds = evaluator.action_loss_below
     conditions = []
-    if loss_target.is_worst_case and not evaluator.is_average:
+    if evaluator.is_worst_case and not evaluator.is_average:
         conditions.append(NecessaryCondition((loss_bounds > limit).astype(float), 0.5, True))
     visits = bound_unavoidable_visits(evaluator, loss_bounds, limit)
     costs = _multiply_visits(visits, loss_bounds)
@@ -139,17 +133,11 @@ def _bound_shares_below(rows: NDArray) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class MinimumLoss:
-    """The least losses within some actions.
+    """The least losses within some actions."""
 
-    Attributes:
-        table: (S,) a policy that has them.
-        loss: (S,) bounded from below, rounding included.
-        excess: (S, A) what an action loses beyond; infinite for what is not allowed.
-    """
-
-    table: NDArray[np.int64]
-    loss: NDArray[np.float64]
-    excess: NDArray[np.float64]
+    table: NDArray[np.int64]  # (S,) a policy that has them
+    loss: NDArray[np.float64]  # (S,) bounded from below, rounding included
+    excess: NDArray[np.float64]  # (S, A) what an action loses beyond; infinite where not allowed
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,10 +156,6 @@ class BranchAndBound:
 
     Args:
         losses: where the losses of the rules that ``branches`` yields are found.
-
-    Attributes:
-        size_needed: no rule of fewer numbers meets the loss target; ``branches`` raises it.
-        nodes_left: how many nodes may still be examined.
     """
 
     def __init__(
@@ -186,9 +170,9 @@ class BranchAndBound:
         self.evaluator = evaluator
         self.loss_target = loss_target
         self.losses = losses
-        self.size_needed = size_needed
+        self.size_needed = size_needed  # no smaller rule meets the loss target
         self.deadline = deadline
-        self.nodes_left = max_nodes
+        self.nodes_left = max_nodes  # how many nodes may still be examined
         self._action_loss = evaluator.action_loss_below
 
     @staticmethod
@@ -275,10 +259,10 @@ class BranchAndBound:
     def _tighten(self, allowed: NDArray, table: NDArray) -> BranchNode | None:
         """A node without the actions that its bounds rule out; None if no action is left."""
         limit = self.loss_target.limit * (1 + 1e-9)
-        minimum = self._minimise_loss(allowed, table)
+        minimum = self._solve_restricted(np.where(allowed, self._action_loss, np.inf), table)
         min_visits = self._unavoidable_visits
         for _ in range(NODE_TIGHTENING_MAX_ROUNDS):
-            if self.loss_target.is_worst_case:
+            if self.evaluator.is_worst_case:
                 loss_bounds = minimum.loss[:, None] + minimum.excess
             else:
                 visits = bound_visits_below(self.evaluator, allowed)
@@ -291,13 +275,14 @@ class BranchAndBound:
             if (remaining == allowed).all():
                 break
             allowed = remaining
-            minimum = self._minimise_loss(remaining, minimum.table)
+            losses = np.where(allowed, self._action_loss, np.inf)
+            minimum = self._solve_restricted(losses, minimum.table)
         return self._make_node(allowed, minimum, min_visits, limit)
 
     def _make_node(
         self, allowed: NDArray, minimum: MinimumLoss, min_visits: NDArray, limit: float
     ) -> BranchNode | None:
-        if self.loss_target.is_worst_case:
+        if self.evaluator.is_worst_case:
             return BranchNode(allowed, minimum, min_visits, (~allowed).astype(float), 0.5)
         slack = limit - float(self.evaluator.start @ minimum.loss)
         if slack < 0:
@@ -332,10 +317,6 @@ class BranchAndBound:
         fixed_table[s] = policy_loss.table[s]
         return [(forbidden, node.minimum.table), (fixed, fixed_table)]
 
-    def _minimise_loss(self, allowed: NDArray, table: NDArray) -> MinimumLoss:
-        """The least losses within the allowed actions."""
-        return self._solve_restricted(np.where(allowed, self._action_loss, np.inf), table)
-
     def _solve_restricted(self, costs: NDArray, table: NDArray) -> MinimumLoss:
         """Policy iteration for least discounted costs (S, A), infinite for what is not allowed."""
         all_states = np.arange(len(costs))
@@ -366,7 +347,7 @@ class BranchAndBound:
     def _unavoidable_visits(self) -> NDArray[np.float64]:
         """(S,) lower bounds on the visits of every policy that meets the loss target on average."""
         visits = np.zeros(len(self._action_loss))
-        if self.loss_target.is_worst_case:
+        if self.evaluator.is_worst_case:
             return visits
         optimal_visits = self.evaluator.optimal.visits
         finite_loss = np.where(np.isfinite(self._action_loss), self._action_loss, 0.0)

@@ -72,7 +72,7 @@ def generate_threshold_fits(class_search: ClassSearch) -> Iterator[Candidate]:
     search = class_search.search
     evaluator = search.evaluator
     loss_target = search.loss_target
-    if not loss_target.is_worst_case or loss_target.is_zero:
+    if not evaluator.is_worst_case or loss_target.is_zero:
         return
     low = loss_target.limit / evaluator.compute_effective_horizon()
     for threshold in np.geomspace(low, loss_target.limit, search.effort.loss_thresholds):

@@ -19,8 +19,6 @@ from tessella.rules.boxes import BoxCut, BoxLeaf, BoxTree, fold_tree
 from tessella.rules.rule_class import compute_cost_margins
 
 MIN_RELATIVE_WEIGHT = 1e-9  # of the mean margin: states with a margin of 0 still count
-PRUNING_PATH_MAX_STATES = 5_000  # states, up to which trees are pruned by prices
-PRUNING_PATH_MAX_PRICES = 40  # prices that trees are pruned by
 
 
 def grow_cart_trees(
@@ -39,22 +37,13 @@ def grow_cart_trees(
 def grow_nested_trees(
     positions: NDArray[np.float32], costs: NDArray[np.float64], max_leaves: int
 ) -> Iterator[BoxTree]:
-    """The same tree with 1, 2, ... leaves, as it grows, each leaf with CART's own action.
-
-    Then those of its cost-complexity path: grown to the end, and cut back more and more.
-    """
+    """The same tree with 1, 2, ... leaves, as it grows, each leaf with CART's own action."""
     margins = compute_cost_margins(costs)
     if not margins.any() or max_leaves < 2:
         return
     classifier = _fit_cart(positions, costs, margins, max_leaves)
     for k in range(1, classifier.get_n_leaves() + 1):
         yield _truncate_tree(classifier, 2 * k - 1)
-    if len(positions) > PRUNING_PATH_MAX_STATES:
-        return
-    for alpha in _list_pruning_prices(positions, costs, margins):
-        pruned = _fit_cart(positions, costs, margins, None, alpha)
-        if pruned.get_n_leaves() <= max_leaves:
-            yield _truncate_tree(pruned, pruned.tree_.node_count)
 
 
 def list_cuts(tree: BoxTree) -> list[tuple[int, int]]:
@@ -68,33 +57,13 @@ def list_cuts(tree: BoxTree) -> list[tuple[int, int]]:
     return cuts
 
 
-def _fit_cart(
-    positions: NDArray, costs: NDArray, weights: NDArray, max_leaves: int | None, alpha: float = 0.0
-) -> Any:
+def _fit_cart(positions: NDArray, costs: NDArray, weights: NDArray, max_leaves: int) -> Any:
+    """CART on the states, their cheapest actions, and their relative weights."""
     from sklearn.tree import DecisionTreeClassifier
 
-    classifier = DecisionTreeClassifier(max_leaf_nodes=max_leaves, ccp_alpha=alpha, random_state=0)
-    return classifier.fit(*_make_training_data(positions, costs, weights))
-
-
-def _list_pruning_prices(
-    positions: NDArray, costs: NDArray, weights: NDArray
-) -> NDArray[np.float64]:
-    """Prices of a leaf at which CART cuts its tree back."""
-    from sklearn.tree import DecisionTreeClassifier
-
-    data = _make_training_data(positions, costs, weights)
-    path = DecisionTreeClassifier(random_state=0).cost_complexity_pruning_path(*data)
-    alphas = np.unique(np.maximum(path.ccp_alphas, 0.0))
-    return alphas[:: max(1, len(alphas) // PRUNING_PATH_MAX_PRICES)]
-
-
-def _make_training_data(
-    positions: NDArray, costs: NDArray, weights: NDArray
-) -> tuple[NDArray, NDArray, NDArray]:
-    """States, their cheapest actions, and their relative weights."""
+    classifier = DecisionTreeClassifier(max_leaf_nodes=max_leaves, random_state=0)
     relative_weights = np.maximum(weights / weights.mean(), MIN_RELATIVE_WEIGHT)
-    return positions, costs.argmin(axis=1), relative_weights
+    return classifier.fit(positions, costs.argmin(axis=1), relative_weights)
 
 
 def _truncate_tree(classifier: Any, n_nodes: int) -> BoxTree:

@@ -40,7 +40,8 @@ def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
         if search.evaluator.is_small:
             class_search.select(generate_imitations(class_search))
         class_search.select(generate_candidates(class_search))
-    search.record_outcome(_summarise(class_search, n_tried_before))
+    suggestion = "a larger `max_size`" if search.wants_frontier else "a larger loss"
+    search.record_outcome(summarise(class_search, suggestion, n_tried_before))
 
 
 def prove_size_lower_bound(class_search: ClassSearch) -> None:
@@ -121,14 +122,15 @@ def explain_inapplicable(search: Search, rule_class: RuleClass) -> str:
     return f"the class does not apply: {why}" if why else ""
 
 
-def _summarise(class_search: ClassSearch, n_tried_before: int) -> ClassOutcome:
-    """What became of a class."""
+def summarise(class_search: ClassSearch, suggestion: str, n_tried_before: int = 0) -> ClassOutcome:
+    """What became of a class; where nothing was found, ``suggestion`` may help."""
     search = class_search.search
+    name = class_search.rule_class.name
+    stopped = "stopped by the time limit" if search.is_class_time_up else ""
     sizes = [point.size for point in class_search.frontier_points]
     if search.wants_frontier and sizes:
         largest = f"up to {counted(max(sizes), 'parameter')}"
-        remark = "; ".join(filter(None, [largest, _describe_stop(search)]))
-        return ClassOutcome(class_search.rule_class.name, min(sizes), 0, remark)
+        return ClassOutcome(name, min(sizes), 0, "; ".join(filter(None, [largest, stopped])))
     costs = _make_condition_costs(class_search, search.necessary_conditions[0])
     remarks = [class_search.rule_class.why_not_exact(costs)]
     best = class_search.best
@@ -137,31 +139,28 @@ def _summarise(class_search: ClassSearch, n_tried_before: int) -> ClassOutcome:
     if best is not None and size_needed > best.size:
         size_needed = 0
         remarks.append(CONTRADICTION_TEXT)
-    elif is_ruled_out:
+    elif is_ruled_out or (best is None and size_needed > 1):
         remarks.append(_describe_ruled_out(class_search, costs))
-    if best is None and not is_ruled_out:
+    if best is not None:
+        remarks.append(stopped)
+        return ClassOutcome(name, best.size, size_needed, "; ".join(filter(None, remarks)))
+    count = search.n_tried - n_tried_before
+    if count and not is_ruled_out:
         rules = f"rules of up to {counted(class_search.max_size, 'parameter')}"
-        remarks.append(describe_effort(search, rules, n_tried_before))
-    suggestion = "a larger `max_size`" if search.wants_frontier else "a larger loss"
-    remarks.append(describe_ending(class_search, suggestion))
-    return make_outcome(class_search, size_needed, remarks)
-
-
-def make_outcome(class_search: ClassSearch, size_needed: int, remarks: list[str]) -> ClassOutcome:
-    best = class_search.best
-    size = None if best is None else best.size
-    explanation = "; ".join(filter(None, remarks))
-    return ClassOutcome(class_search.rule_class.name, size, size_needed, explanation)
+        remarks.append(f"{rules} tried: {count:,}")
+    remarks += [stopped, f"{'more time or ' if stopped else ''}{suggestion} may allow one"]
+    return ClassOutcome(name, None, size_needed, "; ".join(filter(None, remarks)))
 
 
 def _describe_ruled_out(class_search: ClassSearch, costs: Costs) -> str:
     rule_class = class_search.rule_class
     search = class_search.search
-    is_whole_class = rule_class.max_size(search.first_condition_costs) <= class_search.max_size
+    is_whole_class = rule_class.max_size(search.first_condition_costs) < class_search.size_needed
     cost_limit = search.necessary_conditions[0].cost_limit
     if is_whole_class or rule_class.is_infeasible(costs, cost_limit):
         return "no rule of this class meets the loss target"
-    return f"none with {counted(class_search.max_size, 'parameter')} or fewer meets the loss target"
+    ruled_out = counted(class_search.size_needed - 1, "parameter")
+    return f"none with {ruled_out} or fewer meets the loss target"
 
 
 def _describe_progress(class_search: ClassSearch) -> str:
@@ -171,22 +170,3 @@ def _describe_progress(class_search: ClassSearch) -> str:
         text = f"{best.kind} with {counted(best.size, 'parameter')} so far"
     n_evaluated = class_search.search.evaluator.n_evaluated
     return f"Trying {class_search.rule_class.name}: {text} ({n_evaluated:,} rules evaluated)"
-
-
-def describe_effort(search: Search, rules: str, n_tried_before: int = 0) -> str:
-    """How many rules were tried; empty for none."""
-    count = search.n_tried - n_tried_before
-    return f"{rules} tried: {count:,}" if count else ""
-
-
-def _describe_stop(search: Search) -> str:
-    return "stopped by the time limit" if search.is_class_time_up else ""
-
-
-def describe_ending(class_search: ClassSearch, suggestion: str) -> str:
-    """How a search ended, and where it found nothing, what may help: ``suggestion``."""
-    stopped = _describe_stop(class_search.search)
-    if class_search.best is not None:
-        return stopped
-    hint = f"{suggestion} may allow one"
-    return f"{stopped}; more time or {hint}" if stopped else hint

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -194,11 +194,19 @@ def _make_nearest_range(grid: StateGrid, name: str, value: float) -> SumRange:
     return SumRange(((name, 1.0),), ends[index], ends[index + 1])
 
 
-def iterate_branches(node: Split) -> Iterator[tuple[SumRange, Node]]:
-    """The branches of a split, each with its condition."""
-    ends = pairwise([-math.inf, *node.cuts, math.inf])
-    for (low, high), branch in zip(ends, node.branches, strict=True):
-        yield SumRange(node.weights, low, high), branch
+def list_branches(grid: StateGrid, node: Split | LabelSplit) -> list[tuple[Condition, Node]]:
+    """The branches with their conditions, labels in the order of their axis."""
+    if isinstance(node, Split):
+        ends = pairwise([-math.inf, *node.cuts, math.inf])
+        conditions = (SumRange(node.weights, low, high) for low, high in ends)
+        return list(zip(conditions, node.branches, strict=True))
+    labels = grid.values[grid.axis(node.axis)].tolist()
+    inside = tuple(label for label in labels if label in node.labels)
+    outside = tuple(label for label in labels if label not in node.labels)
+    return [
+        (LabelSet(node.axis, inside), node.inside),
+        (LabelSet(node.axis, outside), node.outside),
+    ]
 
 
 @dataclass(frozen=True)
@@ -251,20 +259,18 @@ def iterate_clauses(
     if isinstance(node, Leaf):
         yield Clause(stated, node.action)
     elif isinstance(node, Split):
-        for condition, branch in iterate_branches(node):
+        for condition, branch in list_branches(grid, node):
             # Lower values took an earlier path.
-            upper = SumRange(condition.weights, -math.inf, condition.high)
+            upper = replace(condition, low=-math.inf)
             yield from iterate_clauses(
                 grid, branch, add_condition(stated, upper), add_condition(implied, condition)
             )
     elif isinstance(node, LabelSplit):
-        inside = LabelSet(node.axis, node.labels)
-        others = set(grid.values[grid.axis(node.axis)])
-        outside = LabelSet(node.axis, tuple(sorted(map(str, others - set(node.labels)))))
+        (inside, labelled), (outside, others) = list_branches(grid, node)
         yield from iterate_clauses(
-            grid, node.inside, add_condition(stated, inside), add_condition(implied, inside)
+            grid, labelled, add_condition(stated, inside), add_condition(implied, inside)
         )
-        yield from iterate_clauses(grid, node.outside, stated, add_condition(implied, outside))
+        yield from iterate_clauses(grid, others, stated, add_condition(implied, outside))
     elif isinstance(node, Exceptions):
         for state, action in zip(node.places, node.actions, strict=True):
             nearest = list_nearest_conditions(grid, state)

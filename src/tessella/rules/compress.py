@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from tessella.errors import (
     ArgumentError,
-    counted,
     is_positive,
     require_type,
     require_whole,
@@ -32,13 +31,11 @@ from tessella.mdp.policy import Policy
 from tessella.mdp.start import Start, start_distribution
 from tessella.rules.candidates import generate_rounded_rules
 from tessella.rules.class_search import (
-    describe_effort,
-    describe_ending,
     explain_inapplicable,
-    make_outcome,
     prove_size_lower_bound,
     raise_size_lower_bound,
     search_class,
+    summarise,
     tighten_outcome,
 )
 from tessella.rules.constrained_rules import ConstrainedProblem
@@ -50,6 +47,7 @@ from tessella.rules.loss_target import (
     ProvenLoss,
     make_loss_target,
     prove_loss_bounds,
+    require_flag,
 )
 from tessella.rules.monotone_surface import MonotoneSurface
 from tessella.rules.order_up_to import OrderUpTo
@@ -265,15 +263,7 @@ def least_size(
     prove_size_lower_bound(class_search)
     if class_search.size_needed:
         raise_size_lower_bound(class_search, math.inf)
-    best = class_search.best
-    remarks = []
-    if best is None and class_search.size_needed > 1:
-        ruled_out = counted(class_search.size_needed - 1, "parameter")
-        remarks.append(f"none with {ruled_out} or fewer meets the loss target")
-    elif best is None:
-        remarks += ["nothing is proven", describe_effort(search, "rules")]
-    remarks.append(describe_ending(class_search, "a larger loss or `max_size`"))
-    return make_outcome(class_search, class_search.size_needed, remarks)
+    return summarise(class_search, "a larger loss or `max_size`")
 
 
 def _require_known_options(caller: str, options: Mapping[str, Any], known: type) -> None:
@@ -315,10 +305,11 @@ def prepare_search(
     mdp = solution.mdp
     rule_classes = check_classes(caller, classes)
     deadline = _find_deadline(time_limit)
+    require_flag("worst", worst)
     _require_distinct_numbers(mdp.grid)
     distribution = start_distribution(mdp, start, solution.policy, solution.policy_plan)
     evaluator = PolicyEvaluator(solution, distribution, bool(worst))
-    loss_target = make_loss_target(solution, evaluator, loss, worst, relative, relative_to)
+    loss_target = make_loss_target(evaluator, loss, relative, relative_to)
     evaluator.loss_tolerance = LOSS_TOLERANCE_SHARE * loss_target.limit
     status = None if isinstance(progress, bool) else progress
     return Search(evaluator, loss_target, rule_classes, deadline, status, effort)
@@ -471,7 +462,7 @@ def _certify_smallest(search: Search) -> Rule:
     solution = search.evaluator.solution
 
     def prove(policy: Policy) -> ProvenLoss | None:
-        proof = prove_loss_bounds(solution, policy, target.start)
+        proof = prove_loss_bounds(solution, policy, search.evaluator.start)
         return proof if target.is_proven_by(proof) else None
 
     points = dict.fromkeys(filter(search.meets_target, search.frontier_points.values()), search)
@@ -487,7 +478,11 @@ def _find_proven(
     hint: str,
 ) -> Rule:
     """The smallest rule with a proof, with as few digits as possible."""
-    for exact in _iterate_preferred(points, first_search):
+    remaining = list(points)
+    while remaining:
+        exact = first_search.choose_rule(remaining)
+        assert exact is not None
+        remaining.remove(exact)
         search = points[exact]
         classes_by_name = {rule_class.name: rule_class for rule_class in search.rule_classes}
         class_search = ClassSearch(search, classes_by_name[exact.kind], exact.size)
@@ -504,16 +499,6 @@ def _find_proven(
         remedies = "more time or a larger loss" if first_search.is_time_up else "a larger loss"
         lines += [f"searched: {kinds}", f"{remedies} may allow one"]
     raise ArgumentError("\n  ".join(filter(None, lines)))
-
-
-def _iterate_preferred(points: Iterable[FrontierPoint], search: Search) -> Iterator[FrontierPoint]:
-    """The rule to return, then the one to return if it has no proof, and so on."""
-    remaining = list(points)
-    while remaining:
-        chosen = search.choose_rule(remaining)
-        assert chosen is not None
-        remaining.remove(chosen)
-        yield chosen
 
 
 def _make_rule(
@@ -533,7 +518,7 @@ def _make_rule(
         kind=point.kind,
         size_needed=size_needed if size_needed <= point.size else 0,
         loss_target=str(search.loss_target),
-        is_average=search.loss_target.is_average,
+        is_average=search.evaluator.is_average,
         certificate=proof.certificate,
         frontier=_make_frontier(search.frontier_points.values(), outcomes),
         outcomes=outcomes,

@@ -49,10 +49,6 @@ class ConstrainedProblem:
     """Constraints that rules must satisfy, and how far from the optimum they may be.
 
     Amounts are those of a period where they are averages.
-
-    Attributes:
-        reference: what a loss is divided by to be stated.
-        limit: the largest loss against ``high``.
     """
 
     def __init__(self, result: ConstrainedSolution, loss: float | str, relative: bool) -> None:
@@ -60,8 +56,9 @@ class ConstrainedProblem:
         self.scale = find_sum_scale(result.mdp)
         self.high = result.high / self.scale
         self.stated_loss, self.is_relative = check_loss(loss, relative)
+        # What a loss is divided by to be stated.
         self.reference = abs(self.high) if self.is_relative else 1.0
-        self.limit = self.stated_loss * self.reference
+        self.limit = self.stated_loss * self.reference  # the largest loss against ``high``
         self.excess = []  # of each constraint: what a period adds (S, A), and what is added once
         for weights in result.excess:
             amounts = result.mdp.with_objective(weights).dynamics.expected_reward()
@@ -97,7 +94,7 @@ class ConstrainedProblem:
                 best = report_sum(solution, weights)
                 gap = max(best.high / self.scale - self.high, 0.0)
             evaluator = ConstrainedEvaluator(self, solution, prices, gap)
-            target = make_loss_target(solution, evaluator, evaluator.limit, False, False, "optimal")
+            target = make_loss_target(evaluator, evaluator.limit, False, "optimal")
             yield len(factors) - i, evaluator, target
 
     def prove(self, policy: Policy) -> ProvenLoss | None:

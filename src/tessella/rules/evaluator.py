@@ -56,8 +56,6 @@ from tessella.solvers.solution import Solution
 TIE_ERROR_MULTIPLE = 8  # errors of the gain: a tie where the values have no bound
 SPARSE_MAX_DENSITY = 0.1  # share of entries that are not 0, up to which rows are kept as sparse
 UPDATE_MAX_STATES = 300  # states in which a rule of sparse rows differs from the optimum
-LOWER_BOUND_SWEEPS = 40  # sweeps of many tables at once, which bound their losses from below
-LOWER_BOUND_BATCH_TABLES = 64  # tables bounded at once
 VISITS_MIN_TOLERANCE = 1e-9  # total error of the visits in a large model, at the finest
 VISITS_MAX_TOLERANCE = 1e-3  # total error of the visits in a large model, at the coarsest
 AVERAGE_SHARES_TOLERANCE = 1e-4  # total error of the long-run shares of an average
@@ -525,30 +523,10 @@ class PolicyEvaluator:
     def bound_losses_below(self, tables: list[NDArray]) -> NDArray[np.float64]:
         """(B,) lower bounds on the losses of tables of actions (S,), but for rounding of sums.
 
-        By sweeps from 0 in a small model; in a large one by the loss of the first period. Of an
-        average nothing is known but that it loses no less than 0.
+        By the loss of the first period. Of an average nothing is known but that it loses no less
+        than 0.
         """
         if self.is_average:
             return np.zeros(len(tables))
-        if self.is_small:
-            size = LOWER_BOUND_BATCH_TABLES
-            batches = (tables[i : i + size] for i in range(0, len(tables), size))
-            return np.concatenate([self._sweep_from_zero(batch) for batch in batches])
         first = [self.action_loss_below[np.arange(len(table)), table.ravel()] for table in tables]
         return np.array([loss.max() if self.is_worst_case else self.start @ loss for loss in first])
-
-    def _sweep_from_zero(self, batch: list[NDArray]) -> NDArray[np.float64]:
-        """(B,) L_0 = l_pi, L_{n+1} = l_pi + discount P_pi L_n <= L of all tables at once."""
-        tables = np.stack(batch)
-        immediate = self.action_loss_below[np.arange(tables.shape[1]), tables].T  # (S, B)
-        loss = immediate.copy()
-        for _ in range(LOWER_BOUND_SWEEPS):
-            expected_loss = np.zeros_like(loss)
-            for a, rows in enumerate(self.transition):
-                is_taken = np.equal(tables.T, a)
-                states = np.flatnonzero(is_taken.any(axis=1))
-                expected_loss[states] = np.where(
-                    is_taken[states], rows[states] @ loss, expected_loss[states]
-                )
-            loss = immediate + self.mdp.discount * expected_loss
-        return loss.max(axis=0) if self.is_worst_case else self.start @ loss

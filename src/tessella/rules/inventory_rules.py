@@ -35,19 +35,12 @@ MAX_DECIMALS = 9  # of a parameter in a sentence
 
 @dataclass(frozen=True)
 class Component:
-    """A component of the actions, or the action itself, if it is a number.
+    """A component of the actions, or the action itself, if it is a number."""
 
-    Attributes:
-        name: as the model calls it.
-        values: rising.
-        amounts: rising: the values, or where they are levels what they add to ``level_axis``.
-        level_axis: the axis that is raised to the value; empty where values are amounts.
-    """
-
-    name: str
-    values: tuple[float, ...]
-    amounts: tuple[float, ...]
-    level_axis: str = ""
+    name: str  # as the model calls it
+    values: tuple[float, ...]  # rising
+    amounts: tuple[float, ...]  # rising: the values, or what they add to ``level_axis``
+    level_axis: str = ""  # the axis that is raised to the value; empty where values are amounts
 
     def find_values(self, amounts: NDArray, axis_values: NDArray | float) -> NDArray[np.int64]:
         """Positions of the values that amounts, by position, lead to: the next higher ones."""
@@ -64,31 +57,18 @@ class Component:
 
 @dataclass(frozen=True)
 class ComponentRule:
-    """How one component is chosen.
+    """How one component is chosen."""
 
-    Attributes:
-        component: what is chosen.
-        weights: of the axes in the index; the last is a slope if ``has_slope``.
-        earlier: components chosen before that count in the index.
-        has_slope: whether the last weight is a parameter.
-        base_stock: S; None for (r, Q) and a constant.
-        reorder_point: s or r; None where the rule holds everywhere.
-        cap: the largest amount, or Q; None where there is none.
-        lot: of which amounts are multiples; 0 for none.
-        rounds_up: whether amounts between two are rounded up.
-        slack: bound on the rounding error of S less an amount.
-    """
-
-    component: Component
-    weights: tuple[tuple[str, float], ...] = ()
-    earlier: tuple[str, ...] = ()
-    has_slope: bool = False
-    base_stock: float | None = None
-    reorder_point: float | None = None
-    cap: float | None = None
-    lot: float = 0.0
-    rounds_up: bool = False
-    slack: float = 0.0
+    component: Component  # what is chosen
+    weights: tuple[tuple[str, float], ...] = ()  # of the index; the last a slope if ``has_slope``
+    earlier: tuple[str, ...] = ()  # components chosen before that count in the index
+    has_slope: bool = False  # whether the last weight is a parameter
+    base_stock: float | None = None  # S; None for (r, Q) and a constant
+    reorder_point: float | None = None  # s or r; None where the rule holds everywhere
+    cap: float | None = None  # the largest amount, or Q; None where there is none
+    lot: float = 0.0  # of which amounts are multiples; 0 for none
+    rounds_up: bool = False  # whether amounts between two are rounded up
+    slack: float = 0.0  # bound on the rounding error of S less an amount
 
     @cached_property
     def allowed(self) -> NDArray[np.int64]:
@@ -165,17 +145,11 @@ def find_multiples(amounts: NDArray, lot: float) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class InventoryRule:
-    """A rule for each component, in the order in which they are chosen.
+    """A rule for each component, in the order in which they are chosen."""
 
-    Attributes:
-        component_rules: in this order.
-        components: in the order of the actions.
-        action_indices: (values of each component) the model's actions.
-    """
-
-    component_rules: tuple[ComponentRule, ...]
-    components: tuple[Component, ...]
-    action_indices: NDArray[np.int64]
+    component_rules: tuple[ComponentRule, ...]  # in this order
+    components: tuple[Component, ...]  # in the order of the actions
+    action_indices: NDArray[np.int64]  # (values of each component) the model's actions
 
     def choose_amounts(
         self, grid: StateGrid, points: NDArray, alternatives: dict[str, NDArray]

@@ -1,9 +1,9 @@
 """Ordered cuts of one linear index; and staircases, ordered cuts in each band of an axis.
 
-`LinearCuts`, with index = x_1 + w_2 x_2 + ..., stores the weights but the first, and its cuts; the
-actions are the first ones of the model's list, in their order, along the rising or the falling
-index. States are sorted by their index and those with equal index form one level. With c_j the
-costs of the j-th action and prefix sums C_j,
+`LinearCuts`, with index = x_1 + w_2 x_2 + ..., stores its cuts and the weights other than 1 and -1;
+the actions are the first or the last ones of the model's list, in their order, along the rising or
+the falling index. States are sorted by their index and those with equal index form one level. With
+c_j the costs of the j-th action and prefix sums C_j,
 
     D_0 = C_0,    D_j(t) = C_j(t) + min_{u <= t} (D_{j-1}(u) - C_j(u)),
 
@@ -11,7 +11,8 @@ is the least cost of the first t levels with actions 0..j in this order, exactly
 
 With two axes of evenly spaced values, all that a direction decides is the order of the states,
 which changes only where two of them change places: one direction between every two such slopes is
-all there is to try, and the best index is found for certain. Other weights are searched for.
+all there is to try, and the best index is found for certain. Other weights are searched for. Sums
+and differences are tried besides, as they need no weight.
 
 `Staircase`: with P bands and K cuts in each, P - 1 + P K numbers are stored; the actions are the
 first ones of the list, in order, along the rising or the falling axis. For additive costs
@@ -27,7 +28,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, pairwise, permutations
@@ -194,18 +195,23 @@ class LinearCuts(RuleClass):
         return ""
 
     def fit(self, costs: Costs, max_size: int, cost_limit: float) -> list[Candidate]:
+        axes = costs.numeric_axes
         results: list[Candidate] = []
-        for k in costs.numeric_axes:
-            results += _fit_indexes(Projection(costs, (k,)), [np.ones(1)], max_size)
-        for pair in combinations(costs.numeric_axes, 2):
+        for k in axes:
+            results += _fit_indexes(costs, (k,), [np.ones(1)], max_size)
+        for pair in combinations(axes, 2):
+            if time.perf_counter() < costs.deadline:
+                results += _fit_indexes(costs, pair, [np.ones(2), np.array([1.0, -1.0])], max_size)
             if max_size >= 2 and time.perf_counter() < costs.deadline:
                 is_inexact = bool(self._why_not_all_directions(costs, pair))
-                projection = Projection(costs, pair)
                 weights = _search_weights(costs, pair) if is_inexact else None
-                results += _fit_indexes(projection, weights, max_size)
-        if len(costs.numeric_axes) > 2 and max_size >= len(costs.numeric_axes):
-            full = Projection(costs, costs.numeric_axes)
-            results += _fit_indexes(full, _search_weights(costs, costs.numeric_axes), max_size)
+                results += _fit_indexes(costs, pair, weights, max_size)
+        for n in range(3, len(axes) + 1):
+            for subset in combinations(axes, n):
+                if time.perf_counter() < costs.deadline:
+                    results += _fit_indexes(costs, subset, [np.ones(n)], max_size)
+        if len(axes) > 2 and max_size >= len(axes):
+            results += _fit_indexes(costs, axes, _search_weights(costs, axes), max_size)
         return find_pareto_front(results)
 
     def with_fewer_digits(self, costs: Costs, candidate: Candidate) -> Iterator[Candidate]:
@@ -213,21 +219,31 @@ class LinearCuts(RuleClass):
         if not isinstance(candidate.root, Split):
             return
         names, weights = zip(*candidate.root.weights, strict=True)
-        projection = Projection(costs, tuple(map(costs.grid.axis, names)))
-        for rounded in _round_weights(weights):
+        projections = _project_both_orders(costs, tuple(map(costs.grid.axis, names)))
+        for rounded in round_weights(weights):
             if rounded.tolist() == [*weights]:
                 return
             fits = [
                 _fit_index(projection, rounded, is_reversed, len(candidate.root.cuts))
+                for projection in projections
                 for is_reversed in (False, True)
             ]
             yield min(fits, key=attrgetter("cost"))
 
 
 class Projection:
-    """Costs along some axes, summed over all others, for an index of these axes."""
+    """Costs along some axes, summed over all others, for an index of these axes.
 
-    def __init__(self, costs: Costs, axes: tuple[int, ...], may_coarsen: bool = False) -> None:
+    Actions are in the order of the model's list, or from its last one on.
+    """
+
+    def __init__(
+        self,
+        costs: Costs,
+        axes: tuple[int, ...],
+        may_coarsen: bool = False,
+        from_last: bool = False,
+    ) -> None:
         self.names = tuple(costs.grid.axes[k] for k in axes)
         table = costs.sum_to_axes(axes)
         values = [costs.sorted_values[k] for k in axes]
@@ -238,7 +254,8 @@ class Projection:
         self.origin = np.array([v[0] for v in values])
         offsets = np.meshgrid(*(v - v[0] for v in values), indexing="ij")
         self.points = np.stack([x.ravel() for x in offsets], axis=-1)  # from the origin
-        self.costs = table.reshape(len(self.points), -1)
+        self.actions = range(table.shape[-1])[:: -1 if from_last else 1]
+        self.costs = table.reshape(len(self.points), -1)[:, self.actions]
 
     def sort_along(self, weights: NDArray) -> SortedStates:
         if len(weights) == 1:  # nothing is added, so nothing is rounded
@@ -288,21 +305,34 @@ def _sort_for_slopes(n: int, m: int) -> NDArray[np.int32]:
     return np.stack([np.argsort(i + w * j).astype(np.int32) for w in _list_slopes(n, m)])
 
 
+def _project_both_orders(costs: Costs, axes: tuple[int, ...]) -> list[Projection]:
+    """With the first actions and with the last ones, which differ if there are three or more."""
+    orders = (False, True) if len(costs.actions) > 2 else (False,)
+    return [Projection(costs, axes, from_last=from_last) for from_last in orders]
+
+
 def _fit_indexes(
-    projection: Projection, weights: list[NDArray] | None, max_size: int
+    costs: Costs, axes: tuple[int, ...], weights: list[NDArray] | None, max_size: int
 ) -> list[Candidate]:
     """The cheapest index of each number of cuts, with some weights or in all directions."""
-    if weights is None:
-        weights = projection.list_directions()
-        least = projection.compute_all_directions()
-    else:
-        least = np.stack([projection.compute_least_costs(w) for w in weights])
-    n_weights = len(projection.names) - 1
     candidates = []
-    for cuts in range(1, min(least.shape[2], max_size - n_weights + 1)):
-        best = np.unravel_index(least[:, :, cuts].argmin(), least.shape[:2])
-        candidates.append(_fit_rounded(projection, weights[int(best[0])], bool(best[1]), cuts))
+    for projection in _project_both_orders(costs, axes):
+        if weights is None:
+            trials = projection.list_directions()
+            least = projection.compute_all_directions()
+        else:
+            trials = weights
+            least = np.stack([projection.compute_least_costs(w) for w in weights])
+        n_weights = max(map(_count_weights, trials))
+        for cuts in range(1, min(least.shape[2], max_size - n_weights + 1)):
+            best = np.unravel_index(least[:, :, cuts].argmin(), least.shape[:2])
+            candidates.append(_fit_rounded(projection, trials[int(best[0])], bool(best[1]), cuts))
     return candidates
+
+
+def _count_weights(weights: NDArray) -> int:
+    """How many are stored: those other than 1 and -1."""
+    return int((np.abs(weights) != 1).sum())
 
 
 def _fit_rounded(
@@ -312,19 +342,20 @@ def _fit_rounded(
     exact = _fit_index(projection, weights, is_reversed, cuts)
     if len(weights) == 1:
         return exact
-    for rounded in _round_weights(weights):
+    for rounded in round_weights(weights):
         candidate = _fit_index(projection, rounded, is_reversed, cuts)
         if candidate.cost <= exact.cost * (1 + 1e-9):
             return candidate
     return exact
 
 
-def _round_weights(weights: Sequence[float] | NDArray) -> Iterator[NDArray[np.float64]]:
+def round_weights(weights: Sequence[float] | NDArray) -> list[NDArray[np.float64]]:
     """Weights with more and more digits, the first being 1; without those that become 0."""
-    for digits in range(WEIGHT_MAX_DECIMALS):
-        rounded = np.array([1.0, *(_round_significant(w, digits) for w in weights[1:])])
-        if rounded.all():
-            yield rounded
+    rounded = [
+        (1.0, *(_round_significant(w, digits) for w in weights[1:]))
+        for digits in range(WEIGHT_MAX_DECIMALS)
+    ]
+    return [np.array(numbers) for numbers in dict.fromkeys(rounded) if all(numbers)]
 
 
 def _round_significant(number: float, digits: int) -> float:
@@ -336,10 +367,11 @@ def _round_significant(number: float, digits: int) -> float:
 def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Candidate:
     """The cheapest cuts of an index."""
     states = projection.sort_along(weights)
-    ordered_cuts = find_optimal_cuts(states.costs, cuts, is_reversed)
+    found = find_optimal_cuts(states.costs, cuts, is_reversed)
+    ordered_cuts = replace(found, actions=tuple(projection.actions[a] for a in found.actions))
     named_weights = tuple((n, float(w)) for n, w in zip(projection.names, weights, strict=True))
     root = build_split(named_weights, states.values, ordered_cuts)
-    return Candidate(root, len(weights) - 1 + cuts, ordered_cuts.cost)
+    return Candidate(root, _count_weights(weights) + cuts, ordered_cuts.cost)
 
 
 def _coarsen(table: NDArray, values: list[NDArray]) -> tuple[NDArray, list[NDArray]]:

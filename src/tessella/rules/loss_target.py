@@ -38,36 +38,19 @@ PER_PERIOD = "per period"  # how the text of a loss target about an average ends
 
 @dataclass(frozen=True, eq=False)
 class LossTarget:
-    """The largest loss that a rule may have.
+    """The largest loss that a rule may have."""
 
-    Attributes:
-        stated_loss: as the user stated it.
-        limit: the same in the model's own units.
-        is_worst_case: whether it is about the worst state, and not the mean over the start.
-        reference: what a loss is divided by to compare with ``stated_loss``; 1 if absolute.
-        relative_to: "optimal" or "random", or "" for an absolute loss.
-        zero_tolerance: losses up to this cannot be distinguished from 0.
-        required_tolerance: how exact a solution must be to distinguish losses of ``limit`` from 0;
-            0 where float64 has no digits for that.
-        start: (S,) distribution of the first state.
-        is_average: whether it is about an average, which is the same from every state.
-        minimise: whether the model is stated in costs; then the text speaks of them.
-    """
-
-    stated_loss: float
-    limit: float
-    is_worst_case: bool
-    reference: float
-    relative_to: str
-    zero_tolerance: float
-    required_tolerance: float
-    start: NDArray[np.float64]
-    is_average: bool = False
-    minimise: bool = False
+    stated_loss: float  # as the user stated it
+    limit: float  # the same in the model's own units
+    reference: float  # what a loss is divided by to compare with ``stated_loss``; 1 if absolute
+    relative_to: str  # "optimal" or "random", or "" for an absolute loss
+    zero_tolerance: float  # losses up to this cannot be distinguished from 0
+    required_tolerance: float  # of a solution, to tell ``limit`` from 0; 0 where float64 cannot
+    evaluator: PolicyEvaluator  # of which model it is; whether from the worst state
 
     def get_loss(self, policy_loss: PolicyLoss) -> float:
         """The loss that the target is about."""
-        return policy_loss.worst_loss if self.is_worst_case else policy_loss.mean_loss
+        return policy_loss.worst_loss if self.evaluator.is_worst_case else policy_loss.mean_loss
 
     def is_met_by(self, policy_loss: PolicyLoss) -> bool:
         """Whether a rule may meet it, given the error of its loss; a proof has the last word.
@@ -80,7 +63,7 @@ class LossTarget:
 
     def is_proven_by(self, proof: ProvenLoss) -> bool:
         """Whether it is proven to be met."""
-        bound = proof.worst_loss if self.is_worst_case else proof.mean_loss
+        bound = proof.worst_loss if self.evaluator.is_worst_case else proof.mean_loss
         limit = self.limit if self.stated_loss else self.zero_tolerance
         return bound is not None and bound <= limit
 
@@ -105,12 +88,15 @@ class LossTarget:
         return f"{text}: solve to a tolerance of {self.required_tolerance:.0e}"
 
     def __str__(self) -> str:
-        where = "from the worst state" if self.is_worst_case else "on average from the start"
-        where = PER_PERIOD if self.is_average else where
-        noun = with_article(sense_of(self.minimise).loss)
+        where = (
+            "from the worst state" if self.evaluator.is_worst_case else "on average from the start"
+        )
+        where = PER_PERIOD if self.evaluator.is_average else where
+        minimise = self.evaluator.mdp.minimise
+        noun = with_article(sense_of(minimise).loss)
         if not self.relative_to:
             return f"{noun} of at most {format_value(self.stated_loss)} {where}"
-        reference = describe_loss_reference(self.minimise, self.relative_to)
+        reference = describe_loss_reference(minimise, self.relative_to)
         share_text = f"{format_value(100 * self.stated_loss)}% of {reference}"
         return f"{noun} of at most {share_text} {where}"
 
@@ -153,21 +139,16 @@ def check_loss(loss: float | str, relative: bool) -> tuple[float, bool]:
 
 
 def make_loss_target(
-    solution: Solution,
-    evaluator: PolicyEvaluator,
-    loss: float | str,
-    worst: bool,
-    relative: bool,
-    relative_to: LossReference,
+    evaluator: PolicyEvaluator, loss: float | str, relative: bool, relative_to: LossReference
 ) -> LossTarget:
-    """A checked loss target for the model of a solution."""
+    """A checked loss target for the model of an evaluator."""
     loss, relative = check_loss(loss, relative)
-    require_flag("worst", worst)
     if relative_to not in ("optimal", "random"):
         requirement = "a loss is relative to 'optimal' or to 'random'"
         raise ArgumentError(requirement, value=f"got {relative_to!r}")
-    reference = _compute_reference(solution, evaluator, relative_to) if relative else 1.0
+    reference = compute_reference(evaluator, relative_to) if relative else 1.0
     limit = loss * reference
+    solution = evaluator.solution
     error = solution.error_bound
     if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
         optimal_loss = prove_loss_bounds(solution, solution.policy, evaluator.start).mean_loss
@@ -181,14 +162,11 @@ def make_loss_target(
     loss_target = LossTarget(
         stated_loss=loss,
         limit=limit,
-        is_worst_case=bool(worst),
         reference=reference,
         relative_to=relative_to if relative else "",
         zero_tolerance=zero_tolerance,
         required_tolerance=tolerance if tolerance > EPS * value_scale else 0.0,
-        start=evaluator.start,
-        is_average=evaluator.is_average,
-        minimise=solution.mdp.minimise,
+        evaluator=evaluator,
     )
     if loss and error > limit:
         requirement = "a loss target must be larger than the error of the solution"
@@ -203,39 +181,31 @@ def require_flag(name: str, value: object) -> None:
         raise ArgumentError(f"{name} is True or False", value=f"got {value!r}")
 
 
-def _compute_reference(
-    solution: Solution, evaluator: PolicyEvaluator, relative_to: LossReference
-) -> float:
+def compute_reference(evaluator: PolicyEvaluator, relative_to: LossReference) -> float:
+    """What a relative loss is a share of, no larger than it surely is."""
+    error = evaluator.solution.error_bound
     optimal = evaluator.compute_optimal_value()
     reference = abs(optimal)
     if relative_to == "random":
         reference = optimal - evaluator.compute_random_value()
     # An optimum that is not known exactly makes the reference no larger than it surely is.
-    reference -= solution.error_bound * (1 + 1e-9)
+    reference -= error * (1 + 1e-9)
     if not reference > 0:
         requirement = "a relative loss needs an optimal value other than 0; pass relative=False"
-        error_text = f", within {round_up(solution.error_bound)}" if solution.error_bound else ""
+        error_text = f", within {round_up(error)}" if error else ""
         raise ArgumentError(requirement, value=f"it is {optimal:.3g}{error_text}")
     return reference
 
 
 @dataclass(frozen=True, eq=False)
 class ProvenLoss:
-    """Proven upper bounds on the loss of a policy.
+    """Proven upper bounds on the loss of a policy."""
 
-    Attributes:
-        mean_loss: from the start.
-        worst_loss: from the worst state; None with constraints, which are about the start.
-        relative_loss: ``mean_loss`` as a share of the optimal value; None where that may be 0.
-        certificate: what proves it.
-        constraints: those that the policy satisfies, with its measures, in words.
-    """
-
-    mean_loss: float
-    worst_loss: float | None
-    relative_loss: float | None
-    certificate: Certificate = field(repr=False)
-    constraints: str = ""
+    mean_loss: float  # from the start
+    worst_loss: float | None  # from the worst state; None with constraints
+    relative_loss: float | None  # a share of the optimal value; None where that may be 0
+    certificate: Certificate = field(repr=False)  # what proves it
+    constraints: str = ""  # those that the policy satisfies, with its measures, in words
 
     def collect_facts(self, mdp: MDP) -> dict[str, Any]:
         """The facts at the head of a file: model and proven loss."""

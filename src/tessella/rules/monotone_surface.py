@@ -105,7 +105,12 @@ class MonotoneSurface(RuleClass):
                     return find_pareto_front(results)
                 cheapest = find_cheapest_table(_flip_axes(table, signs)).table
                 is_pruned = positions is grids[-1] and signs is directions[0]
-                for view in _list_views(costs, positions, signs):
+                # With corners from which actions are higher, and from which they are lower.
+                opposite = tuple(-sign for sign in signs)
+                for view in (
+                    SurfaceView(costs, positions, signs, is_reversed=False),
+                    SurfaceView(costs, positions, opposite, is_reversed=True),
+                ):
                     fitted = _fit_corners(view, table, cheapest, is_pruned)
                     results += [_make_candidate(view, c) for c in fitted if c.size <= max_size]
         return find_pareto_front(results)
@@ -184,19 +189,12 @@ def _solve_minimum_cut(capacity: NDArray[np.int32]) -> tuple[NDArray[np.int64], 
 
 @dataclass(frozen=True, eq=False)
 class SurfaceView:
-    """Parts of a grid, turned so that the actions of a surface rise along all axes.
+    """Parts of a grid, turned so that the actions of a surface rise along all axes."""
 
-    Attributes:
-        costs: of the whole grid.
-        positions: where the parts begin along each axis.
-        signs: 1 for an axis in its own order, -1 for one that is reversed.
-        is_reversed: whether actions are counted from the last one: corners hold lower actions.
-    """
-
-    costs: Costs
-    positions: list[NDArray[np.int64]]
-    signs: tuple[int, ...]
-    is_reversed: bool
+    costs: Costs  # of the whole grid
+    positions: list[NDArray[np.int64]]  # where the parts begin along each axis
+    signs: tuple[int, ...]  # 1 for an axis in its own order, -1 for one that is reversed
+    is_reversed: bool  # whether actions are counted from the last one: corners hold lower actions
 
     def count_actions(self, table: NDArray) -> NDArray:
         """Actions counted from the other end where they are reversed; and back."""
@@ -208,32 +206,14 @@ class SurfaceView:
         return names[::-1] if self.is_reversed else names
 
 
-def _list_views(
-    costs: Costs, positions: list[NDArray], signs: tuple[int, ...]
-) -> tuple[SurfaceView, SurfaceView]:
-    """With corners from which actions are higher, and with corners from which they are lower."""
-    opposite = tuple(-sign for sign in signs)
-    return (
-        SurfaceView(costs, positions, signs, is_reversed=False),
-        SurfaceView(costs, positions, opposite, is_reversed=True),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class SurfaceCorners:
-    """Corners of a rising table.
+    """Corners of a rising table."""
 
-    Attributes:
-        positions: (n, axes) of the corners.
-        actions: (n,) what holds from there on.
-        base_action: what holds elsewhere.
-        shape: of the grid.
-    """
-
-    positions: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    base_action: int
-    shape: tuple[int, ...]
+    positions: NDArray[np.int64]  # (n, axes) of the corners
+    actions: NDArray[np.int64]  # (n,) what holds from there on
+    base_action: int  # what holds elsewhere
+    shape: tuple[int, ...]  # of the grid
 
     @property
     def used_axes(self) -> NDArray[np.int64]:

@@ -12,8 +12,7 @@ the cost of amount i in the first u of them, S decides where the amount i ends (
 whose least over u is a minimum over a range: all S at once.
 
 Of an action of several components, each has a rule, and its index may count those chosen before.
-The first is fitted to the least cost over the others, the next to what is left, and then each in
-turn given the rest, as long as that costs less.
+The first is fitted to the least cost over the others, the next to what is left.
 """
 
 from __future__ import annotations
@@ -40,14 +39,8 @@ from tessella.rules.inventory_rules import (
     find_multiples,
     list_neighbours,
 )
-from tessella.rules.linear_cuts import Projection, SortedStates, sort_states
-from tessella.rules.rule_class import (
-    Candidate,
-    Costs,
-    RuleClass,
-    find_pareto_front,
-    iterate_roundings,
-)
+from tessella.rules.linear_cuts import Projection, SortedStates, round_weights, sort_states
+from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 SLOPED_MAX_BASE_STOCKS = 400  # values of S with one slope, at most
 SINGLE_AXIS_MAX_BASE_STOCKS = 4_000  # values of S on a single axis, at most
@@ -58,7 +51,6 @@ SLOPE_REFINEMENT_FACTORS = (5, 25)  # how much finer later passes are
 MAX_AXIS_SUMS = 15  # sums of axes, at most
 NEAR_TIES_PER_SIZE = 20  # rules of one size evaluated in small models: costs of slopes may tie
 PARTIAL_RULES_PER_SIZE = 3  # rules of some components that are continued with the next
-COMPONENT_SWEEPS = 3  # over all components, each fitted given the others
 COMPONENT_MAX_SIZE = 3  # parameters of one of several components
 COST_TIE = 1e-12  # costs that differ by less than this share of the largest are equal
 
@@ -136,7 +128,10 @@ class OrderUpTo(RuleClass):
         axes = tuple(costs.grid.axis(name) for name, _ in rule.weights)
         component_costs = actions.make_component_costs(rule.component)
         position = InventoryPosition(component_costs, rule.component, axes)
-        for rounded in iterate_roundings(rule.weights[-1][1]):
+        slope = rule.weights[-1][1]
+        for _, rounded in round_weights((1.0, slope)):
+            if rounded == slope:
+                return
             for fit in position.fit(rounded, candidate.size):
                 if fit.size == candidate.size:
                     yield _build_candidate(costs, actions, fit)
@@ -144,17 +139,11 @@ class OrderUpTo(RuleClass):
 
 @dataclass(frozen=True, eq=False)
 class FittedRule:
-    """Rules that were fitted, one for each component so far.
+    """Rules that were fitted, one for each component so far."""
 
-    Attributes:
-        size: parameters.
-        cost: by the costs that they were fitted to.
-        component_rules: in the order in which the components are chosen.
-    """
-
-    size: int
-    cost: float
-    component_rules: tuple[ComponentRule, ...]
+    size: int  # parameters
+    cost: float  # by the costs that they were fitted to
+    component_rules: tuple[ComponentRule, ...]  # in the order in which the components are chosen
 
 
 def _build_candidate(costs: Costs, actions: ActionComponents, fit: FittedRule) -> Candidate:
@@ -411,19 +400,12 @@ def list_caps(amounts: NDArray, limit: int) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class BaseStockCosts:
-    """What values of S cost, with ``T`` values, ``A`` amounts and ``U`` index values.
+    """What values of S cost, with ``T`` values, ``A`` amounts and ``U`` index values."""
 
-    Attributes:
-        base_stocks: (T,) the values.
-        ends: (T, A + 1) how many index values lie below the end of each amount, and 0; falling.
-        sums: (A, U + 1) costs of an amount in the first u index values.
-        by_amount: (T, A) what each amount costs where it is ordered.
-    """
-
-    base_stocks: NDArray[np.float64]
-    ends: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    by_amount: NDArray[np.float64]
+    base_stocks: NDArray[np.float64]  # (T,) the values
+    ends: NDArray[np.int64]  # (T, A + 1) index values below the end of each amount, and 0; falling
+    sums: NDArray[np.float64]  # (A, U + 1) costs of an amount in the first u index values
+    by_amount: NDArray[np.float64]  # (T, A) what each amount costs where it is ordered
 
 
 @dataclass(frozen=True, eq=False)
@@ -515,7 +497,14 @@ class _ComponentRuleFitter:
         """The costs of all S, or of some of them where they are many."""
         amounts = rule.allowed_amounts
         base_stocks = _thin_out(self.list_base_stocks(amounts), self.max_base_stocks)
-        ends = self._find_amount_ends(base_stocks, amounts, rule.rounds_up)
+        if rule.rounds_up:
+            limits = base_stocks[:, None] - amounts[:-1] - self.slack
+            inner_ends = np.searchsorted(self.states.values, limits, side="left")
+        else:
+            limits = base_stocks[:, None] - amounts[1:] + self.slack
+            inner_ends = np.searchsorted(self.states.values, limits, side="right")
+        whole = np.full((len(base_stocks), 1), len(self.states.values))
+        ends = np.hstack([whole, inner_ends, np.zeros_like(whole)])
         sums = self.sums[rule.allowed]
         rows = np.arange(len(amounts))
         by_amount = sums[rows, ends[:, :-1]] - sums[rows, ends[:, 1:]]
@@ -525,10 +514,19 @@ class _ComponentRuleFitter:
         self, rule: ComponentRule, size: int, costs: BaseStockCosts
     ) -> Iterator[FittedRule]:
         """(s, S), of amounts that ``rule`` allows."""
-        i, u, cost = _find_reorder_point(costs)
+        sums = costs.sums
+        by_amount = costs.by_amount
+        extra_cost = sums - sums[0]  # over that of the smallest amount, in the first u index values
+        first = costs.ends[:, 1:]
+        last = costs.ends[:, :-1]
+        larger = np.cumsum(by_amount[:, ::-1], axis=1)[:, ::-1] - by_amount
+        least = _compute_range_minima(extra_cost, first, last)
+        total = larger - sums[np.arange(len(sums)), first] + least + sums[0, -1]
+        i, k = np.unravel_index(int(total.argmin()), total.shape)
+        u = int(first[i, k] + extra_cost[k, first[i, k] : last[i, k] + 1].argmin())
         if 0 < u < len(self.states.values):
             reordered = replace(rule, reorder_point=float(self.states.values[u - 1]))
-            yield self._make_fit(reordered, costs.base_stocks[i], size, cost)
+            yield self._make_fit(reordered, costs.base_stocks[i], size, total[i, k])
 
     def _make_fit(
         self, rule: ComponentRule, base_stock: float, size: int, cost: float
@@ -542,20 +540,6 @@ class _ComponentRuleFitter:
         is_distinct = np.diff(candidates, prepend=-np.inf) > self.slack
         return np.asarray(candidates[is_distinct], dtype=np.float64)
 
-    def _find_amount_ends(
-        self, base_stocks: NDArray, amounts: NDArray, rounds_up: bool
-    ) -> NDArray[np.int64]:
-        """``ends`` of the costs of these S."""
-        values = self.states.values
-        if rounds_up:
-            limits = base_stocks[:, None] - amounts[:-1] - self.slack
-            ends = np.searchsorted(values, limits, side="left")
-        else:
-            limits = base_stocks[:, None] - amounts[1:] + self.slack
-            ends = np.searchsorted(values, limits, side="right")
-        whole = np.full((len(base_stocks), 1), len(values))
-        return np.hstack([whole, ends, np.zeros_like(whole)])
-
 
 @dataclass(frozen=True, eq=False)
 class _SequentialFitter:
@@ -565,25 +549,21 @@ class _SequentialFitter:
     empty_rule: InventoryRule  # without rules of components
     order: tuple[Component, ...]
 
-    def fit(self, max_size: int) -> Iterator[FittedRule]:
+    def fit(self, max_size: int) -> list[FittedRule]:
         """Rules of all sizes."""
         partial = [FittedRule(0, 0.0, ())]
         for i in range(len(self.order)):
             limit = max_size - (len(self.order) - i - 1)
-            continued = [fit for before in partial for fit in self._continue(before, limit)]
+            continued = []
+            for before in partial:
+                rules = before.component_rules
+                by_state = self._compute_least_costs(rules)
+                size_left = min(limit - before.size, COMPONENT_MAX_SIZE)
+                for fit in self._fit_component(rules, by_state, size_left):
+                    size = before.size + fit.size
+                    continued.append(FittedRule(size, fit.cost, rules + fit.component_rules))
             partial = _pick_cheapest(continued, PARTIAL_RULES_PER_SIZE)
-        for fit in partial:
-            yield fit
-            if time.perf_counter() < self.costs.deadline:
-                yield self._improve(fit)
-
-    def _continue(self, partial: FittedRule, max_size: int) -> Iterator[FittedRule]:
-        """A rule of some components with the next one, fitted to the least cost of the others."""
-        by_state = self._compute_least_costs(partial.component_rules)
-        size_left = min(max_size - partial.size, COMPONENT_MAX_SIZE)
-        for fit in self._fit_component(partial.component_rules, by_state, size_left):
-            rules = partial.component_rules + fit.component_rules
-            yield FittedRule(partial.size + fit.size, fit.cost, rules)
+        return partial
 
     def _compute_least_costs(self, rules: tuple[ComponentRule, ...]) -> NDArray[np.float64]:
         """(S, amounts) of the next component, with the best of all that are chosen after it."""
@@ -624,48 +604,6 @@ class _SequentialFitter:
             fitter = _ComponentRuleFitter(rule, states, SLOPED_MAX_BASE_STOCKS)
             fits += [fitter.fit_constant(), *fitter.fit(max_size, 0)]  # no lots
         return _pick_cheapest(fits, PARTIAL_RULES_PER_SIZE)
-
-    def _improve(self, fit: FittedRule) -> FittedRule:
-        """The rule with each component fitted again, given the others, while that is cheaper."""
-        for _ in range(COMPONENT_SWEEPS):
-            before = fit.cost
-            for i in range(len(self.order)):
-                fit = self._improve_component(fit, i)
-            if not fit.cost < before:
-                break
-        return fit
-
-    def _improve_component(self, fit: FittedRule, position: int) -> FittedRule:
-        grid = self.costs.grid
-        rules = fit.component_rules
-        whole = replace(self.empty_rule, component_rules=rules)
-        component = self.order[position]
-        size = len(rules[position].parameters)
-        alternatives = {component.name: np.arange(len(component.amounts))[None]}
-        amounts = whole.choose_amounts(grid, grid.points, alternatives)
-        actions = whole.find_actions(grid, grid.points, amounts)
-        by_state = np.take_along_axis(self.costs.by_state, actions, axis=1)
-        for other in self._fit_component(rules[:position], by_state, size):
-            if other.size == size and other.cost < fit.cost:
-                changed = (*rules[:position], *other.component_rules, *rules[position + 1 :])
-                fit = FittedRule(fit.size, other.cost, changed)
-        return fit
-
-
-def _find_reorder_point(costs: BaseStockCosts) -> tuple[int, int, float]:
-    """(base stock, index values up to s, cost) of the cheapest (s, S)."""
-    sums = costs.sums
-    by_amount = costs.by_amount
-    extra_cost = sums - sums[0]  # over that of the smallest amount, in the first u index values
-    first = costs.ends[:, 1:]
-    last = costs.ends[:, :-1]
-    larger = np.cumsum(by_amount[:, ::-1], axis=1)[:, ::-1] - by_amount
-    least = _compute_range_minima(extra_cost, first, last)
-    rows = np.arange(len(sums))
-    total = larger - sums[rows, first] + least + sums[0, -1]
-    i, k = np.unravel_index(int(total.argmin()), total.shape)
-    part = extra_cost[k, first[i, k] : last[i, k] + 1]
-    return int(i), int(first[i, k] + part.argmin()), float(total[i, k])
 
 
 def _compute_range_minima(rows: NDArray, first: NDArray, last: NDArray) -> NDArray[np.float64]:

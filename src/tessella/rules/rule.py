@@ -8,7 +8,7 @@ first line that applies holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -31,12 +31,10 @@ from tessella.mdp.policy import (
 )
 from tessella.mdp.rule_tree import (
     Exceptions,
-    LabelSplit,
     Leaf,
     Lookup,
     Node,
     RuleTree,
-    Split,
     node_to_json,
 )
 from tessella.rounding import format_percent_bound, round_up
@@ -48,7 +46,7 @@ from tessella.rules.comparisons import (
     add_condition,
     get_single_axis,
     is_possible,
-    iterate_branches,
+    list_branches,
 )
 from tessella.rules.export.export import ExportedFile, export
 from tessella.rules.export.export_context import OffGrid
@@ -172,18 +170,16 @@ def describe_paths(tree: RuleTree, action_names: list[str]) -> list[str]:
                 lines.append(f"{action_names[action]}{place} {state_text}")
             stack.append((node.otherwise, path))
         else:
-            stack += reversed(list(_iterate_possible(tree, node, path)))
+            paths = [
+                (child, add_condition(path, condition))
+                for condition, child in list_branches(tree.grid, node)
+            ]
+            stack += [
+                (child, conditions)
+                for child, conditions in reversed(paths)
+                if all(_is_possible(tree, each) for each in conditions)
+            ]
     return lines
-
-
-def _iterate_possible(
-    tree: RuleTree, node: Split | LabelSplit, path: Conditions
-) -> Iterator[tuple[Node, Conditions]]:
-    """The branches that some state may take, each with its path."""
-    for condition, child in _list_branches(tree, node):
-        conditions = add_condition(path, condition)
-        if all(_is_possible(tree, each) for each in conditions):
-            yield child, conditions
 
 
 def _describe_runs(tree: RuleTree, node: Lookup, action_names: list[str], where: str) -> list[str]:
@@ -201,19 +197,6 @@ def _describe_runs(tree: RuleTree, node: Lookup, action_names: list[str], where:
         head += ", each in the order of its values"
     table = align_columns(list(zip(*columns, strict=True)), "r" * len(order), indent="  ")
     return [f"{head}. Each line holds from its state up to the next line's:", *table]
-
-
-def _list_branches(tree: RuleTree, node: Split | LabelSplit) -> list[tuple[Condition, Node]]:
-    """The branches with their conditions, labels in the order of their axis."""
-    if isinstance(node, Split):
-        return list(iterate_branches(node))
-    labels = tree.grid.values[tree.grid.axis(node.axis)].tolist()
-    inside = tuple(label for label in labels if label in node.labels)
-    outside = tuple(label for label in labels if label not in node.labels)
-    return [
-        (LabelSet(node.axis, inside), node.inside),
-        (LabelSet(node.axis, outside), node.outside),
-    ]
 
 
 def _is_possible(tree: RuleTree, condition: Condition) -> bool:
@@ -269,11 +252,26 @@ def _format_labels(tree: RuleTree, condition: LabelSet) -> str:
 def _format_sum_range(tree: RuleTree, condition: SumRange) -> str:
     """``stock - 0.5 regime is below 3``; empty where no state of the grid is outside."""
     least, largest = _bound_sum(tree, condition)
-    low = condition.low if condition.low >= least else -np.inf
-    high = condition.high if condition.high < largest else np.inf
-    if not np.isfinite([low, high]).any():
-        return ""
-    return f"{format_weighted_sum(condition.weights)} {_format_interval(low, high)}"
+    text = format_weighted_sum(condition.weights)
+    is_bounded_below = condition.low >= least
+    is_bounded_above = condition.high < largest
+    is_whole = _has_whole_values(tree, condition)
+    low = math.floor(condition.low) + 1 if is_whole and is_bounded_below else condition.low
+    high = math.floor(condition.high) if is_whole and is_bounded_above else condition.high
+    if is_bounded_below and is_bounded_above:
+        same = f"{text} is {format_value(low)}"
+        return same if low == high else f"{same} to {format_value(high)}"
+    if is_bounded_below:
+        return f"{text} is {'at least' if is_whole else 'above'} {format_value(low)}"
+    if is_bounded_above:
+        return f"{text} is {'at most' if is_whole else 'below'} {format_value(high)}"
+    return ""
+
+
+def _has_whole_values(tree: RuleTree, condition: SumRange) -> bool:
+    """Whether a weighted sum is a whole number in every state."""
+    terms = ((w, tree.grid.numbers[tree.grid.axis(name)]) for name, w in condition.weights)
+    return all(w == round(w) and (values == np.rint(values)).all() for w, values in terms)
 
 
 def _bound_sum(tree: RuleTree, condition: SumRange) -> tuple[float, float]:
@@ -286,14 +284,6 @@ def _select_inside(tree: RuleTree, condition: SumRange) -> NDArray[np.float64]:
     """The values of the single axis of a condition that meet it."""
     values = tree.grid.numbers[tree.grid.axis(condition.weights[0][0])]
     return values[(values > condition.low) & (values <= condition.high)]
-
-
-def _format_interval(low: float, high: float) -> str:
-    if not np.isfinite(low):
-        return f"is below {format_value(high)}"
-    if not np.isfinite(high):
-        return f"is above {format_value(low)}"
-    return f"is {format_value(low)} to {format_value(high)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,6 @@ from tessella.rules.inventory_rules import ComponentRule
 AnyRule = TypeVar("AnyRule")  # a candidate, or a point of a frontier
 SUMMABLE_MAX_STEPS = 1e100  # values in finest steps of an axis, up to which axes are added
 PRODUCT_MAX_COSTS = 20_000_000  # costs of all combinations of values, where some are no states
-ROUNDING_MAX_DECIMALS = 6  # behind the point, at most, of a number that is rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,17 +279,6 @@ def compute_cost_margins(costs: NDArray) -> NDArray[np.float64]:
         return np.zeros(costs.shape[:-1])
     lowest = np.partition(costs, 1, axis=-1)
     return lowest[..., 1] - lowest[..., 0]
-
-
-def iterate_roundings(number: float) -> Iterator[float]:
-    """A number with 0, 1, 2, ... digits behind its point, from the first that is not 0 on."""
-    first_decimal = -math.floor(math.log10(abs(number))) if number else 0
-    for digits in range(max(first_decimal, 0), ROUNDING_MAX_DECIMALS):
-        rounded = float(round(number, digits)) + 0.0  # never -0
-        if rounded == number:
-            return
-        if rounded:
-            yield rounded
 
 
 def find_pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[AnyRule]:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,27 +38,20 @@ from tessella.mdp.rule_tree import (
 from tessella.mdp.start import Start, start_distribution
 from tessella.rounding import round_up
 from tessella.rules.compress import compress
-from tessella.rules.loss_target import parse_loss
+from tessella.rules.evaluator import PolicyEvaluator
+from tessella.rules.loss_target import compute_reference, parse_loss
 from tessella.rules.rule import Rule
 from tessella.rules.rule_class import RuleClass
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan
 from tessella.solvers.solution import Solution
 from tessella.solvers.solve import solve
 
-
-class TrendForm(NamedTuple):
-    """``a + b s**power``, where a is 0 unless the form has an intercept."""
-
-    power: float
-    has_intercept: bool
-
-
 POWER_NAMES = {-1.0: "1 / s", -0.5: "1 / sqrt(s)", 0.5: "sqrt(s)", 1.0: "s"}  # of powers
-TREND_FORMS = (
-    TrendForm(0.0, has_intercept=True),
-    TrendForm(-1.0, has_intercept=False),
-    TrendForm(1.0, has_intercept=False),
-    *(TrendForm(power, has_intercept=True) for power in POWER_NAMES),
+TREND_FORMS = (  # power, and whether a is not 0
+    (0.0, True),
+    (-1.0, False),
+    (1.0, False),
+    *((power, True) for power in POWER_NAMES),
 )
 FORM_MAX_ERROR_RATIO = 0.5  # a later form must cut the error of an earlier one to this share
 
@@ -198,7 +191,11 @@ def scaling(
     options: dict[str, Any] = {"start": start, "worst": worst, "relative": relative}
     options |= {"classes": classes, "time_limit": time_limit}
     rules = [compress(solution, loss, **options) for solution in solutions[:-1]]
-    loss_limit = loss * _bound_optimal_size(solutions[-1], start) if relative else float(loss)
+    loss_limit = float(loss)
+    if relative:
+        largest = solutions[-1]
+        weights = start_distribution(largest.mdp, start, largest.policy, largest.policy_plan)
+        loss_limit *= compute_reference(PolicyEvaluator(largest, weights), "optimal")
     refusal = _explain_difference([rule.tree for rule in rules])
     report = Scaling(
         scales, tuple(solutions), tuple(rules), (), loss_limit, worst, None, None, refusal
@@ -249,20 +246,6 @@ def _build_model(build: Callable[[float], MDP], scale: float) -> MDP:
     mdp = build(int(scale) if scale == int(scale) else scale)
     require_type("scaling", mdp, MDP)
     return mdp
-
-
-def _bound_optimal_size(solution: Solution, start: Start) -> float:
-    """|J(pi*)|, no larger than it surely is."""
-    if solution.gain is not None:
-        return abs(solution.gain) - solution.error_bound
-    mdp = solution.mdp
-    value = solution.value.ravel()
-    if start is None and mdp.start is None:
-        mean = float(value.mean())
-    else:
-        weights = start_distribution(mdp, start, solution.policy, solution.policy_plan)
-        mean = float(weights @ value)
-    return max(abs(mean) * (1 - 1e-9) - solution.error_bound, 0.0)
 
 
 def iterate_numbers(node: Node) -> Iterator[float]:

@@ -49,40 +49,23 @@ class SearchEffort:
 
 @dataclass(eq=False)
 class Search:
-    """One search over classes: its settings, and the rules evaluated so far.
+    """One search over classes: its settings, and the rules evaluated so far."""
 
-    Attributes:
-        evaluator: what rules lose.
-        loss_target: the loss that rules must stay within.
-        rule_classes: the classes to search.
-        deadline: when to stop, on the clock of ``time.perf_counter``.
-        progress: receives a line from time to time that says how far the search is.
-        effort: how much is tried.
-        wants_frontier: whether rules that miss the loss target are wanted too, for a frontier.
-        prefers_readable: whether a rule that is easier to read is preferred, if it has at most
-            one parameter more than the smallest.
-        size_limit: larger rules are not searched.
-        class_deadline: when to stop with the current class.
-        losses: the loss of each candidate that was evaluated.
-        frontier_points: the best rule of each class and size.
-        outcomes: what became of each class.
-        n_tried: how many rules were built and evaluated; exact solvers and branch and bound rule
-            out many more without building them.
-    """
-
-    evaluator: PolicyEvaluator
-    loss_target: LossTarget
-    rule_classes: tuple[RuleClass, ...]
-    deadline: float = float("inf")
-    progress: Callable[[str], None] | None = None
-    effort: SearchEffort = SearchEffort()
-    wants_frontier: bool = False
-    prefers_readable: bool = False
-    size_limit: float = float("inf")
-    class_deadline: float = float("inf")
-    losses: dict[Candidate, PolicyLoss] = field(default_factory=dict)
+    evaluator: PolicyEvaluator  # what rules lose
+    loss_target: LossTarget  # the loss that rules must stay within
+    rule_classes: tuple[RuleClass, ...]  # the classes to search
+    deadline: float = float("inf")  # when to stop, on the clock of ``time.perf_counter``
+    progress: Callable[[str], None] | None = None  # receives a line from time to time
+    effort: SearchEffort = SearchEffort()  # how much is tried
+    wants_frontier: bool = False  # whether rules that miss the loss target are wanted too
+    prefers_readable: bool = False  # whether a rule that reads better may be larger by one
+    size_limit: float = float("inf")  # larger rules are not searched
+    class_deadline: float = float("inf")  # when to stop with the current class
+    losses: dict[Candidate, PolicyLoss] = field(default_factory=dict)  # of those evaluated
+    # The best rule of each class and size.
     frontier_points: dict[tuple[str, int], FrontierPoint] = field(default_factory=dict)
-    outcomes: list[ClassOutcome] = field(default_factory=list)
+    outcomes: list[ClassOutcome] = field(default_factory=list)  # what became of each class
+    # Rules built and evaluated; exact solvers and branch and bound rule out many without building.
     n_tried: int = 0
 
     @property
@@ -181,19 +164,12 @@ class Search:
 
 @dataclass(eq=False)
 class ClassSearch:
-    """The search in one class.
+    """The search in one class."""
 
-    Attributes:
-        search: what it is a part of.
-        rule_class: the class.
-        max_size: rules with more numbers are not searched.
-        size_needed: no rule of the class with fewer numbers meets the loss target.
-    """
-
-    search: Search
-    rule_class: RuleClass
-    max_size: int
-    size_needed: int = 0
+    search: Search  # what it is a part of
+    rule_class: RuleClass  # the class
+    max_size: int  # rules with more numbers are not searched
+    size_needed: int = 0  # no rule of the class with fewer numbers meets the loss target
 
     @property
     def frontier_points(self) -> list[FrontierPoint]:

@@ -107,19 +107,12 @@ def _compute_size(axes: int, units: int, cuts: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class KinkedIndex:
-    """A weighted sum of d axes with kinks.
+    """A weighted sum of d axes with kinks."""
 
-    Attributes:
-        weights: (d,)
-        kink_weights: (H, d) a_h.
-        kink_offsets: (H,) b_h.
-        sign: (H,) v_h.
-    """
-
-    weights: NDArray[np.float64]
-    kink_weights: NDArray[np.float64]
-    kink_offsets: NDArray[np.float64]
-    sign: NDArray[np.float64]
+    weights: NDArray[np.float64]  # (d,)
+    kink_weights: NDArray[np.float64]  # (H, d) a_h
+    kink_offsets: NDArray[np.float64]  # (H,) b_h
+    sign: NDArray[np.float64]  # (H,) v_h
 
     def __call__(self, points: NDArray) -> NDArray[np.float64]:
         activations = np.maximum(points @ self.kink_weights.T - self.kink_offsets, 0.0)

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -32,12 +32,12 @@ from tessella.mdp.rule_tree import (
     Leaf,
     Node,
     Split,
+    build_split_or_leaf,
     choose_short_number,
     is_text_axis,
     list_children,
 )
 from tessella.rules.boxes import (
-    BoxCut,
     BoxLeaf,
     BoxTree,
     BoxTreeSolver,
@@ -95,16 +95,22 @@ class AxisTree(RuleClass):
             return []
         features = list_axis_features(costs)
         positions = self._choose_positions(costs)
-        solver = BoxTreeSolver(_sum_parts(costs, positions))
+        sums = _sum_parts(costs, positions)
+        solver = BoxTreeSolver(sums)
         if leaves <= self._max_counted_leaves(solver) and not self.why_not_exact(costs):
             results = solver.solve_by_count(leaves)
             return find_pareto_front(_make_candidates(results, features, positions))
         results = self._find_good_trees(costs, solver, leaves, cost_limit)
+        if not _is_integral(costs.by_state):
+            places = np.indices(solver.shape).reshape(len(solver.shape), -1).T
+            by_place = sums.reshape(len(places), -1)
+            results = prune_trees([tree for _, tree in results], leaves, places, by_place)
         candidates = _make_candidates(results, features, positions)
         if leaves > 1 and (self.why_not_exact(costs) or not _is_integral(costs.by_state)):
             # What is left of greedy trees when they are pruned for these costs.
             trees = grow_cart_trees(*_flatten_costs(costs), min(2 * leaves, GROWN_MAX_LEAVES))
-            candidates += _make_candidates(_prune_by_states(costs, trees, leaves), features)
+            results = prune_trees(trees, leaves, costs.ranks, costs.by_state)
+            candidates += _make_candidates(results, features)
         return find_pareto_front(candidates)
 
     def _find_good_trees(
@@ -118,10 +124,10 @@ class AxisTree(RuleClass):
         n_counted = min(self._max_counted_leaves(solver), leaves, fewest)
         if n_counted > 1 and time.perf_counter() < costs.deadline:
             results += solver.solve_by_count(n_counted)
-        return solver.prune_trees([tree for _, tree in results], leaves)
+        return results
 
     def imitations(self, costs: Costs, max_size: int) -> list[Candidate]:
-        """A greedy tree as it grows, and as it is cut back."""
+        """A greedy tree as it grows."""
         max_leaves = min(compute_max_leaves(max_size), IMITATION_MAX_LEAVES)
         trees = grow_nested_trees(*_flatten_costs(costs), max_leaves)
         return _make_candidates([(np.inf, tree) for tree in trees], list_axis_features(costs))
@@ -201,33 +207,13 @@ class AxisTree(RuleClass):
 
 def _sum_parts(costs: Costs, starts: list[NDArray]) -> NDArray[np.float64]:
     """(parts, A) costs summed over the parts of the axes that begin at these ranks."""
-    if not costs.grid.is_listed:
-        return sum_blocks(costs.by_rank, starts)
     parts = [np.searchsorted(s, r, "right") - 1 for s, r in zip(starts, costs.ranks.T, strict=True)]
     shape = tuple(map(len, starts))
-    summed = np.zeros((*shape, costs.by_state.shape[1]))
-    np.add.at(summed, tuple(parts), costs.by_state)
-    return summed
-
-
-def _prune_by_states(costs: Costs, trees: Iterable[BoxTree], leaves: int) -> list:
-    """The cheapest trees by some cuts of one of the trees."""
-    if not costs.grid.is_listed:
-        return BoxTreeSolver(costs.by_rank).prune_trees(trees, leaves)
-    return prune_by_ranks(costs, trees, leaves, costs.ranks)
-
-
-def prune_by_ranks(costs: Costs, trees: Iterable[BoxTree], leaves: int, ranks: NDArray) -> list:
-    """The same for cuts of the columns of ``ranks`` (S, F), state by state."""
-
-    def split_rows(rows: NDArray, cut: BoxCut) -> tuple[NDArray, NDArray]:
-        is_below = ranks[rows, cut.axis] < cut.position
-        return rows[is_below], rows[~is_below]
-
-    def sum_costs(rows: NDArray) -> NDArray[np.float64]:
-        return costs.by_state[rows].sum(axis=0)
-
-    return prune_trees(trees, leaves, np.arange(costs.grid.size), split_rows, sum_costs)
+    cells = np.ravel_multi_index(parts, shape)
+    sums = np.zeros((*shape, costs.by_state.shape[1]))
+    for action, column in enumerate(costs.by_state.T):
+        sums[..., action] = np.bincount(cells, column, math.prod(shape)).reshape(shape)
+    return sums
 
 
 def _iterate_without_cut(node: Node) -> Iterator[Node]:
@@ -363,17 +349,11 @@ def sum_blocks(costs: NDArray, positions: list[NDArray]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class CutFeature:
-    """What a cut may compare.
+    """What a cut may compare."""
 
-    Attributes:
-        definition: the weights of a sum; or the name of a text axis alone.
-        values: the sums by rank; or labels.
-        ranks: (S,) of the states; empty where no states are compared.
-    """
-
-    definition: tuple
-    values: Any
-    ranks: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    definition: tuple  # the weights of a sum; or the name of a text axis alone
+    values: Any  # the sums by rank; or labels
+    ranks: NDArray[np.int64]  # (S,) of the states
 
 
 def _make_candidates(
@@ -382,21 +362,19 @@ def _make_candidates(
     positions: list[NDArray] | None = None,
 ) -> list[Candidate]:
     """Trees with their costs as candidates."""
-    return [
-        Candidate(
-            build_node(tree, features, positions), compute_tree_size(count_leaves(tree)), cost
-        )
-        for cost, tree in results
-    ]
+    roots = [build_node(tree, features, positions) for _, tree in results]
+    sizes = [compute_tree_size(_count_rule_leaves(root)) for root in roots]
+    costs = [cost for cost, _ in results]
+    return list(map(Candidate, roots, sizes, costs))
 
 
 def list_axis_features(costs: Costs) -> list[CutFeature]:
     """The axes themselves."""
     grid = costs.grid
     return [
-        CutFeature((name,), tuple(grid.values[k].tolist()))
+        CutFeature((name,), tuple(grid.values[k].tolist()), costs.ranks[:, k])
         if is_text_axis(grid, k)
-        else CutFeature(((name, 1.0),), costs.sorted_values[k])
+        else CutFeature(((name, 1.0),), costs.sorted_values[k], costs.ranks[:, k])
         for k, name in enumerate(grid.axes)
     ]
 
@@ -406,8 +384,8 @@ def build_node(
 ) -> Node:
     """A tree over ranks as a rule tree over the values of features.
 
-    Cuts of one feature that follow one another become one split with several cuts. ``positions``
-    are the ranks at which parts begin, where cuts count parts.
+    Cuts of one feature that follow one another become one split with several cuts, without those
+    between equal branches. ``positions`` are the ranks at which parts begin, if cuts count parts.
     """
 
     def build(tree: BoxTree, children: list[Node]) -> Node:
@@ -419,15 +397,10 @@ def build_node(
         if isinstance(values, tuple):
             return LabelSplit(definition[0], values[:rank], *children)
         cut = choose_short_number(float(values[rank - 1]), float(values[rank]))
-        return join_splits(definition, cut, children)
+        (low, first), (high, last) = (_get_cuts(node, definition) for node in children)
+        return build_split_or_leaf(definition, (*low, cut, *high), (*first, *last))
 
     return fold_boxes(tree, build)
-
-
-def join_splits(weights: tuple, cut: float, children: list[Node]) -> Split:
-    """A split in two, together with those directly below that compare the same sum."""
-    (low, first), (high, last) = (_get_cuts(node, weights) for node in children)
-    return Split(weights, (*low, cut, *high), (*first, *last))
 
 
 def _get_cuts(node: Node, weights: tuple) -> tuple[tuple[float, ...], tuple[Node, ...]]:
@@ -473,11 +446,11 @@ class LinearTree(RuleClass):
         leaves = compute_max_leaves(max_size)
         if leaves < 2:
             return []
-        features = [*_rank_axis_features(costs), *self._list_sum_features(costs)]
+        features = [*list_axis_features(costs), *self._list_sum_features(costs)]
         ranks = np.stack([feature.ranks for feature in features], axis=-1)
         max_leaves = min(2 * leaves, SLANTED_MAX_LEAVES)
         trees = grow_cart_trees(ranks.astype(np.float32), costs.by_state, max_leaves)
-        results = prune_by_ranks(costs, trees, leaves, ranks)
+        results = prune_trees(trees, leaves, ranks, costs.by_state)
         return find_pareto_front(_make_candidates(results, features))
 
     def _list_weight_pairs(self) -> list[tuple[int, int]]:
@@ -494,23 +467,10 @@ class LinearTree(RuleClass):
             for p, q in self._list_weight_pairs():
                 weights = (float(p), float(np.round(q * spacings[a] / spacings[b], 9)))
                 sums = grid.points[:, [a, b]] @ np.array(weights)
+                # Values that differ by rounding alone are one.
+                resolution = 1e-9 * max(float(np.abs(sums).max()), 1e-300)
+                rounded = np.round(sums / resolution) * resolution
+                values, ranks = np.unique(rounded, return_inverse=True)
                 named_weights = tuple(zip((grid.axes[a], grid.axes[b]), weights, strict=True))
-                features.append(_make_feature(named_weights, sums))
+                features.append(CutFeature(named_weights, values, ranks.ravel()))
         return features
-
-
-def _rank_axis_features(costs: Costs) -> list[CutFeature]:
-    """The axes themselves, with the ranks of the states."""
-    return [
-        replace(feature, ranks=costs.ranks[:, k])
-        if is_text_axis(costs.grid, k)
-        else _make_feature(feature.definition, costs.grid.points[:, k])
-        for k, feature in enumerate(list_axis_features(costs))
-    ]
-
-
-def _make_feature(weights: tuple, sums: NDArray) -> CutFeature:
-    """A sum, those values as one that differ by rounding alone."""
-    resolution = 1e-9 * max(float(np.abs(sums).max()), 1e-300)
-    values, ranks = np.unique(np.round(sums / resolution) * resolution, return_inverse=True)
-    return CutFeature(weights, values, ranks.ravel())

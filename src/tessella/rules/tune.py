@@ -1,10 +1,10 @@
 """tune(solution, form, S=range(...)) -> Tuned: the best parameters of a form that the user gives.
 
 A form is a function of axes and parameters that gives the action, as ``certify`` takes functions of
-axes: ``form(stock, S)``. All candidates are compared in one batch. In a small model their losses
-are first bounded from below, by sweeps of all of them together,
+axes: ``form(stock, S)``. Losses of all candidates are first bounded from below by those of the
+first period,
 
-    L_0 = l_pi,   L_{n+1} = l_pi + discount P_pi L_n  <=  L,   l = V* - Q*,
+    mu l_pi  <=  mu L,   max l_pi  <=  max L,   l = V* - Q*,
 
 and then found exactly in the order of these bounds, until the next bound exceeds the best loss: so
 the best is the best of all, though few are evaluated to the end. Averages have no such bounds, and
