@@ -12,7 +12,7 @@ is the least cost of the first t levels with actions 0..j in this order, exactly
 With two axes of evenly spaced values, all that a direction decides is the order of the states,
 which changes only where two of them change places: one direction between every two such slopes is
 all there is to try, and the best index is found for certain. Other weights are searched for. Sums
-and differences are tried besides, as they need no weight.
+and differences are tried too, as they need no weight.
 
 `Staircase`: with P bands and K cuts in each, P - 1 + P K numbers are stored; the actions are the
 first ones of the list, in order, along the rising or the falling axis. For additive costs

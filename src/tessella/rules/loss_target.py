@@ -45,7 +45,7 @@ class LossTarget:
     reference: float  # what a loss is divided by to compare with ``stated_loss``; 1 if absolute
     relative_to: str  # "optimal" or "random", or "" for an absolute loss
     zero_tolerance: float  # losses up to this cannot be distinguished from 0
-    required_tolerance: float  # of a solution, that separates ``limit`` from 0; 0 where float64 cannot
+    required_tolerance: float  # of a solution, to separate the limit from 0; 0 if doubles cannot
     evaluator: PolicyEvaluator  # of which model it is; whether from the worst state
 
     def get_loss(self, policy_loss: PolicyLoss) -> float:
