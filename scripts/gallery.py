@@ -3,9 +3,9 @@
 python scripts/gallery.py [--seconds 60] [names ...]   # solve, compress, draw, then write pages
 python scripts/gallery.py --pages                      # the pages alone, from rules that are kept
 
-It writes docs/gallery/NAME.md and the cards of docs/gallery.md, from the records of the problems,
-scripts/gallery_notes.md, and the rules in docs/generated/rules. So pages are written, and checked,
-without a search.
+It writes docs/gallery/NAME.md, the cards of docs/gallery.md and docs/generated/twenty_rules.md,
+from the records of the problems, scripts/gallery_notes.md, and the rules in docs/generated/rules.
+So pages are written, and checked, without a search.
 """
 
 from __future__ import annotations
@@ -31,13 +31,18 @@ from tessella.tessellation.tessellate import build_tessellation
 DOCS = Path(__file__).parents[1] / "docs"
 RULES = DOCS / "generated" / "rules"
 NOTES = Path(__file__).with_name("gallery_notes.md")
+TWENTY_RULES = DOCS / "generated" / "twenty_rules.md"
 LOSS_LIMIT = 0.005
+LOOSE_LOSS_LIMIT = 0.05
+# Problems of which a shorter rule is kept too, within the loose limit.
+LOOSE_PROBLEMS = ("two_class_admission", "platelets", "seat_revenue", "hydro_reservoir")
 TOLERANCE = 1e-8
 ZERO_LOSS_MAX_SHARE = 1e-6  # of the optimum: what is left of a loss is the width of its enclosure
 SMALL_LOSS_MAX_SHARE = 1e-4
 OMITTED_PREFIXES = ("Rule type:", "It is optimal", "Guaranteed ", "Requested limit:")
 PICTURE_INCHES = 4.6, 3.1  # inches of a picture
 RULE_MAX_LINES = 40  # of a rule in words
+SHORT_RULE_MAX_LINES = 12  # of a rule on the page of twenty
 
 # Two axes are shown; of the others, these values.
 FIXED_VALUES: dict[str, dict[str, Any]] = {
@@ -83,10 +88,9 @@ tessella compress {name} --loss 0.5%    # the smallest rule within this loss
 """
 
 
-def solve_and_compress(name: str, seconds: float) -> tuple[ts.Solution, ts.Rule]:
-    """The optimum of a problem and the smallest rule within the loss limit."""
-    solution = ts.solve(ts.problem(name).build(), tol=TOLERANCE)
-    return solution, ts.compress(solution, LOSS_LIMIT, time_limit=seconds)
+def get_loose_path(name: str) -> Path:
+    """The rule of a problem within the loose limit."""
+    return RULES / f"{name}-5-percent.json"
 
 
 def draw_picture(name: str, solution: ts.Solution, rule: ts.Rule) -> Figure:
@@ -159,9 +163,12 @@ def read_notes() -> dict[str, tuple[str, str]]:
 
 def describe_axes(problem: ts.Problem) -> list[str]:
     """The size of the model, and what its coordinates mean."""
-    lines = [f"`{problem.build()}`", ""]
-    lines += [f"- `{axis}`: {text}" for axis, text in problem.axes.items()]
-    return [*lines, ""]
+    return [f"`{problem.build()}`", "", *list_axes(problem)]
+
+
+def list_axes(problem: ts.Problem) -> list[str]:
+    """What the coordinates of a problem mean."""
+    return [*(f"- `{axis}`: {text}" for axis, text in problem.axes.items()), ""]
 
 
 def describe_theory(problem: ts.Problem) -> list[str]:
@@ -177,15 +184,45 @@ def describe_rule(name: str) -> list[str]:
     return put_in_words(ts.Rule.load(RULES / f"{name}.json"))
 
 
+def render_twenty_rules() -> str:
+    """docs/generated/twenty_rules.md: the kept rules of few lines, with what words mean."""
+    lines = ["# Twenty rules in words", ""]
+    lines += [
+        "Made by `scripts/gallery.py --pages`: the rules of the [gallery](../gallery.md) that"
+    ]
+    lines += [f"take at most {SHORT_RULE_MAX_LINES} lines. Each is within 0.5 % of the optimum, or"]
+    lines += ["within 5 % where its title says so.", ""]
+    for name, rule in load_rules():
+        if len(write_sentences(rule)) <= SHORT_RULE_MAX_LINES:
+            problem = ts.problem(name)
+            limit = " (within 5 %)" if rule.facts["promised"] == LOOSE_LOSS_LIMIT else ""
+            lines += [f"## {problem.title}{limit}", "", f"[`{name}`](../gallery/{name}.md)", ""]
+            lines += [*list_axes(problem), *put_in_words(rule)]
+    return "\n".join(lines)
+
+
+def load_rules() -> list[tuple[str, ts.Rule]]:
+    """All kept rules with the names of their problems, in the order of the cards."""
+    names = [name for group in GROUPS.values() for name in group]
+    paths = [(n, path) for n in names for path in (RULES / f"{n}.json", get_loose_path(n))]
+    return [(name, ts.Rule.load(path)) for name, path in paths if path.exists()]
+
+
 def put_in_words(rule: ts.Rule) -> list[str]:
     """What a rule stores and loses, and below it the rule in words."""
     size = "1 parameter" if rule.size == 1 else f"{rule.size} parameters"
     proven = " (proven minimal in its class)" if rule.proven else ""
     head = f"{rule.kind.capitalize()}, {size}{proven}; {describe_loss(rule)}.\n"
-    text = [line for line in rule.explain().splitlines() if not line.startswith(OMITTED_PREFIXES)]
+    text = write_sentences(rule)
     if len(text) > RULE_MAX_LINES:
         text = [*text[:RULE_MAX_LINES], "..."]
     return [head, "```output", *text, "```\n"]
+
+
+def write_sentences(rule: ts.Rule) -> list[str]:
+    """A rule in words, without what is known about it."""
+    lines = rule.explain().splitlines()
+    return [line for line in lines if not line.startswith(OMITTED_PREFIXES)]
 
 
 def describe_loss(rule: ts.Rule) -> str:
@@ -213,6 +250,7 @@ def write_pages() -> None:
     index.write_text(replace_block(index.read_text(), "problems", render_cards()))
     for problem in PUBLISHED_PROBLEMS:
         (DOCS / "gallery" / f"{problem.name}.md").write_text(render_page(problem.name))
+    TWENTY_RULES.write_text(render_twenty_rules())
 
 
 def main() -> None:
@@ -225,8 +263,12 @@ def main() -> None:
     chosen = options.names or [p.name for p in PUBLISHED_PROBLEMS if p.name not in TOO_LARGE]
     with matplotlib.rc_context(FIGURE_STYLE):
         for name in () if options.pages else chosen:
-            solution, rule = solve_and_compress(name, options.seconds)
+            solution = ts.solve(ts.problem(name).build(), tol=TOLERANCE)
+            rule = ts.compress(solution, LOSS_LIMIT, time_limit=options.seconds)
             rule.save(RULES / f"{name}.json")
+            if name in LOOSE_PROBLEMS:
+                loose = ts.compress(solution, LOOSE_LOSS_LIMIT, time_limit=options.seconds)
+                loose.save(get_loose_path(name))
             if name not in MAP_ONLY:
                 (DOCS / get_picture_path(name)).write_bytes(
                     render_image(draw_picture(name, solution, rule), "svg")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import io
 import re
+import tokenize
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -141,7 +143,12 @@ def list_prose() -> list[Path]:
 
 def find_private_words(text: str) -> list[str]:
     """The glossary's words in the prose of a page, each with what to write instead."""
-    prose = re.sub(r'`[^`]*`|"refuse"|\]\([^)]*\)|stand-alone', " ", keep_prose(text))
+    return find_in_prose(keep_prose(text))
+
+
+def find_in_prose(text: str) -> list[str]:
+    """The glossary's words outside of inline code, each with what to write instead."""
+    prose = re.sub(r'``.*?``|`[^`]*`|"refuse"|\]\([^)]*\)|stand-alone', " ", text, flags=re.DOTALL)
     return [
         f"{found[0]!r}: {better}"
         for pattern, better in GLOSSARY.items()
@@ -149,9 +156,39 @@ def find_private_words(text: str) -> list[str]:
     ]
 
 
+def list_sentences(source: str) -> list[str]:
+    """Docstrings and text of messages and help: the strings of a module that have a space."""
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    texts = [node.value for node in nodes if isinstance(node.value, str) and " " in node.value]
+    program = r"^ *>>> .*(?:\n.+)*"  # with what it prints
+    return [re.sub(rf"{program}|^ *\w+:", " ", text, flags=re.MULTILINE) for text in texts]
+
+
+def list_comments(source: str) -> list[str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [token.string for token in tokens if token.type == tokenize.COMMENT]
+
+
 @pytest.mark.parametrize("page", list_prose(), ids=lambda page: "/".join(page.parts[-2:]))
 def test_prose_is_free_of_private_words(page):
     assert find_private_words(page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_docstrings_messages_and_comments_are_free_of_private_words(path):
+    source = path.read_text()
+    texts = [*list_sentences(source), *list_comments(source)]
+    assert [word for text in texts for word in find_in_prose(text)] == []
+
+
+def test_private_words_are_found_in_docstrings_messages_and_comments():
+    source = 'def f():\n    """What was asked for."""\n    raise E(f"{x} is refused")  # for ever'
+    texts = [*list_sentences(source), *list_comments(source)]
+    assert len([word for text in texts for word in find_in_prose(text)]) == 3
+    assert list_sentences('f("told"); zoo = "besides"') == []
+    assert find_in_prose("See ``told`` and `zoo`.") == []
 
 
 def test_private_words_are_found_in_prose_and_not_in_code():

@@ -116,7 +116,7 @@ def test_what_it_refuses(example):
     with pytest.raises(ts.ModelError, match="final value in numbers"):
         mdp.with_criterion(example.EntropicRisk(3, final=lambda state: state, risk_aversion=1.0))
     whole = mdp.with_criterion(example.EntropicRisk(3, risk_aversion=1.0))
-    with pytest.raises(ts.ModelError, match="built anew"):
+    with pytest.raises(ts.ModelError, match="built again"):
         whole.with_criterion(0.9)
 
 

@@ -283,7 +283,7 @@ def test_what_is_final_may_be_a_number_a_function_or_an_array():
         ),
         (
             lambda: stock(ts.FiniteHorizon(2)).with_criterion(0.9),
-            "must be built anew for another criterion",
+            "must be built again for another criterion",
         ),
         (
             lambda: ts.solve(ts.benchmark("QUE-Lin"), ts.BackwardInduction()),

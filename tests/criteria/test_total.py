@@ -74,7 +74,7 @@ def test_an_end_that_cannot_be_reached_is_named_with_the_state():
 
 
 def test_a_reward_that_can_be_had_for_ever_has_no_total():
-    with pytest.raises(ts.ModelError, match="stays for ever among 1 states, one of which is sta"):
+    with pytest.raises(ts.ModelError, match="stays forever among 1 states, one of which is sta"):
         ts.solve(two(1.0, 0.0))
 
 
@@ -86,7 +86,7 @@ def test_staying_for_nothing_is_not_told_from_leaving_at_a_cost():
 def test_a_way_that_never_ends_is_no_obstacle_where_it_costs():
     found = ts.solve(two(-0.125, -1.0))
     assert found.value.tolist() == pytest.approx([-1, 0], abs=found.error_bound)
-    with pytest.raises(ts.ModelError, match="this policy stays for ever among 1 states"):
+    with pytest.raises(ts.ModelError, match="this policy stays forever among 1 states"):
         ts.evaluate(found.mdp, [0, 0])
 
 
@@ -220,7 +220,7 @@ def test_waiting_that_costs_next_to_nothing_is_not_taken_for_staying_for_ever(di
 @pytest.mark.parametrize("digits", range(6, 16))
 def test_waiting_that_pays_next_to_nothing_stays_for_ever(digits):
     reward = np.array([[10.0**-digits, -1], [10.0**-digits, -5], [0, 0]])
-    with pytest.raises(ts.ModelError, match="stays for ever among 1 states"):
+    with pytest.raises(ts.ModelError, match="stays forever among 1 states"):
         ts.solve(ts.MDP.from_arrays(THREE, reward, ts.Total()))
 
 
@@ -245,7 +245,7 @@ def test_cheap_waiting_in_a_process_without_a_state_for_the_end_is_not_chosen(di
 
 def test_waiting_that_rounding_hides_is_reported_as_such():
     """The rewards of outcomes are known to 4e-15."""
-    with pytest.raises(ts.ModelError, match="as far as float64 can tell, are not proven to end"):
+    with pytest.raises(ts.ModelError, match="as far as float64 can resolve, are not proven to end"):
         ts.solve(stopping(-1e-16))
 
 

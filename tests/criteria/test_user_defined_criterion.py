@@ -62,6 +62,6 @@ def test_a_criterion_that_rewrites_the_model_is_solved_saved_and_certified(mdp, 
 
 
 def test_a_rewritten_model_is_built_again_for_another_criterion(mdp):
-    message = "a model with a reward taxed by 0.25 must be built anew for another criterion"
+    message = "a model with a reward taxed by 0.25 must be built again for another criterion"
     with pytest.raises(ts.ModelError, match=message):
         mdp.with_criterion(Taxed(0.9)).with_criterion(0.8)

@@ -58,7 +58,7 @@ if __name__ == "__main__":
 
 REFUSAL = (
     "this process was forked from one that had used JAX, whose threads a fork does not copy, "
-    "and would wait for them for ever; start processes with spawn or forkserver: "
+    "and would wait for them forever; start processes with spawn or forkserver: "
     "multiprocessing.get_context('spawn')"
 )
 

@@ -95,7 +95,7 @@ def test_the_checker_confirms_the_certificate_of_the_rule(inventory, compressed,
     assert main([str(tmp_path / "model.nc"), str(tmp_path / "c.json")]) == 0
     said = capsys.readouterr().out
     assert "fill_rate = (1 demand + -1 lost) / (1 demand) is at least 0.9" in said
-    assert f"where {level:g} is asked for; no policy that satisfies this earns over" in said
+    assert f"where {level:g} is requested; no policy that satisfies this earns over" in said
     _, first, second = rule.certificate.summary().split("\n\n")[:3]
     text = " ".join(first.split())
     assert text.startswith("Constraints: fill_rate is at least 0.9")

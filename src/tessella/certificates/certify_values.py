@@ -2,7 +2,7 @@
 
 The errors of V and V_pi are those that their own residuals prove, whatever the solution says of
 itself: e = r / (1 - c), with r widened by all rounding, that of writing the model to a file
-included. So whoever has the file can find them again. The loss L = V* - V_pi of each state is then
+included. So anyone with the file can find them again. The loss L = V* - V_pi of each state is then
 enclosed by these errors and by the local losses l >= 0 (``decisions``). On the whole grid its mean
 is enclosed once more, by the occupancy d of the policy:
 
@@ -11,9 +11,9 @@ is enclosed once more, by the occupancy d of the policy:
 in particular L = 0 exactly when every choice is surely optimal, however coarse the solution.
 
 In blocks, the figures that are one number each come by the same arithmetic out of two passes
-(``solvers.blocks``): the first finds what the residuals prove, the second adds up. Besides
-the two values and the policy, no array is larger than a block. Nothing has a number for every
-state, and the interval of the mean loss may be a little wider without the occupancy.
+(``solvers.blocks``): the first finds what the residuals prove, the second adds up. No array
+is larger than a block but the two values and the policy. Nothing has a number for every state, and
+the interval of the mean loss may be a little wider without the occupancy.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def certify_in_blocks(
     tol: float | None = None,
     block_states: int = BLOCK_STATES,
 ) -> Certificate:
-    """What ``policy`` loses on a model of stages, in blocks of about so many states."""
+    """What ``policy`` loses on a model of stages, in blocks of about that many states."""
     mdp = solution.mdp
     require_criterion("a certificate in blocks", mdp.criterion, "is_discounted")
     partition = partition_by_size(mdp.dynamics, block_states)

@@ -15,7 +15,7 @@ and e' of V_pi, and by the local losses, since ``L = l + discount P_pi L``:
 
 All of this is state by state, so that it serves a whole grid and each block of it.
 
-Policy error given the margin (the paper's Figure 3) tells whether errors are where they cost
+Policy error given the margin (the paper's Figure 3) shows whether errors are where they cost
 little: in a bin b of margins, error(b) = #{s in b : pi(s) != pi*(s)} / #{s in b}.
 """
 

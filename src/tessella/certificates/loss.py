@@ -4,7 +4,7 @@
 
 for the average criterion it is the difference of the gains, from every state.
 
-A certificate says much more, and proves it to whoever has the model's file; this is the figure to
+A certificate says much more, and proves it to anyone with the model's file; this is the figure to
 compare many policies by.
 
 n paths of T periods give returns G_i = sum_{t<T} discount^t r_t. Their mean estimates J up to what
@@ -113,7 +113,7 @@ class Loss:
 
 
 def get_finite_value(solution: Solution) -> NDArray[np.float64]:
-    """The solution's value (grid), refused where it is not finite."""
+    """The solution's value (grid), rejected where it is not finite."""
     value = np.asarray(solution.value, dtype=float)
     shape = solution.mdp.grid.shape
     if value.shape != shape or not np.isfinite(value).all():
@@ -362,7 +362,7 @@ def estimate(
 
 
 def _bound_truncation(mdp: MDP, periods: int) -> float:
-    """What may come after so many periods, at most."""
+    """What may come after that many periods, at most."""
     if mdp.criterion.has_gain or mdp.criterion.requires_absorption:
         return 0.0
     if mdp.criterion.periods is not None and periods >= mdp.criterion.periods:

@@ -17,7 +17,7 @@ By the policy-loss decomposition, J(pi*) - J(pi) is the sum over states of
 
     c(s) = d(s) l(s) / (1 - discount),
 
-with d the discounted occupancy of pi and l its local loss. Sums of c over groups of states tell the
+with d the discounted occupancy of pi and l its local loss. Sums of c over groups of states show the
 loss by region (what would be optimal), by action pair (optimal and taken) and by face: the boundary
 between two optimal actions that is nearest to the state, in grid steps. If d is off by at most
 ``error`` in all, a group's sum of d l is off by at most ``error max l`` over the group.
@@ -52,7 +52,7 @@ class Localisation:
     """Margin localisation: are all errors where the margin is at most ``eps``?
 
     Attributes:
-        holds: the premise; None where the margins are too close to ``eps`` to tell.
+        holds: the premise; None where the margins are too close to ``eps`` to decide.
         exceptions: states outside the neighbourhood with a certainly wrong action.
         example: flat index of the first of them.
         neighbourhood: d(B_eps).
@@ -93,7 +93,7 @@ class SecondBest:
     """The binary-action identity, which holds wherever errors take the second-best action.
 
     Attributes:
-        holds: the premise; None where actions are too close to tell which is the second best.
+        holds: the premise; None where actions are too close to decide which is second best.
         exceptions: states whose action is surely worse than the second best.
         loss: margins of wrong choices, by occupancy, over 1 - discount; None unless it holds.
     """
@@ -353,7 +353,7 @@ def _sum_by_group(
     max_loss = np.zeros(n)
     np.maximum.at(max_loss, groups, loss.upper.ravel())
     size = sum_groups(loss.upper)
-    # The rounding of a sum of so many terms, and what the occupancy may be off by.
+    # The rounding of a sum of that many terms, and what the occupancy may be off by.
     slack = (groups.size + 6) * EPS * size
     slack += value_of_constant_reward(occupancy.error_bound * (1 + 4 * EPS) * max_loss)
     lower = np.maximum(sum_groups(loss.lower) - slack, 0.0)

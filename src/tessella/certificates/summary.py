@@ -279,7 +279,7 @@ def _describe_theory(c: Certificate, bounds: LossBounds) -> str:
         text += f"which bounds the {c.sense.loss} by {loss_bound}. "
     elif localisation.holds is None:
         text += "Whether all differences lie where the best two actions are within "
-        text += f"{format_money(localisation.eps)} of each other is too close to tell. "
+        text += f"{format_money(localisation.eps)} of each other is too close to decide. "
     else:
         text += (
             f"{localisation.exceptions:,} differences lie where the best two actions are more than "

@@ -51,7 +51,7 @@ def check_constrained(
         remarks.append(
             f"{constraint.name} = ({write_sum(constraint.numerator)}) / "
             f"({write_sum(constraint.denominator)}) is {key.replace('_', ' ')} {proven:.12g}, "
-            f"where {level:.12g} is asked for"
+            f"where {level:.12g} is requested"
         )
     path = "constrained.lagrangian"
     lagrangian_model = replace_reward(path, model, lagrangian_weights)

@@ -1,4 +1,4 @@
-"""The model file, read within bounds into a typed record; a file that is no model is refused."""
+"""The model file, read within bounds into a typed record; a file that is no model is rejected."""
 
 import hashlib
 import json
@@ -24,9 +24,9 @@ END_ARRAYS = tuple(f"end/{n}" for n in ("indptr", "indices", "data", "row_of", "
 MEASURES_GROUP = "measures"  # of a model file, with a hash of its own
 ROUNDING_MAX_ROW_ERROR = 1e-7  # rows whose sums differ from 1 by more end the process on purpose
 AVERAGE_MAX_ROW_ERROR = 1e-6  # rows whose sums differ from 1 by more have no average
-MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most so many times its size
+MAX_COMPRESSION_RATIO = 1032  # a compressed file holds at most that many times its size
 NETCDF_SIGNATURES = (b"\x89HDF\r\n\x1a\n", b"CDF")  # with which netCDF files begin
-LABEL_OVERHEAD_BYTES = 32  # bytes of a label in a file, besides its text
+LABEL_OVERHEAD_BYTES = 32  # bytes of a label in a file, beyond its text
 
 
 class WrongFile(ValueError):  # noqa: N818 (it says what the file is)
@@ -369,7 +369,7 @@ def read_file_size(path: str, max_bytes: int) -> int:
 
 
 def check_arrays_known(variables: dict) -> None:
-    """Refuse variables that a model file does not have, and text anywhere but on an axis."""
+    """Reject variables that a model file does not have, and text anywhere but on an axis."""
     for name, variable in variables.items():
         is_axis = name.startswith("grid/")
         if not (is_axis or name in MODEL_ARRAYS or name in OUTCOME_ARRAYS or name in END_ARRAYS):

@@ -14,7 +14,7 @@ from .claim import (
 )
 from .model import AVERAGE_MAX_ROW_ERROR, Model
 
-NOT_JUDGED = "single decisions are not judged"
+NOT_JUDGED = "single decisions are not evaluated"
 
 
 def check_average(claim: AverageClaim, model: Model) -> str:

@@ -55,7 +55,7 @@ class CheckedDecisions:
 
 
 def check_values(claim: ValueClaim, model: Model) -> str:
-    """All figures; returns what else is confirmed besides the losses."""
+    """All figures; returns what else is confirmed, beyond the losses."""
     check_actions("decisions.optimal", claim.decisions.optimal, model)
     residuals = check_errors(claim, model)
     check_occupancy(claim, model)

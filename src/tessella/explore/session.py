@@ -24,7 +24,7 @@ from tessella.explore.catalogue import ModelCatalogue
 from tessella.explore.request import RequestFields
 from tessella.mdp.start import start_distribution
 from tessella.plot.frame import action_colours
-from tessella.rules.compress import compress  # with what it imports, before it is asked for
+from tessella.rules.compress import compress  # with what it imports, before it is requested
 from tessella.rules.loss_target import ProvenLoss, prove_loss_bounds
 from tessella.solvers.constraints.tradeoff import DIRECTIONS
 

@@ -82,7 +82,7 @@ def require_unforked() -> None:
     elif _jax_process_id != os.getpid():
         raise RuntimeError(
             "this process was forked from one that had used JAX, whose threads a fork does not "
-            "copy, and would wait for them for ever; start processes with spawn or forkserver: "
+            "copy, and would wait for them forever; start processes with spawn or forkserver: "
             "multiprocessing.get_context('spawn')"
         )
 

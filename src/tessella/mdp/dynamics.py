@@ -128,7 +128,7 @@ class Backend(ABC):
         return None
 
     def has_long_rows(self, arrays: Any) -> bool:
-        """Whether rows have so many entries that the factors of a linear system fill up."""
+        """Whether rows have enough entries that the factors of a linear system fill up."""
         return False
 
     def solve_policy_system(self, arrays: Any, rhs: Any, policy: Any, discount: float) -> Any:
@@ -303,7 +303,7 @@ class Dynamics(ABC):
 
     def with_reward(self, weights: Mapping[str, float]) -> Dynamics:
         """The same transitions with another reward: a weighted sum of reward and counts."""
-        raise ModelError(f"{self.kind} dynamics count nothing besides the reward")
+        raise ModelError(f"{self.kind} dynamics count nothing but the reward")
 
     @abstractmethod
     def step(

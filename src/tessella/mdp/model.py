@@ -570,7 +570,7 @@ class MDP:
             raise ModelError("another interest rate needs a new model from rates")
         if self.criterion.rewrites_model:  # for example, time is already an axis
             kind = "finite horizon" if self.criterion.has_horizon else str(self.criterion)
-            raise ModelError(f"a model with a {kind} must be built anew for another criterion")
+            raise ModelError(f"a model with a {kind} must be built again for another criterion")
         new_criterion = as_criterion(criterion)
         if not new_criterion.rewrites_model:
             return replace(self, criterion=new_criterion)

@@ -85,7 +85,7 @@ def read_limited(path: str | Path, settings: Mapping[str, Any], limits: ReadLimi
         document.raise_mistakes()
         return replace(mdp, **measures)
     check_schema(document, _choose_schema(document))
-    if document.is_full:  # later rounds could not tell which parts have mistakes
+    if document.is_full:  # later rounds could not see which parts have mistakes
         document.raise_mistakes()
     return _build_model(document, settings)
 

@@ -4,7 +4,7 @@ Most claims say that some methods have a lower figure than others. Such a claim 
 closest pair: the one whose paired difference over seeds has the highest upper end of its interval.
 
     reproduced       the whole 95 % interval agrees with the claim
-    tie              the interval has both signs: the results cannot tell the two apart
+    tie              the interval has both signs: the results do not separate the two
     not reproduced   the whole interval contradicts the claim
     undecided        a method or a problem without finished runs might have decided otherwise
 

@@ -1,7 +1,7 @@
 """Colours of actions, and the frame of a picture: axes, labels and boundary lines.
 
 All colours of one map have different lightness L* (CIE 1976), in equal steps of at most 32, so that
-lightness alone tells them apart and a line can be seen on any:
+lightness alone separates them and a line can be seen on any:
 
     L* = 116 Y^(1/3) - 16,   Y = 0.2126 R + 0.7152 G + 0.0722 B   (linear light, Y > 0.0089)
 

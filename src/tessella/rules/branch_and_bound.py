@@ -28,7 +28,7 @@ loss target, no rule of a size meets it if
 which the exact solver of the class decides; from the worst state, if no rule takes only actions
 that lose the limit at most. Else the cheapest rule is evaluated; if it misses the target, the node
 is divided at the state where the bound misses most, (d - m) excess: the rule takes that action
-there, or another. Besides the m above, for every price >= 0
+there, or another. Next to the m above, for every price >= 0
 
     m(s) >= min over policies of (d(s) + price x loss) - price x limit,
 
@@ -212,7 +212,7 @@ class BranchAndBound:
             self.size_needed = max(self.size_needed, size)
 
     def _rule_out_size(self, rule_class: RuleClass, size: int) -> Generator[Candidate, None, bool]:
-        """Whether it is certain that no rule of at most so many numbers meets the loss target."""
+        """Whether it is certain that no rule of at most that many numbers meets the loss target."""
         stack: list[BranchNode | None] = [self._root]
         while stack:
             node = stack.pop()
@@ -246,7 +246,7 @@ class BranchAndBound:
     def _fit_node(
         self, rule_class: RuleClass, max_size: int, node: BranchNode
     ) -> tuple[list[Candidate], int]:
-        """Rules of at most so many numbers in a node, and a lower bound on the numbers there.
+        """Rules of at most that many numbers in a node, and a lower bound on the numbers there.
 
         A class may be exact for the costs of some nodes only, as run-length tables are.
         """

@@ -24,7 +24,7 @@ MIN_RELATIVE_WEIGHT = 1e-9  # of the mean margin: states with a margin of 0 stil
 def grow_cart_trees(
     positions: NDArray[np.float32], costs: NDArray[np.float64], max_leaves: int
 ) -> Iterator[BoxTree]:
-    """Trees of at most so many leaves over (S, F) whole numbers, for (S, A) costs.
+    """Trees of at most that many leaves over (S, F) whole numbers, for (S, A) costs.
 
     A cut's ``axis`` is a column of ``positions``.
     """
@@ -67,7 +67,7 @@ def _fit_cart(positions: NDArray, costs: NDArray, weights: NDArray, max_leaves: 
 
 
 def _truncate_tree(classifier: Any, n_nodes: int) -> BoxTree:
-    """The tree as it was when it had so many nodes: the best cut comes first, its parts next."""
+    """The tree as it was when it had that many nodes: the best cut comes first, its parts next."""
     fitted_tree = classifier.tree_
     majority = classifier.classes_[fitted_tree.value[:, 0].argmax(axis=1)]
 

@@ -23,7 +23,7 @@ CONTRADICTION_TEXT = "what seemed proven contradicts a rule that was found, so n
 
 
 def search_class(search: Search, rule_class: RuleClass, max_size: int) -> None:
-    """Search for the smallest rule of a class, with at most so many numbers."""
+    """Search for the smallest rule of a class, with at most that many numbers."""
     why_not = explain_inapplicable(search, rule_class)
     if why_not:
         search.record_outcome(ClassOutcome(rule_class.name, None, 0, why_not))

@@ -4,7 +4,7 @@
     Split   ->  the same without the branches that no point between the axes' ends can take
 
 ``to_comparisons`` gives a tree of Leaf, Split, LabelSplit and Exceptions. A point off the grid was
-moved to the ends of the axes before (or refused). The numbers nearest to a value of an axis are
+moved to the ends of the axes before (or rejected). The numbers nearest to a value of an axis are
 those above the midpoint to the value below, up to and including the midpoint to the value above.
 """
 

@@ -267,14 +267,14 @@ def least_size(
 
 
 def _require_known_options(caller: str, options: Mapping[str, Any], known: type) -> None:
-    """Refuse an option that ``known`` does not declare, as a signature would."""
+    """Reject an option that ``known`` does not declare, as a signature would."""
     for name in options:
         if name not in known.__annotations__:
             raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}")
 
 
 def _require_distinct_numbers(grid: StateGrid) -> None:
-    """Refuse long integers that differ by less than doubles resolve: rules compare doubles."""
+    """Reject long integers that differ by less than doubles resolve: rules compare doubles."""
     for name, numbers in zip(grid.axes, grid.numbers, strict=True):
         unique, counts = np.unique(numbers, return_counts=True)
         if len(unique) < len(numbers):

@@ -12,7 +12,7 @@ is the least cost of the first t levels with actions 0..j in this order, exactly
 With two axes of evenly spaced values, all that a direction decides is the order of the states,
 which changes only where two of them change places: one direction between every two such slopes is
 all there is to try, and the best index is found for certain. Other weights are searched for. Sums
-and differences are tried besides, as they need no weight.
+and differences are tried too, as they need no weight.
 
 `Staircase`: with P bands and K cuts in each, P - 1 + P K numbers are stored; the actions are the
 first ones of the list, in order, along the rising or the falling axis. For additive costs
@@ -135,7 +135,7 @@ def find_optimal_cuts(costs: NDArray, last: int, is_reversed: bool = False) -> O
 
 
 def choose_cut(values: NDArray, n_below: int) -> float:
-    """A number of few digits that so many of the rising values lie below, clear of all of them."""
+    """A number of few digits above that many of the rising values, clear of all of them."""
     step = max(float(values[-1] - values[0]), 1.0) / max(len(values) - 1, 1)
     step = max(step, float(np.spacing(np.abs(values).max())))
     low = values[n_below - 1] if n_below else values[0] - 2 * step
@@ -359,7 +359,7 @@ def round_weights(weights: Sequence[float] | NDArray) -> list[NDArray[np.float64
 
 
 def _round_significant(number: float, digits: int) -> float:
-    """A number with so many digits behind its point, or at least one that is not 0."""
+    """A number with that many digits behind its point, or at least one that is not 0."""
     first_decimal = -math.floor(math.log10(abs(number))) if number else 0
     return float(round(number, max(digits, first_decimal))) + 0.0
 
@@ -474,7 +474,7 @@ class Staircase(RuleClass):
 
 
 def _find_bands(sums: NDArray, cuts: int, max_bands: int) -> Iterator[tuple[float, list[int]]]:
-    """(cost, where each band ends) of the cheapest 1, 2, ... bands with so many cuts in each.
+    """(cost, where each band ends) of the cheapest 1, 2, ... bands with that many cuts in each.
 
     Numbers of bands that save nothing are left out; two more may save what one more does not, as
     in rows A, B, A.

@@ -4,7 +4,7 @@ A relative target is a share of |J(pi*)|, the size of the optimal value from the
 ``relative_loss`` of a certificate is; or of J(pi*) - J(random), what the optimum gains over taking
 every feasible action as often. Rules that cannot be distinguished from optimal meet a target of 0:
 ``zero_tolerance`` is what ties and the error of the solution may hide. Any other target is met
-exactly, and refused where the solution is not known well enough for it.
+exactly, and rejected where the solution is not known well enough for it.
 
 ``prove_loss_bounds`` gives upper bounds on a rule's losses, and the certificate that proves them,
 which can be checked with the model's file alone. For an average, rounding in that file and in the
@@ -47,7 +47,7 @@ class LossTarget:
     reference: float  # what a loss is divided by to compare with ``stated_loss``; 1 if absolute
     relative_to: str  # "optimal" or "random", or "" for an absolute loss
     zero_tolerance: float  # losses up to this cannot be distinguished from 0
-    required_tolerance: float  # of a solution, to tell ``limit`` from 0; 0 where float64 cannot
+    required_tolerance: float  # of a solution, to separate the limit from 0; 0 if doubles cannot
     evaluator: PolicyEvaluator  # of which model it is; whether from the worst state
 
     def get_loss(self, policy_loss: PolicyLoss) -> float:
@@ -181,7 +181,7 @@ def make_loss_target(
 
 
 def require_flag(name: str, value: object) -> None:
-    """Refuse what is neither True nor False."""
+    """Reject what is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
         raise ArgumentError(f"{name} is True or False", value=f"got {value!r}")
 

@@ -309,7 +309,7 @@ def _prune_corners(
 def _choose_changes(
     changes: list[CornerChange], change_costs: list[float], count: int
 ) -> list[CornerChange]:
-    """So many changes that lose least, of which no two touch the same corner."""
+    """That many changes that lose least, of which no two touch the same corner."""
     chosen: list[CornerChange] = []
     for i in np.argsort(change_costs, kind="stable"):
         if not any(set(changes[i].removed) & set(other.removed) for other in chosen):

@@ -454,7 +454,7 @@ class Rule(Policy):
 
 
 def _check_facts(facts: dict[str, Any]) -> None:
-    """Refuse facts that are not what the head of a file states: none, or losses at least."""
+    """Reject facts that are not what the head of a file states: none, or losses at least."""
     worst = () if "constraints" in facts else ("worst_loss",)
     for name in facts.keys() | ({"mean_loss", *worst} if facts else ()):
         if name in FACT_TYPES:

@@ -3,7 +3,7 @@
     cost(rule) = sum_s c(s, rule(s)),    c >= 0, finite
 
 ``fit`` offers rules of growing size and falling cost; ``size_lower_bound`` says which sizes cannot
-reach a cost limit at all. A class that has no exact solver proves nothing. Classes of one's own
+reach a cost limit at all. A class that has no exact solver proves nothing. Custom classes
 inherit from ``RuleClass`` and take part in ``compress`` like those that are here.
 """
 
@@ -282,7 +282,7 @@ def compute_cost_margins(costs: NDArray) -> NDArray[np.float64]:
 
 
 def find_pareto_front(rules: Iterable[AnyRule], measure: str = "cost") -> list[AnyRule]:
-    """Of each size the rule with the least ``measure``, and none that a smaller one undercuts."""
+    """Of each size the rule with the least ``measure``, but none that a smaller one beats."""
     front: list[AnyRule] = []
     for rule in sorted(rules, key=attrgetter("size", measure)):
         if not front or getattr(rule, measure) < getattr(front[-1], measure):

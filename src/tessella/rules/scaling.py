@@ -7,7 +7,7 @@ say the same but for their numbers, each number is fitted as a function of the s
 
 whichever, fitted without the last of these sizes, predicts its number best; a later one must do
 twice as well. The rule with the numbers predicted for the largest size is then certified there: its
-loss is proven to be small enough or the rule is refused, however good the fit.
+loss is proven to be small enough or the rule is rejected, however good the fit.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class ClassSearch:
         return 0.0 if is_size_limited else search.loss_target.limit
 
     def is_stalled(self, rounds: int) -> bool:
-        """Whether so many rounds without a smaller rule are enough; a frontier needs all rounds."""
+        """Whether these rounds without a smaller rule are enough; a frontier needs all rounds."""
         return rounds > self.search.effort.stall_rounds and not self.search.wants_frontier
 
     def is_finished(self) -> bool:

@@ -214,7 +214,7 @@ def _iterate_roundings(projection: Projection, trained: KinkedIndex) -> Iterator
 
 
 def _round_weights(weights: NDArray, unit: NDArray, digits: int) -> NDArray[np.float64]:
-    """Weights rounded to so many digits behind the point, in the units of their axes."""
+    """Weights rounded to that many digits behind the point, in the units of their axes."""
     decimals = np.maximum(digits + np.ceil(np.log10(unit)).astype(int), 0)
     columns = [np.round(weights[..., k], int(p)) for k, p in enumerate(decimals)]
     return np.asarray(np.stack(columns, axis=-1) + 0.0, dtype=np.float64)

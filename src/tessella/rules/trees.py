@@ -264,7 +264,7 @@ def _flatten_costs(costs: Costs) -> tuple[NDArray[np.float32], NDArray[np.float6
 
 
 def compute_max_leaves(numbers: int) -> int:
-    """How many leaves so many numbers can store."""
+    """How many leaves that many numbers can store."""
     return (numbers + 2) // 3
 
 
@@ -332,7 +332,7 @@ def compute_boundary_losses(costs: NDArray, axis: int) -> NDArray[np.float64]:
 
 
 def choose_positions(weights: NDArray, n_parts: int) -> NDArray[np.int64]:
-    """Beginnings of so many parts: evenly by weight, after a floor that spreads them a little."""
+    """Beginnings of that many parts: evenly by weight, after a floor that spreads them a little."""
     total = np.cumsum(weights / max(weights.sum(), 1e-300) + 0.1 / max(len(weights), 1))
     if n_parts > len(weights):
         return np.arange(len(weights) + 1)

@@ -166,7 +166,7 @@ def _tabulate_form(
 
 
 def _check_parameters(form: Callable, axes: tuple[str, ...], ranges: Mapping[str, Any]) -> None:
-    """Refuse a form with arguments other than axes and parameters with ranges, or without them."""
+    """Check that a form has arguments for all parameters, and none but these and axes."""
     names = signature(form).parameters
     for name in ranges:
         if name not in names:

@@ -226,7 +226,7 @@ def _checksum(row: Mapping[str, Any]) -> str:
 
 
 def _to_float(value: float) -> float:
-    return float(value) + 0.0  # SQLite knows no -0
+    return float(value) + 0.0  # SQLite has no -0
 
 
 def _to_narrowest_dtype(actions: NDArray) -> NDArray[np.unsignedinteger]:

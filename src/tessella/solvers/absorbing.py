@@ -63,7 +63,7 @@ def solve_total_reward(
         if solved is None:
             raise ModelError(
                 "the total reward needs policies that end; some that are as good as the best, as "
-                "far as float64 can tell, are not proven to end"
+                "far as float64 can resolve, are not proven to end"
             ) from error
         return solved
 
@@ -252,7 +252,7 @@ def bound_policy_absorption(
 
 @in_float64
 def find_absorbing_states(prepared: PreparedModel) -> NDArray[np.bool_]:
-    """(grid) whether a state ends the process; refuses a model whose end cannot be reached."""
+    """(grid) whether a state ends the process; rejects a model whose end cannot be reached."""
     mdp = prepared.mdp
     ones = to_backend(prepared.backend, np.ones(mdp.grid.shape))
     absorbing, can_reach = _find_ends(prepared.make_operators(), ones)

@@ -74,7 +74,7 @@ def eliminate_states(
     """The gain of the policy of ``state`` if ``evaluates_policy``, else of the best policy.
 
     None where that takes too long or too much memory. With ``before_iterations`` only a fixed
-    policy on a line of states is eliminated. Refuses a model, or a fixed policy, with several
+    policy on a line of states is eliminated. Rejects a model, or a fixed policy, with several
     gains, and one with several closed classes unless ``gain_is_known``.
     """
     mdp = prepared.mdp
@@ -531,7 +531,7 @@ def find_shortest_path_policy(
 
 
 def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) -> None:
-    """Refuse a model, or a fixed policy, whose chains do not fit the criterion."""
+    """Reject a model, or a fixed policy, whose chains do not fit the criterion."""
     criterion = mdp.criterion
     is_checked = criterion.requires_absorption or criterion.has_gain
     if mdp.n_states > CLASSES_MAX_STATES or not is_checked:
@@ -544,7 +544,7 @@ def check_recurrent_classes(mdp: MDP, table: NDArray, evaluates_policy: bool) ->
             subject = "this policy" if evaluates_policy else "the best policy found so far"
             raise ModelError(
                 "the total reward needs policies that end",
-                value=f"{subject} stays for ever among {len(paid[0]):,} states, one of which is "
+                value=f"{subject} stays forever among {len(paid[0]):,} states, one of which is "
                 f"{mdp.grid.describe(int(paid[0][0]))}",
             )
         return
@@ -569,10 +569,10 @@ def require_one_gain(
     evaluates_policy: bool = False,
     only_if_proven: bool = False,
 ) -> None:
-    """Refuse a model, or a fixed policy, whose average depends on where it starts.
+    """Reject a model, or a fixed policy, whose average depends on where it starts.
 
     ``gain_intervals`` (within ``error``) enclose the average in each of the closed ``classes``;
-    where they overlap, the model is refused unless ``only_if_proven``.
+    where they overlap, the model is rejected unless ``only_if_proven``.
     """
     least = min(range(len(classes)), key=lambda k: gain_intervals[k][1])
     most = max(range(len(classes)), key=lambda k: gain_intervals[k][0])

@@ -227,7 +227,7 @@ ReasonedChoice = tuple[Any, str]  # (choice, reason)
 class _Choices:
     """Each choice, by what was requested or by the thresholds.
 
-    ``choices[name]`` makes a choice when it is first asked for, so that choices may ask for others.
+    ``choices[name]`` makes a choice when it is first requested, so that choices may use others.
     """
 
     mdp: MDP
@@ -534,7 +534,7 @@ def choose_period_representation(dynamics: Dynamics, thresholds: Thresholds) -> 
 
 
 def choose_row_layout(thresholds: Thresholds, rows: Any, n_pairs: int) -> RowLayout:
-    """How NumPy holds these sparse rows (U, S) of so many pairs of states and actions."""
+    """How NumPy holds these sparse rows (U, S) of that many pairs of states and actions."""
     entries = rows.nnz
     dense_entries = rows.shape[0] * rows.shape[1]
     is_dense = dense_entries <= max(thresholds.dense_rows_max_entries, entries / DENSE_MIN_SHARE)
@@ -562,7 +562,7 @@ def choose_tiles(shape: tuple[int, ...], thresholds: Thresholds) -> tuple[TileSi
 
 
 def take_devices(mdp: MDP, count: int) -> tuple[Any, ...]:
-    """So many devices to share a model; none of one."""
+    """That many devices to share a model; none of one."""
     require_whole("devices", count, 1)
     if count == 1:
         return ()

@@ -14,7 +14,7 @@ Actions outside of A that are worse than the best by more than twice that (and r
 at h' too; so h' and g' solve it with all actions allowed, and h' is the relative value.
 
 For total rewards the targets are the absorbing states, where values are 0 and there is no g. A
-policy that leaves A for ever loses for ever, and one that keeps to A ends, so h' is the best total
+policy that leaves A forever loses forever, and one that keeps to A ends, so h' is the best total
 reward.
 """
 

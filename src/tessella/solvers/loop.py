@@ -421,7 +421,7 @@ class RunLog:
         return count_steps_left(before, now, self.target) * seconds
 
     def add(self, bounds, changes, target) -> None:
-        """Add iterations, and tell the callback; ``target`` is the bound to be reached."""
+        """Add iterations, and call the callback; ``target`` is the bound to be reached."""
         self.target = float(target)
         before = self.seconds[-1] if self.seconds else 0.0
         now = time.perf_counter() - self.started_at

@@ -113,7 +113,7 @@ class Method(ABC):
 
 
 def require_method(method: object, tol: object) -> None:
-    """Refuse an object that is no method, and a tolerance next to a method."""
+    """Reject an object that is no method, and a tolerance next to a method."""
     if tol is not None:
         raise ArgumentError("tol is set in the method: ValueIteration(tol=...)")
     if not isinstance(method, Method):
@@ -131,7 +131,7 @@ def validate_tol(tol: object) -> float | None:
 
 
 def require_between(settings: object, name: str, low: float, high: float) -> None:
-    """Refuse a field of ``settings`` that does not lie strictly between two numbers."""
+    """Reject a field of ``settings`` that does not lie strictly between two numbers."""
     number = getattr(settings, name)
     if not is_number(number) or not low < number < high:
         raise ArgumentError(f"{name} must lie in ({low}, {high})", value=f"got {number!r}")

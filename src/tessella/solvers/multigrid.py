@@ -192,12 +192,12 @@ def factorise_blocks(
 
 
 def _should_reduce(n_blocks: int, n: int, inverse_rows: int) -> bool:
-    """Whether so many blocks are better not inverted as one."""
+    """Whether that many blocks are better not inverted as one."""
     return n_blocks > 1 and n_blocks * n > inverse_rows
 
 
 def count_factor_numbers(count: int, n: int, inverse_rows: int) -> int:
-    """How many numbers the factors of so many blocks are."""
+    """How many numbers the factors of that many blocks are."""
     n_matrices = 0
     while _should_reduce(count, n, inverse_rows):
         n_matrices += 3 * (count // 2) + 2 * ((count - 1) // 2)
@@ -343,7 +343,7 @@ def count_correction_bytes(axes: Sequence[CoarseAxis], has_gain: bool, inverse_r
 
 
 def count_factorising_bytes(axes: Sequence[CoarseAxis]) -> int:
-    """Bytes in use, besides the correction, while an accelerator factorises; about."""
+    """Bytes in use, beyond the correction, while an accelerator factorises; about."""
     node_blocks = NodeBlocks.choose(axes)
     return 8 * FACTORISING_BLOCKS * node_blocks.n_blocks * node_blocks.block_size**2
 

@@ -182,7 +182,7 @@ class Operators:
 
     @property
     def has_long_rows(self) -> bool:
-        """Whether rows have so many entries that their factors fill up."""
+        """Whether rows have enough entries that their factors fill up."""
         return self.backend.has_long_rows(self.data.arrays)
 
     def policy_bellman(self, policy: Any, value: Any) -> Any:

@@ -189,7 +189,7 @@ def _count_block_bytes(mdp: MDP, partition: Partition) -> dict[str, int]:
 
 
 def _scale_to_window(count: int, partition: Partition) -> int:
-    """The share of so many numbers over the grid that a block has with its halo, rounded up."""
+    """The share of that many numbers over the grid that a block has with its halo, rounded up."""
     return -(-count * partition.block_with_halo // partition.length)
 
 
@@ -209,7 +209,7 @@ def _count_array_bytes(plan: ExecutionPlan) -> dict[str, int]:
     n = mdp.n_states
     widest_array = max(n, count_largest_intermediate(mdp.dynamics))
     model_array_bytes = count_model_bytes(mdp.dynamics)
-    if plan.devices:  # a model that cannot be cut among them is refused
+    if plan.devices:  # a model that cannot be cut among them is rejected
         partition = partition_among_devices(mdp.dynamics, len(plan.devices))
         model_array_bytes = _count_window_bytes(cast(Staged, mdp.dynamics), partition)
         n = n * partition.block_length // partition.length

@@ -166,7 +166,7 @@ def measure_slices(axes: tuple[int, ...], operators: Operators, value) -> Sliced
 
 @in_float64
 def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decision:
-    """The decision at ``value``, with bounds by slices where they could tell more actions apart."""
+    """The decision at ``value``, with bounds by slices where they could separate more actions."""
     decision = decide(prepared, value, bound)
     mdp = prepared.mdp
     if not mdp.criterion.is_discounted or prepared.shard_layout is not None:

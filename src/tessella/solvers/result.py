@@ -238,7 +238,7 @@ class Checkpoint:
         if not isinstance(self.path, str | Path) or Path(self.path).suffix != ".npz":
             raise ArgumentError("a checkpoint ends in .npz", value=f"got {str(self.path)!r}")
         if not is_number(self.every) or not self.every >= 0:
-            requirement = "a checkpoint is written every so many seconds, 0 or more"
+            requirement = "checkpoints are written 0 or more seconds apart"
             raise ArgumentError(requirement, value=f"got {self.every!r}")
 
 
@@ -254,7 +254,7 @@ class CheckpointWriter:
         self._last_write = time.monotonic()
 
     def load_run(self) -> tuple[NDArray[np.float64], History] | None:
-        """(value, history) of the file; None where there is none. Refuses that of another model."""
+        """(value, history) of the file; None where there is none. Rejects that of another model."""
         if not self.path.exists():
             return None
         with (

@@ -196,7 +196,7 @@ def _make_solution(
 ) -> Solution:
     mdp = prepared.mdp
     table = decision.policy if result.table is None else result.table
-    # The relative values of an average are bounded when first asked for.
+    # The relative values of an average are bounded when first requested.
     has_gain = result.gain is not None
     return Solution(
         **vars(result),

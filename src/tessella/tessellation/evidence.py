@@ -72,7 +72,7 @@ class Evidence:
 
 
 def require_numeric_actions(tessellation: Tessellation, subject: str) -> None:
-    """Refuse to read an order into actions that are names."""
+    """Reject to read an order into actions that are names."""
     if tessellation.quantities is None:
         requirement = f"{subject} needs actions that are numbers: names have no order"
         raise ArgumentError(

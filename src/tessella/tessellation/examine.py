@@ -87,7 +87,7 @@ def examine(tessellation: Tessellation, sums: Iterable[tuple[str, ...]] = ()) ->
     }
     if len(unused) == grid.ndim:
         return Structure(evidence)
-    # The section at their first values stands for all of them.
+    # The section at their first values represents all of them.
     first_values = {axis: grid.values[grid.axis(axis)][0] for axis in unused}
     t = section(tessellation, **first_values) if unused else tessellation
     remaining_sums = [tuple(name for name in names if name in t.grid.axes) for names in sums]

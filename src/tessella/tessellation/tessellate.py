@@ -80,7 +80,7 @@ def find_cells(table: NDArray) -> Cells:
 
 
 def require_all_states(subject: str, tessellation: Tessellation) -> None:
-    """Refuse what is no tessellation, or one of a grid on which some places are no states."""
+    """Reject what is no tessellation, or one of a grid on which some places are no states."""
     require_type(subject, tessellation, Tessellation)
     if tessellation.n_states < tessellation.grid.size:
         requirement = f"{subject} needs every combination of the axes' values to be a state"

@@ -78,7 +78,7 @@ def test_a_file_that_says_something_else_is_not_written(tmp_path, monkeypatch, s
 
 def test_answers_that_are_no_action_or_refused_are_told_apart():
     said = RULE.table.ravel().astype(np.int64)
-    for answer, told in ((-1, "is refused, not"), (-2, "gets something else, not")):
+    for answer, told in ((-1, "is rejected, not"), (-2, "gets something else, not")):
         with pytest.raises(ts.FileError, match=f"season=wet {told} order=4.5"):
             verb.require_agreement(
                 np.where(np.arange(15) == 1, answer, said), ExportContext(RULE), "a.c"

@@ -1,7 +1,7 @@
 """Source code from a rule: one walk over the tree, with templates for each language.
 
 ``CodePrinter`` writes a function from the coordinates of a state to an action: comments, guards
-against input that is refused, and nested tests that end in returns. A language is a subclass with
+against input that is rejected, and nested tests that end in returns. A language is a subclass with
 its templates (see ``PythonPrinter``), and an ``ExportFormat`` that runs what it writes;
 ``CompiledFormat`` does that for languages with a compiler. docs/extending.md adds one step by step.
 """
@@ -53,9 +53,9 @@ class CodePrinter(ABC):
     """
 
     comment: ClassVar[str]  # a line of the head, of its text
-    label_guard: ClassVar[str]  # refuses unknown labels; also of ``test``
-    clamp_guard: ClassVar[str]  # refuses NaN and moves to the ends; also of ``low`` and ``high``
-    grid_guard: ClassVar[str]  # refuses other values; also of ``values`` and their ``count``
+    label_guard: ClassVar[str]  # rejects unknown labels; also of ``test``
+    clamp_guard: ClassVar[str]  # rejects NaN and moves to the ends; also of ``low`` and ``high``
+    grid_guard: ClassVar[str]  # rejects other values; also of ``values`` and their ``count``
     return_index: ClassVar[str]  # of an action index and a comment
     assign_total: ClassVar[str]  # assigns a weighted sum to ``total``
     if_block: ClassVar[str]  # begins a block

@@ -232,7 +232,7 @@ def _find_actions(labels: NDArray, actions: tuple, name: str) -> NDArray[np.int6
 def _require_one_action(
     states: NDArray, indices: NDArray, table: NDArray, grid: StateGrid, name: str
 ) -> None:
-    """Refuse a state without an action, or with more than one."""
+    """Reject a state without an action, or with more than one."""
     conflicting = states[table[states] != indices]
     for bad, subject in ((conflicting, "has several"), (np.flatnonzero(table < 0), "has none")):
         if bad.size:

@@ -173,12 +173,12 @@ def _check_all_states(
 
 
 def require_agreement(answers: NDArray[np.int64], context: ExportContext, name: str) -> None:
-    """Refuse answers for all states that differ from the policy's anywhere."""
+    """Reject answers for all states that differ from the policy's anywhere."""
     expected = context.policy.table.ravel()
     bad = np.flatnonzero(answers != expected)
     if bad.size:
         state = int(bad[0])
-        texts = {REFUSED_INDEX: "is refused", UNKNOWN_ACTION_INDEX: "gets something else"}
+        texts = {REFUSED_INDEX: "is rejected", UNKNOWN_ACTION_INDEX: "gets something else"}
         answer = int(answers[state])
         text = texts.get(answer) or f"gets {context.describe_action(answer)}"
         raise FileError(

@@ -28,7 +28,7 @@ from tessella.rules.loss_target import describe_loss_reference
 
 OffGrid = Literal["clamp", "refuse"]
 InputRows = Mapping[str, Sequence]  # axis name to (n,) values, as a user would give them
-REFUSED_INDEX = -1  # the answer to input that is refused
+REFUSED_INDEX = -1  # the answer to input that is rejected
 UNKNOWN_ACTION_INDEX = -2  # an answer that is none of the actions
 PLAIN_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -81,7 +81,7 @@ def format_number(value: float) -> str:
 
 
 def require_no_nul(text: str, language: str) -> str:
-    """``text`` as it is, refused where it holds a NUL, which ends a text in ``language``."""
+    """``text`` as it is, rejected where it holds a NUL, which ends a text in ``language``."""
     if "\0" in text:
         raise FileError(f"a text in {language} cannot hold a NUL", value=f"got {text!r}")
     return text
@@ -211,7 +211,7 @@ class ExportFormat(ABC):
     is_data: ClassVar[bool] = False  # whether it leaves input off the grid to its readers
 
     def require_packages(self) -> None:  # noqa: B027 (most need nothing)
-        """Refuse where a package that writes it is missing."""
+        """Reject where a package that writes it is missing."""
 
     @abstractmethod
     def write(self, context: ExportContext) -> bytes:
@@ -219,7 +219,7 @@ class ExportFormat(ABC):
 
     @abstractmethod
     def run(self, content: bytes, context: ExportContext, rows: InputRows) -> NDArray[np.int64]:
-        """(n,) action indices that the file gives for rows, -1 where it refuses.
+        """(n,) action indices that the file gives for rows, -1 where it rejects a row.
 
         Raises ``ToolMissing`` where what would run it is not installed.
         """

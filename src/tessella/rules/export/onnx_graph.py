@@ -1,8 +1,8 @@
 """ONNX: the rule as a graph of comparisons in double precision.
 
     inputs      one for each axis, (n,): double, or string for a text axis
-    outputs     action_index (n,) int64, -1 for what is refused; and what to do: one for each
-                component of the action, NaN or "" for what is refused
+    outputs     action_index (n,) int64, -1 for what is rejected; and what to do: one for each
+                component of the action, NaN or "" for what is rejected
 
 Needs the extra ``onnx``.
 """
@@ -169,7 +169,7 @@ class GraphBuilder:
         return self.constants[key].name
 
     def _add_input_test(self, axis: str) -> str:
-        """Whether the coordinate is not refused: (n,) bool."""
+        """Whether the coordinate is not rejected: (n,) bool."""
         tensor = self.onnx.TensorProto
         name = self.inputs[axis]
         if is_text_axis(self.grid, axis):

@@ -1,7 +1,7 @@
 """Python without imports.
 
 decide(stock, season) -> 8                  or {"fast": 3, "slow": 5}
-decide_index(stock, season) -> 2            its index in ACTIONS; ValueError for what is refused
+decide_index(stock, season) -> 2            its index in ACTIONS; ValueError for what is rejected
 """
 
 from __future__ import annotations

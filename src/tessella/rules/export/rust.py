@@ -1,10 +1,10 @@
 """Rust: a module with one function from the coordinates of a state to an action.
 
     pub fn decide(stock: f64, season: &str) -> i32      the index, or -1 for invalid input
-    pub static ORDER: [f64; 5]                          what the indices stand for
+    pub static ORDER: [f64; 5]                          what the indices mean
 
 It needs nothing but the language's core. Names are those of the axes, whatever their case, and a
-coordinate that the rule does not look at is checked all the same: hence the attributes.
+coordinate that the rule does not look at is checked all the same, so the attributes.
 """
 
 from __future__ import annotations

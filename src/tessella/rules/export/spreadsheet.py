@@ -2,7 +2,7 @@
 
     =IF(ISNUMBER(A2)*(EXACT(B2,"dry")+EXACT(B2,"wet")),IF(A2<=3.5,8,0),NA())
 
-One formula for each component of the action, #N/A for what is refused. It holds in Excel and
+One formula for each component of the action, #N/A for what is rejected. It holds in Excel and
 LibreOffice (separators as in English). Tests are multiplied and added rather than put into AND and
 OR, so that the formula also works on whole columns. A formula has at most 8,192 characters and 64
 levels; splits are halved, so that levels grow with their logarithm.
@@ -283,7 +283,7 @@ def _format_even_grid_test(cell: str, values: NDArray, step: float) -> str:
 
 
 def round_to_digits(x: float, count: int = 15) -> float:
-    """The number with so many digits that is nearest."""
+    """The number with that many digits that is nearest."""
     return float(f"{x:.{count}g}")
 
 
@@ -384,7 +384,7 @@ def _fill_check(sheet: Any, context: ExportContext) -> None:
 
 
 def _format_equality(expected: Any, before: int) -> str:
-    """Whether a cell so many columns before holds the same text, or number to 12 digits."""
+    """Whether a cell that many columns before holds the same text, or number to 12 digits."""
     actual = expected.offset(0, -before).coordinate
     reference = expected.coordinate
     if isinstance(expected.value, str):

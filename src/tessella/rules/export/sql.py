@@ -2,7 +2,7 @@
 
     SELECT t.*, <content of the file> FROM t
 
-One expression for each component of the action; NULL for what is refused. Conditions are not
+One expression for each component of the action; NULL for what is rejected. Conditions are not
 nested, since databases limit how deeply expressions nest. It uses standard SQL only.
 
 A number is what equals itself plus 0: text and blobs do not, in a database that lets a column of

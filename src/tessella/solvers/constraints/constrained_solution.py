@@ -57,7 +57,7 @@ class ConstraintResult:
 
     Attributes:
         name: the name of its measure.
-        constraint: what was asked for.
+        constraint: what was requested.
         value: the measure's value in the optimal mixture.
         price: what the objective loses for one more unit of the level: the shadow price.
     """
