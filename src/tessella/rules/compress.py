@@ -147,7 +147,7 @@ def compress(
         >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
         >>> rule = ts.compress(solution, loss="1%", classes=["linear index"])
         >>> print(rule.explain().splitlines()[0])
-        admit=1 where queue is at most 25
+        admit=1 where queue + regime is at most 37
     """
     started = time.perf_counter()
     if prefer not in get_args(Preference):
@@ -198,7 +198,7 @@ def frontier(solution: Solution, max_size: int = 60, **options: Unpack[SearchOpt
         >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
         >>> found = ts.frontier(solution, max_size=2, classes=["linear index"])
         >>> [(point.size, round(point.loss, 4)) for point in found.points]
-        [(1, 0.0074), (2, 0.0001)]
+        [(1, 0.0019), (2, 0.0001)]
     """
     _require_known_options("frontier", options, SearchOptions)
     with show_status(options.get("progress")) as status:

@@ -164,7 +164,7 @@ class LinearCuts(RuleClass):
         >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
         >>> rule = ts.compress(solution, "2%", classes=[ts.LinearCuts()])
         >>> print(rule.explain().splitlines()[0])
-        admit=1 where queue is at most 25
+        admit=1 where queue + regime is at most 37
     """
 
     work: float = 4e7

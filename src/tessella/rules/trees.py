@@ -421,7 +421,7 @@ class LinearTree(RuleClass):
         >>> solution = ts.solve(ts.benchmark("QUE-Lin"))
         >>> rule = ts.compress(solution, "2%", classes=[ts.LinearTree()])
         >>> print(rule.explain().splitlines()[0])
-        admit=1 where 3 x queue + 2 x regime is below 101.5
+        admit=1 where 3 x queue + 2 x regime is at most 101
     """
 
     max_weight: int = 3
