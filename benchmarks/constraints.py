@@ -23,11 +23,12 @@ import numpy as np
 from tables import Table
 
 import tessella as ts
+from tessella.mdp.stages.events import average_unit
 
 FILL_RATES = (0.90, 0.95, 0.98, 0.99)
 LOSS = 0.02
 RULE_SECONDS = 40
-# The measure and its sense.
+# The measure and its sense. Routing to parallel queues always rejects as few as can be.
 PROBLEMS = {
     "inventory": ("fill_rate", ts.AtLeast),
     "lost_sales": ("fill_rate", ts.AtLeast),
@@ -39,7 +40,6 @@ PROBLEMS = {
     "naor_admission": ("rejection", ts.AtMost),
     "two_class_admission": ("second_rejection", ts.AtMost),
     "two_class_server": ("rejection", ts.AtMost),
-    "parallel_queues": ("rejection", ts.AtMost),
 }
 SETTINGS = {"platelets": {"most": 10}, "dual_sourcing": {"backlog_cost": 35.0}}
 SHARES = (0.25, 0.5, 0.75)  # of the way from the unconstrained level to the best
@@ -127,10 +127,11 @@ def find_rule(mdp: ts.MDP, measure: str, level: ts.AtLeast | ts.AtMost) -> list[
     worst = value.low if level.sign > 0 else value.high
     holds = level.sign * worst >= level.sign * level.level
     bound = ts.solve(mdp, subject_to=constraint).high
+    mean = evaluation.mean * (average_unit(mdp.clock)[0] if mdp.criterion.has_gain else 1.0)
     return [
         str(rule.size),
         rule.kind,
-        f"{(bound - evaluation.mean) / abs(bound):.2%}",
+        f"{(bound - mean) / abs(bound):.2%}",
         f"{value.value:.5g} {'holds' if holds else 'MISSED'}",
         agree(rule),
         f"{seconds:.0f}",
