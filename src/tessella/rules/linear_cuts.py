@@ -367,8 +367,9 @@ def _round_significant(number: float, digits: int) -> float:
 def _fit_index(projection: Projection, weights: NDArray, is_reversed: bool, cuts: int) -> Candidate:
     """The cheapest cuts of an index."""
     states = projection.sort_along(weights)
-    found = find_optimal_cuts(states.costs, cuts, is_reversed)
-    ordered_cuts = replace(found, actions=tuple(projection.actions[a] for a in found.actions))
+    ordered_cuts = find_optimal_cuts(states.costs, cuts, is_reversed)
+    actions = tuple(projection.actions[a] for a in ordered_cuts.actions)
+    ordered_cuts = replace(ordered_cuts, actions=actions)
     named_weights = tuple((n, float(w)) for n, w in zip(projection.names, weights, strict=True))
     root = build_split(named_weights, states.values, ordered_cuts)
     return Candidate(root, _count_weights(weights) + cuts, ordered_cuts.cost)
