@@ -195,7 +195,7 @@ def render_twenty_rules() -> str:
     for name, rule in load_rules():
         if len(write_sentences(rule)) <= SHORT_RULE_MAX_LINES:
             problem = ts.problem(name)
-            limit = " (within 5 %)" if rule.facts["promised"] == LOOSE_LOSS_LIMIT else ""
+            limit = " (within 5 %)" if rule.facts["loss_limit"] == LOOSE_LOSS_LIMIT else ""
             lines += [f"## {problem.title}{limit}", "", f"[`{name}`](../gallery/{name}.md)", ""]
             lines += [*list_axes(problem), *put_in_words(rule)]
     return "\n".join(lines)

@@ -197,7 +197,7 @@ def test_geometry_and_structure_stand_beside_the_map(visit, explorer):
 def test_a_rule_is_drawn_explained_and_taken_away_as_c_that_compiles(visit, tmp_path):
     page = visit(f"{LAKE}&tab=rule&rule.seconds=1")
     before = pixels(page)
-    page.fill("#promise", "12")  # half of all may be lost
+    page.fill("#loss-limit", "12")  # half of all may be lost
     redrawn(page, lambda: page.click("#compress"))
     page.wait_for_selector("#downloads")
     assert pixels(page) != before
@@ -390,7 +390,7 @@ def test_two_rules_stand_side_by_side_with_what_each_surely_loses(visit, explore
     page.click("#pin")
     expect(page.locator("#pinned figcaption")).to_contain_text("rule within 50 %")
     page.click("#tab-rule")
-    page.fill("#promise", "0")
+    page.fill("#loss-limit", "0")
     redrawn(page, lambda: page.click("#compress"))
     page.click("#tab-compare")
     expect(page.locator("#current figcaption")).to_contain_text("rule within 0 %")

@@ -292,7 +292,7 @@ def test_a_rule_file_with_an_action_that_is_none_is_rejected_with_a_file_error(a
 
 
 @pytest.mark.parametrize(
-    "name", ["mean_loss", "worst_loss", "relative_loss", "promised", "periods_per_time"]
+    "name", ["mean_loss", "worst_loss", "relative_loss", "loss_limit", "periods_per_time"]
 )
 def test_a_rule_file_with_a_loss_that_is_text_is_rejected_with_a_file_error(name, tmp_path):
     content = json.loads(save_honest_files(0).path("rule").read_text())

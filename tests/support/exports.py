@@ -21,7 +21,7 @@ FACTS = {
     "mean_loss": 0.125,
     "relative_loss": 0.0025,
     "worst_loss": 0.5,
-    "promised": 0.01,
+    "loss_limit": 0.01,
 }
 HOSTILE = (
     'a"b',

@@ -302,7 +302,7 @@ def _describe_rule(rule: ts.Rule, mdp: ts.MDP, files: list[str]) -> dict[str, An
     points = rule.frontier.points
     return {
         "model": arguments.describe_model(mdp),
-        "promise": rule.loss_target,
+        "loss_target": rule.loss_target,
         "class": rule.kind,
         "size": rule.size,
         "size_needed": rule.size_needed,

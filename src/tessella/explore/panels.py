@@ -36,7 +36,7 @@ from tessella.solvers.constraints.tradeoff import drop_rounding
 MAP_MAX_STATES = 500_000  # states on the two axes that are shown
 STRUCTURE_MAX_STATES = 20_000  # states up to which structure is tested here
 PATH_MAX_PERIODS = 1000  # periods
-RULE_FACTS = ("promised", "mean_loss", "worst_loss", "relative_loss")
+RULE_FACTS = ("loss_limit", "mean_loss", "worst_loss", "relative_loss")
 RULE_SUFFIXES = (".c", ".py", ".sql", ".xlsx", ".json", ".csv", ".txt")
 MODEL_FILE = "model.toml"
 CERTIFICATE_FILE = "certificate.json"
@@ -327,7 +327,7 @@ def describe_rule(session: Session, request: RequestFields) -> dict[str, Any]:
         "size": rule.size,
         "size_needed": rule.size_needed,
         "table_size": model.solution.mdp.n_states,
-        "promise": rule.loss_target,
+        "loss_target": rule.loss_target,
         "says": rule.explain(),
         "seconds": rule.seconds,
         **{name: rule.facts.get(name) for name in RULE_FACTS},

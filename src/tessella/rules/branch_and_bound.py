@@ -187,7 +187,7 @@ class BranchAndBound:
         is_discounted = evaluator.mdp.criterion.is_discounted
         return evaluator.is_small and is_discounted and not loss_target.is_zero
 
-    def branches(self, rule_class: RuleClass, max_size: int) -> Iterator[Candidate]:
+    def generate_candidates(self, rule_class: RuleClass, max_size: int) -> Iterator[Candidate]:
         """The cheapest rules of nodes, while sizes are ruled out one after the other.
 
         It ends with ``max_size``, with the first size of which a rule meets the target, or when no

@@ -96,7 +96,7 @@ def raise_size_lower_bound(class_search: ClassSearch, max_nodes: float) -> None:
     solver = BranchAndBound(
         search.evaluator, search.loss_target, search.losses, size_needed, deadline, max_nodes
     )
-    class_search.select(solver.branches(class_search.rule_class, class_search.max_size))
+    class_search.select(solver.generate_candidates(class_search.rule_class, class_search.max_size))
     class_search.size_needed = solver.size_needed
 
 

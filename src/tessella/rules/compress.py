@@ -451,7 +451,7 @@ def _compress_constrained(
         idle_searches = idle_searches + 1 if smallest == before else 0
     target = problem.describe_target(searches[0].loss_target)
     rule = _find_proven(mdp, points, problem.prove, target, searches[0], problem.hint)
-    facts = rule.facts | {"promised": problem.stated_loss}
+    facts = rule.facts | {"loss_limit": problem.stated_loss}
     front = _make_frontier(points, rule.outcomes)
     return replace(rule, loss_target=target, facts=facts, frontier=front)
 
@@ -506,7 +506,7 @@ def _make_rule(
 ) -> Rule:
     outcomes = tuple(search.outcomes)
     size_needed = max((o.size_needed for o in outcomes if o.kind == point.kind), default=0)
-    facts = proof.collect_facts(mdp) | {"promised": search.loss_target.stated_loss}
+    facts = proof.collect_facts(mdp) | {"loss_limit": search.loss_target.stated_loss}
     if point.candidate.component_rules:
         facts["parameters"] = collect_parameters(point.candidate.component_rules)
     return Rule(

@@ -42,7 +42,9 @@ class Component:
     amounts: tuple[float, ...]  # rising: the values, or what they add to ``level_axis``
     level_axis: str = ""  # the axis that is raised to the value; empty where values are amounts
 
-    def find_values(self, amounts: NDArray, axis_values: NDArray | float) -> NDArray[np.int64]:
+    def find_value_positions(
+        self, amounts: NDArray, axis_values: NDArray | float
+    ) -> NDArray[np.int64]:
         """Positions of the values that amounts, by position, lead to: the next higher ones."""
         if not self.level_axis:
             return amounts
@@ -173,7 +175,7 @@ class InventoryRule:
             chosen[name] = rule.decide(index)
         return chosen
 
-    def find_values(
+    def find_value_positions(
         self, grid: StateGrid, points: NDArray, amounts: Mapping[str, NDArray]
     ) -> dict[str, NDArray[np.int64]]:
         """Component to positions of the values that its amounts lead to at points."""
@@ -182,14 +184,16 @@ class InventoryRule:
             if component.name in amounts:
                 axis = component.level_axis
                 reached = points[:, grid.axis(axis), None] if axis else 0.0
-                values[component.name] = component.find_values(amounts[component.name], reached)
+                values[component.name] = component.find_value_positions(
+                    amounts[component.name], reached
+                )
         return values
 
     def find_actions(
         self, grid: StateGrid, points: NDArray, amounts: Mapping[str, NDArray]
     ) -> NDArray[np.int64]:
         """Actions with these amounts of all components, at points."""
-        values = self.find_values(grid, points, amounts)
+        values = self.find_value_positions(grid, points, amounts)
         actions = self.action_indices[tuple(values[c.name] for c in self.components)]
         return np.broadcast_to(actions, (len(points), actions.shape[1]))
 

@@ -56,7 +56,7 @@ WEIGHT_MAX_DECIMALS = 9
 
 
 @dataclass(frozen=True, eq=False)
-class SortedStates:
+class IndexLevels:
     """States by index: rising values (U,), and the (U, A) costs of each."""
 
     values: NDArray[np.float64]
@@ -74,7 +74,7 @@ class OrderedCuts:
 
 def sort_states(
     index: NDArray[np.float64], costs: NDArray[np.float64], origin: float = 0.0
-) -> SortedStates:
+) -> IndexLevels:
     """States sorted by index, equal ones together; indexes nearer than rounding are equal.
 
     Indexes are counted from ``origin``, so that their rounding is one of their spread alone.
@@ -85,7 +85,7 @@ def sort_states(
     tolerance = bound_rounding_error(float(ends[1] - ends[0]), float(np.abs(ends + origin).max()))
     starts = np.flatnonzero(np.concatenate([[True], np.diff(sorted_index) > tolerance]))
     summed = np.add.reduceat(costs[order], starts, axis=0)
-    return SortedStates(sorted_index[starts] + origin, summed)
+    return IndexLevels(sorted_index[starts] + origin, summed)
 
 
 def bound_rounding_error(span: float, size: float) -> float:
@@ -257,16 +257,16 @@ class Projection:
         self.actions = range(table.shape[-1])[:: -1 if from_last else 1]
         self.costs = table.reshape(len(self.points), -1)[:, self.actions]
 
-    def sort_along(self, weights: NDArray) -> SortedStates:
+    def sort_along(self, weights: NDArray) -> IndexLevels:
         if len(weights) == 1:  # nothing is added, so nothing is rounded
-            return SortedStates(self.values[0], self.costs)
+            return IndexLevels(self.values[0], self.costs)
         return sort_states(self.points @ weights, self.costs, float(self.origin @ weights))
 
     def compute_least_costs(self, weights: NDArray) -> NDArray[np.float64]:
         """(2, A) least costs with the first actions in order, along the index and against it."""
         return compute_costs_both_ways(self.sort_along(weights).costs)
 
-    def compute_all_directions(self) -> NDArray[np.float64]:
+    def compute_least_costs_all_directions(self) -> NDArray[np.float64]:
         """(W, 2, A) the same for all directions of ``list_directions``, some at a time."""
         orders = _sort_for_slopes(*(len(v) for v in self.values))
         chunk_size = max(1, 400_000 // self.costs.size)
@@ -319,7 +319,7 @@ def _fit_indexes(
     for projection in _project_both_orders(costs, axes):
         if weights is None:
             trials = projection.list_directions()
-            least = projection.compute_all_directions()
+            least = projection.compute_least_costs_all_directions()
         else:
             trials = weights
             least = np.stack([projection.compute_least_costs(w) for w in weights])

@@ -196,7 +196,7 @@ class SurfaceView:
     signs: tuple[int, ...]  # 1 for an axis in its own order, -1 for one that is reversed
     is_reversed: bool  # whether actions are counted from the last one: corners hold lower actions
 
-    def count_actions(self, table: NDArray) -> NDArray:
+    def reverse_actions(self, table: NDArray) -> NDArray:
         """Actions counted from the other end where they are reversed; and back."""
         return len(self.costs.actions) - 1 - table if self.is_reversed else table
 
@@ -282,7 +282,7 @@ def _fit_corners(
     if view.is_reversed:
         table = table[..., ::-1]
         cheapest = _flip_axes(cheapest, (-1,) * cheapest.ndim)
-    corners = find_corners(view.count_actions(cheapest))
+    corners = find_corners(view.reverse_actions(cheapest))
     if not is_pruned:
         return [corners]
     return _prune_corners(_flip_axes(table, view.signs), corners, view.costs.deadline)
@@ -325,7 +325,7 @@ def _compute_table_cost(costs: NDArray, table: NDArray) -> float:
 
 def _make_candidate(view: SurfaceView, corners: SurfaceCorners) -> Candidate:
     costs = view.costs
-    table = view.count_actions(_flip_axes(corners.build_table(), view.signs))
+    table = view.reverse_actions(_flip_axes(corners.build_table(), view.signs))
     for axis, (starts, order) in enumerate(zip(view.positions, costs.rank_order, strict=True)):
         part = np.searchsorted(starts, np.arange(len(order)), side="right") - 1
         part_of_value = np.empty_like(part)

@@ -39,7 +39,7 @@ from tessella.rules.inventory_rules import (
     find_multiples,
     list_neighbours,
 )
-from tessella.rules.linear_cuts import Projection, SortedStates, round_weights, sort_states
+from tessella.rules.linear_cuts import IndexLevels, Projection, round_weights, sort_states
 from tessella.rules.rule_class import Candidate, Costs, RuleClass, find_pareto_front
 
 SLOPED_MAX_BASE_STOCKS = 400  # values of S with one slope, at most
@@ -83,14 +83,14 @@ class OrderUpTo(RuleClass):
             return "slopes and sums of axes are searched for"
         for (component,) in actions.interpretations:
             component_costs = actions.make_component_costs(component)
-            position = InventoryPosition(component_costs, component, costs.numeric_axes)
+            index_fitter = IndexFitter(component_costs, component, costs.numeric_axes)
             amounts = np.asarray(component.amounts)
-            base_stocks = position.make_fitter(None).list_base_stocks(amounts)
+            base_stocks = index_fitter.make_fitter(None).list_base_stocks(amounts)
             if len(base_stocks) > SINGLE_AXIS_MAX_BASE_STOCKS:
                 tried = f"{SINGLE_AXIS_MAX_BASE_STOCKS:,} of {len(base_stocks):,}"
                 return f"only {tried} levels to order up to are tried"
             for noun, count in (("lots", len(list_lots(amounts))), ("caps", len(amounts) - 2)):
-                if count > position.max_lots:
+                if count > index_fitter.max_lots:
                     return f"only {MAX_LOTS} of {count} {noun} are tried"
         return ""
 
@@ -127,12 +127,12 @@ class OrderUpTo(RuleClass):
         actions = ActionComponents(costs)
         axes = tuple(costs.grid.axis(name) for name, _ in rule.weights)
         component_costs = actions.make_component_costs(rule.component)
-        position = InventoryPosition(component_costs, rule.component, axes)
+        index_fitter = IndexFitter(component_costs, rule.component, axes)
         slope = rule.weights[-1][1]
         for _, rounded in round_weights((1.0, slope)):
             if rounded == slope:
                 return
-            for fit in position.fit(rounded, candidate.size):
+            for fit in index_fitter.fit(rounded, candidate.size):
                 if fit.size == candidate.size:
                     yield _build_candidate(costs, actions, fit)
 
@@ -191,7 +191,7 @@ def _fit_single(costs: Costs, component: Component, max_size: int) -> list[Fitte
     """Rules of all sizes for actions of one component."""
     fits: list[FittedRule] = []
     for axes in list_axis_sums(costs):
-        fits += InventoryPosition(costs, component, axes).fit(None, max_size)
+        fits += IndexFitter(costs, component, axes).fit(None, max_size)
         others = [k for k in costs.numeric_axes if k not in axes]
         for other in others:
             if max_size >= 2 and time.perf_counter() < costs.deadline:
@@ -282,7 +282,7 @@ class ActionComponents:
         by_state = costs.by_state[:, self.action_indices]
         if component.level_axis:
             reached = costs.grid.points[:, costs.grid.axis(component.level_axis), None]
-            values = component.find_values(np.arange(len(component.amounts)), reached)
+            values = component.find_value_positions(np.arange(len(component.amounts)), reached)
             by_state = np.take_along_axis(by_state, values, axis=1)
         return replace(costs, actions=component.amounts, by_state=by_state)
 
@@ -304,47 +304,47 @@ def _search_slopes(
 
     Where the states are many, slopes are compared on blocks of them.
     """
-    position = InventoryPosition(costs, component, axes, may_coarsen=True)
-    results = _refine_slopes(position, max_size)
-    if not position.projection.is_coarse:
+    index_fitter = IndexFitter(costs, component, axes, may_coarsen=True)
+    results = _refine_slopes(index_fitter, max_size)
+    if not index_fitter.projection.is_coarse:
         return [fit for _, fit in results]
     best: dict[int, tuple[float, float]] = {}  # size -> the least cost, and its slope
     for slope, fit in results:
         best[fit.size] = min(best.get(fit.size, (np.inf, np.inf)), (fit.cost, slope))
-    full = InventoryPosition(costs, component, axes)
+    full = IndexFitter(costs, component, axes)
     slopes = {best[size][1] for size in sorted(best)}
     return _pick_cheapest(fit for slope in slopes for fit in full.fit(slope, max_size))
 
 
-def _refine_slopes(position: InventoryPosition, max_size: int) -> list[tuple[float, FittedRule]]:
+def _refine_slopes(index_fitter: IndexFitter, max_size: int) -> list[tuple[float, FittedRule]]:
     """Slopes with their fits: evenly spread ones, then some near the best, and nearer."""
-    unit = 10.0 ** np.round(np.log10(position.span_ratio))
+    unit = 10.0 ** np.round(np.log10(index_fitter.span_ratio))
     step = 2 * unit / SLOPES_PER_SIGN
     multiples = np.arange(-SLOPES_PER_SIGN, SLOPES_PER_SIGN + 1)
     slopes = (multiples[multiples != 0] / SLOPES_PER_SIGN * 2 * unit).tolist()
-    results = _fit_slopes(position, slopes, max_size, False)  # lots near the best slopes only
+    results = _fit_slopes(index_fitter, slopes, max_size, False)  # lots near the best slopes only
     for refinement in SLOPE_REFINEMENT_FACTORS:
-        if time.perf_counter() > position.costs.deadline:
+        if time.perf_counter() > index_fitter.costs.deadline:
             break
         best = min(results, key=lambda result: result[1].cost, default=(step, None))[0]
         refined = best + step / refinement * np.arange(-4, 5)
         slopes = np.round(refined[np.abs(refined) > 1e-9], 6).tolist()
-        results += _fit_slopes(position, slopes, max_size, True)
+        results += _fit_slopes(index_fitter, slopes, max_size, True)
     return results
 
 
 def _fit_slopes(
-    position: InventoryPosition, slopes: list[float], max_size: int, includes_lots: bool
+    index_fitter: IndexFitter, slopes: list[float], max_size: int, includes_lots: bool
 ) -> list[tuple[float, FittedRule]]:
     """Slopes with their fits; once the time is up only until one slope has some."""
     results: list[tuple[float, FittedRule]] = []
     for slope in slopes:
-        if not results or time.perf_counter() < position.costs.deadline:
-            results += [(slope, fit) for fit in position.fit(slope, max_size, includes_lots)]
+        if not results or time.perf_counter() < index_fitter.costs.deadline:
+            results += [(slope, fit) for fit in index_fitter.fit(slope, max_size, includes_lots)]
     return results
 
 
-class InventoryPosition:
+class IndexFitter:
     """The index of a component's rule: a sum of axes, the last of which may have a slope."""
 
     def __init__(
@@ -413,7 +413,7 @@ class _ComponentRuleFitter:
     """Fits rules of a component on one index, of which ``rule`` has the weights."""
 
     rule: ComponentRule
-    states: SortedStates
+    states: IndexLevels
     max_base_stocks: int
 
     @property
@@ -573,7 +573,7 @@ class _SequentialFitter:
         partial = replace(self.empty_rule, component_rules=(*rules, ComponentRule(component)))
         alternatives = {component.name: np.arange(len(component.amounts))[None]}
         amounts = partial.choose_amounts(grid, grid.points, alternatives)
-        values = partial.find_values(grid, grid.points, amounts)
+        values = partial.find_value_positions(grid, grid.points, amounts)
         least = self.costs.by_state[:, self.empty_rule.action_indices]
         positions: list[NDArray] = [np.arange(grid.size)[:, None]]
         for axis, known in enumerate(self.empty_rule.components, start=1):

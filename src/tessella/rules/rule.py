@@ -69,7 +69,7 @@ FACT_TYPES = {
     "worst_loss": "a number",
     "certified": "true or false",
     "stated_in": "text",
-    "promised": "a number",
+    "loss_limit": "a number",
     "constraints": "text",
     "periods_per_time": "a number",
     "parameters": "an object",
@@ -138,7 +138,7 @@ def _format_mean_loss(rule: Rule) -> str:
 def _describe_loss_bounds(rule: Rule, in_costs: bool) -> str:
     facts = rule.facts
     share = facts.get("relative_loss")
-    is_optimal = facts.get("promised") == 0
+    is_optimal = facts.get("loss_limit") == 0
     text = "It is optimal, as far as the solution is exact. " if is_optimal else ""
     text += f"Guaranteed {'extra cost' if in_costs else 'loss'}: "
     start = "" if rule.is_average else " on average from the start"
@@ -417,7 +417,11 @@ class Rule(Policy):
     def save(self, path: str | Path) -> None:
         """Write the rule itself as JSON, for ``Rule.load``: its tree, and what was proven."""
         about = {"format": RULE_FORMAT, "version": VERSION, "name": self.name, "kind": self.kind}
-        about |= {"size": self.size, "size_needed": self.size_needed, "promise": self.loss_target}
+        about |= {
+            "size": self.size,
+            "size_needed": self.size_needed,
+            "loss_target": self.loss_target,
+        }
         about |= {"words": self.sentence, "facts": self.facts, "action_name": self.action_name}
         about |= {"actions": actions_to_json(self.actions), "seconds": self.seconds}
         about |= grid_to_json(self.grid)
@@ -439,7 +443,7 @@ class Rule(Policy):
             about, _ = read_policy_fields(content, (RULE_FORMAT,))
             facts = read_field(content, "facts", "an object")
             _check_facts(facts)
-            loss_target = read_field(content, "promise", "text")
+            loss_target = read_field(content, "loss_target", "text")
             return Rule(
                 rule=read_rule_tree(content, about["grid"], about["actions"]),
                 kind=read_field(content, "kind", "text"),

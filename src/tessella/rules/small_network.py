@@ -33,8 +33,8 @@ from tessella.errors import format_value
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Leaf, Node, Split
 from tessella.rules.linear_cuts import (
+    IndexLevels,
     Projection,
-    SortedStates,
     choose_cut,
     compute_costs_both_ways,
     find_optimal_cuts,
@@ -231,7 +231,7 @@ def _make_candidate(
     costs: Costs,
     projection: Projection,
     index: KinkedIndex,
-    states: SortedStates,
+    states: IndexLevels,
     is_reversed: bool,
     cuts: int,
 ) -> Candidate:

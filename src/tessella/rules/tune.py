@@ -116,13 +116,13 @@ def tune(
     admissible = [i for i, table in enumerate(tables) if evaluator.is_feasible(table)]
     if not admissible:
         raise ArgumentError("every candidate takes an infeasible action in some state")
-    best, n_lossless = _find_best(evaluator, [tables[i] for i in admissible], worst)
+    best, n_undefined_loss = _find_best(evaluator, [tables[i] for i in admissible], worst)
     parameters = settings[admissible[best]]
     name = getattr(form, "__name__", "form")
     name = name if name.isidentifier() else "form"  # not that of a lambda
     policy = as_policy(mdp, tables[admissible[best]]).with_name(name)
     certificate = certify(solution, policy, evaluator.start)
-    skipped = len(settings) - len(admissible) + n_lossless
+    skipped = len(settings) - len(admissible) + n_undefined_loss
     return Tuned(policy, parameters, certificate, len(settings), evaluator.n_evaluated, skipped)
 
 
@@ -182,13 +182,13 @@ def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -
     lower_bounds = evaluator.bound_losses_below(tables)
     best = -1
     lowest_loss = np.inf
-    n_without_loss = 0
+    n_undefined_loss = 0
     for i in np.argsort(lower_bounds, kind="stable"):
         if lower_bounds[i] > lowest_loss:
             break
         policy_loss = evaluator.evaluate(tables[i])
         if policy_loss is None:
-            n_without_loss += 1
+            n_undefined_loss += 1
             continue
         loss = policy_loss.worst_loss if worst else policy_loss.mean_loss
         if loss < lowest_loss:
@@ -196,4 +196,4 @@ def _find_best(evaluator: PolicyEvaluator, tables: list[NDArray], worst: bool) -
             lowest_loss = loss
     if best < 0:
         raise ArgumentError("every candidate has several recurrent classes, or may never end")
-    return best, n_without_loss
+    return best, n_undefined_loss

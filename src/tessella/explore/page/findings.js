@@ -84,8 +84,8 @@ function frontier(found) {
   const points = found.frontier.filter((point) => point.size > 0);
   if (points.length < 2) return null;
   const sizes = points.map((point) => Math.log(point.size));
-  const most = Math.max(...points.map((point) => point.loss), found.promised || 0) || 1;
-  const top = Math.min(most, Math.max(4 * (found.promised || 0), points[points.length - 1].loss * 2) || most);
+  const most = Math.max(...points.map((point) => point.loss), found.loss_limit || 0) || 1;
+  const top = Math.min(most, Math.max(4 * (found.loss_limit || 0), points[points.length - 1].loss * 2) || most);
   const x = (size) => LEFT + ((Math.log(size) - sizes[0]) / (sizes[sizes.length - 1] - sizes[0] || 1)) * (WIDE - LEFT - 12);
   const y = (loss) => 10 + (1 - Math.min(loss / top, 1)) * (HIGH - LOW - 10);
   const inside = [];
@@ -97,9 +97,9 @@ function frontier(found) {
   };
   line(LEFT, HIGH - LOW, WIDE - 8, HIGH - LOW, "axis");
   line(LEFT, 8, LEFT, HIGH - LOW, "axis");
-  if (found.promised) {
-    line(LEFT, y(found.promised), WIDE - 8, y(found.promised), "promise");
-    text(WIDE - 10, y(found.promised) - 4, "maximum loss", "end");
+  if (found.loss_limit) {
+    line(LEFT, y(found.loss_limit), WIDE - 8, y(found.loss_limit), "loss-limit");
+    text(WIDE - 10, y(found.loss_limit) - 4, "maximum loss", "end");
   }
   for (const point of points) {
     const made = svg("circle", { cx: x(point.size), cy: y(point.loss), r: point.size === found.size ? 5 : 3, class: point.size === found.size ? "chosen" : "point" });

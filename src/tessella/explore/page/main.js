@@ -10,7 +10,7 @@ import { badNumbers, build, settingsOf } from "./sliders.js";
 import { fresh, read, written } from "./state.js";
 import * as tradeoff from "./tradeoff.js";
 
-const PROMISES = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
+const LOSS_LIMITS = [0, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const SAMPLES = [25, 50, 100, 200, 400, 800, 1600, 3200, 6400];
 const VALUES = ["tabular_q", "double_q", "fitted_q"]; // methods that are told transitions, not labels: there is no noise
 const OVERLAYS = { rule: "the rule", learned: "learned", level: "at this level" };
@@ -450,9 +450,9 @@ function showTheme() {
 
 function showControls() {
   const near = (list, value) => list.reduce((best, one, k) => (Math.abs(one - value) < Math.abs(list[best] - value) ? k : best), 0);
-  byId("promise").max = PROMISES.length - 1;
-  byId("promise").value = near(PROMISES, view.rule.loss);
-  byId("promise-said").textContent = `${number(100 * view.rule.loss, 3)} %`;
+  byId("loss-limit").max = LOSS_LIMITS.length - 1;
+  byId("loss-limit").value = near(LOSS_LIMITS, view.rule.loss);
+  byId("loss-limit-text").textContent = `${number(100 * view.rule.loss, 3)} %`;
   byId("worst").checked = view.rule.worst;
   byId("patience").value = String(view.rule.seconds);
   byId("learner").value = view.learn.learner;
@@ -722,8 +722,8 @@ function listen() {
   });
   for (const name of TABS) byId(`tab-${name}`).addEventListener("click", () => change({ tab: name }));
 
-  byId("promise").addEventListener("input", (event) => change({ rule: { ...view.rule, loss: PROMISES[event.target.value] } }));
-  byId("promise").addEventListener("change", () => view.overlay === "rule" && compress());
+  byId("loss-limit").addEventListener("input", (event) => change({ rule: { ...view.rule, loss: LOSS_LIMITS[event.target.value] } }));
+  byId("loss-limit").addEventListener("change", () => view.overlay === "rule" && compress());
   byId("worst").addEventListener("change", (event) => change({ rule: { ...view.rule, worst: event.target.checked } }));
   byId("patience").addEventListener("change", (event) => change({ rule: { ...view.rule, seconds: Number(event.target.value) } }));
   byId("compress").addEventListener("click", compress);

@@ -61,7 +61,7 @@ export function picture(found, at, pick) {
     svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": `${what} against ${named(found.measure)}` },
       line(LEFT, HIGH - LOW, WIDE - RIGHT, HIGH - LOW, "axis"),
       line(LEFT, TOP, LEFT, HIGH - LOW, "axis"),
-      line(x(chosen.level), TOP, x(chosen.level), HIGH - LOW, "promise"),
+      line(x(chosen.level), TOP, x(chosen.level), HIGH - LOW, "loss-limit"),
       svg("path", { d: steps, class: "bound" }),
       ...dots,
       svg("circle", { cx: x(chosen.value), cy: y(chosen.objective), r: 7, class: "ring" }),
