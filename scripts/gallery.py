@@ -35,7 +35,7 @@ TWENTY_RULES = DOCS / "generated" / "twenty_rules.md"
 LOSS_LIMIT = 0.005
 LOOSE_LOSS_LIMIT = 0.05
 # Problems of which a shorter rule is kept too, within the loose limit.
-LOOSE_PROBLEMS = ("two_class_admission", "platelets", "seat_revenue", "hydro_reservoir")
+LOOSE_PROBLEMS = ("parallel_queues", "platelets", "seat_revenue", "hydro_reservoir")
 TOLERANCE = 1e-8
 ZERO_LOSS_MAX_SHARE = 1e-6  # of the optimum: what is left of a loss is the width of its enclosure
 SMALL_LOSS_MAX_SHARE = 1e-4
