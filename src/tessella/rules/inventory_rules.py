@@ -440,7 +440,7 @@ class _SentenceWriter:
         if rule.reorder_point is not None:
             in_reach = in_reach[in_reach <= rule.reorder_point + rule.slack]
         fits_exactly = self._fits_exactly(in_reach)
-        cap = self._write_cap(in_reach)
+        cap = self._write_cap(in_reach, fits_exactly)
         if name != AMOUNT_NAME:
             if fits_exactly:
                 return f"bring {self._index_text} up to {limit} with {name}{cap}"
@@ -452,12 +452,14 @@ class _SentenceWriter:
             return head
         return f"{head}: raise {self._index_text} to that level"
 
-    def _write_cap(self, in_reach: NDArray) -> str:
+    def _write_cap(self, in_reach: NDArray, fits_exactly: bool) -> str:
         """``, at most 4 at once``, where more would be wanted somewhere."""
         rule = self.rule
-        if rule.cap is None or self._base_stock - in_reach[0] <= rule.cap + rule.slack:
+        # "The largest order that ..." needs no limit; "up to 12" does.
+        largest = rule.allowed_amounts[-1] if fits_exactly else rule.cap
+        if largest is None or self._base_stock - in_reach[0] <= largest + rule.slack:
             return ""
-        return f", at most {_format(rule.cap)} at once"
+        return f", at most {_format(largest)} at once"
 
     def _fits_exactly(self, in_reach: NDArray) -> bool:
         """Whether all that is wanted, from 0 up to the largest amount, can be chosen."""

@@ -26,6 +26,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from tessella.errors import format_value
+from tessella.grid import StateGrid
 from tessella.mdp.actions import describe_action
 from tessella.mdp.rule_tree import Leaf, build_lookup, is_text_axis
 from tessella.rules.rule_class import (
@@ -371,10 +372,19 @@ def _format_bound(view: SurfaceView, axis: int, part: int) -> str:
     ends = [*starts, grid.shape[axis]]
     rank = int(starts[part]) if is_rising else int(ends[len(starts) - part]) - 1
     value = grid.values[axis][view.costs.rank_order[axis][rank]]
-    text = str(value) if is_text_axis(grid, axis) else format_value(float(value))
+    if is_text_axis(grid, axis):
+        return _format_labels(grid, axis, rank, is_rising)
+    text = format_value(float(value))
     if rank == (grid.shape[axis] - 1 if is_rising else 0):
         return f"{grid.axes[axis]} is {text}"
     return f"{grid.axes[axis]} is {'at least' if is_rising else 'at most'} {text}"
+
+
+def _format_labels(grid: StateGrid, axis: int, rank: int, is_rising: bool) -> str:
+    """``month is Jan to Apr``: the labels from one of them on, or up to it."""
+    labels = grid.values[axis].tolist()
+    kept = labels[rank:] if is_rising else labels[: rank + 1]
+    return f"{grid.axes[axis]} is {kept[0]}" + (f" to {kept[-1]}" if len(kept) > 1 else "")
 
 
 def _flip_axes(array: NDArray, signs: tuple[int, ...]) -> NDArray:

@@ -297,10 +297,12 @@ def format_state(names: Iterable[str], values: Iterable) -> str:
 
 
 def format_weighted_sum(weights: Iterable[tuple[str, float]]) -> str:
-    """``stock - 0.5 x regime``."""
+    """``stock - 0.5 x regime``; with an axis called x ``3 * x - z``."""
+    weights = [*weights]
+    times = "*" if any(name == "x" for name, _ in weights) else "x"
     text = ""
     for name, weight in weights:
-        magnitude = "" if abs(weight) == 1 else f"{format_value(abs(weight))} x "
+        magnitude = "" if abs(weight) == 1 else f"{format_value(abs(weight))} {times} "
         sign = "-" if weight < 0 else "+"
         if text:
             text += f" {sign} {magnitude}{name}"
