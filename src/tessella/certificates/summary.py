@@ -150,7 +150,7 @@ def _describe_constraints(c: Certificate, part: ConstrainedPart) -> str:
     return (
         f"Constraints: {' '.join(sentences)} This policy {c.sense.value_verb} "
         f"{_format_mean(c, c.policy_mean)}{_describe_unit(c)}; no policy that satisfies the "
-        f"constraints, not even one that draws its actions, {comparison} by over "
+        f"constraints, not even a randomised one, {comparison} by over "
         f"{round_up(part.loss, 4)}{_describe_unit(c)}{share}. "
         "All further figures compare with the best policy without constraints."
     )

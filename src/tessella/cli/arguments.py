@@ -111,7 +111,9 @@ class NamedModel:
 
         if self.mdp.constraints:
             terms = describe_constraints(self.mdp.constraints)
-            click.echo(f"Note: this is the optimum without the constraint {terms}", err=True)
+            click.echo(
+                f"Note: the constraints of the model are not applied here: {terms}", err=True
+            )
         return self.mdp
 
     def solve_unconstrained(self) -> ts.Solution:

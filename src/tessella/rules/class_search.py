@@ -169,4 +169,6 @@ def _describe_progress(class_search: ClassSearch) -> str:
     if best is not None:
         text = f"{best.kind} with {counted(best.size, 'parameter')} so far"
     n_evaluated = class_search.search.evaluator.n_evaluated
+    if not n_evaluated:
+        return f"Trying {class_search.rule_class.name}"
     return f"Trying {class_search.rule_class.name}: {text} ({n_evaluated:,} rules evaluated)"
