@@ -361,7 +361,7 @@ def test_a_command_says_that_its_optimum_is_without_the_constraints(command, run
     assert {*COMMAND_NAMES} - {*COMMANDS} == {"list", "new", "paper"}  # which take no model file
     rest, is_without = COMMANDS[command]
     option = ("--models",) if command == "study" else ()
-    note = "Note: the constraints of the model are not applied here: fill_rate at least 0.9 and orders at"
+    note = "Note: the constraints of the model are not applied here: fill_rate at least 0.9 and"
     done = run(command, *option, "shop.toml", *rest)
     assert done.exit_code == 0, done.output
     assert (note in done.stderr) is is_without
