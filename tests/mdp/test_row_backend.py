@@ -9,7 +9,6 @@ import scipy.sparse as sp
 import tessella as ts
 from tessella.mdp.tabular import rows as table_rows
 from tessella.numerics import NUMPY
-from tessella.solvers import policy_iteration
 from tessella.solvers.bounds import decide
 from tessella.solvers.execution_plan import ExecutionPlan, Thresholds, make_plan
 from tessella.solvers.loop import iterate
@@ -175,7 +174,7 @@ def test_actions_compared_at_once_and_one_after_the_other_give_the_same_to_the_l
     value, bound = np.random.default_rng(5).normal(size=STATES), 1e-3
     for plan in (at_once, in_turn):
         prepared = PreparedModel(plan)
-        operators = Operators(prepared.backend, prepared.data, gain=0.3)
+        operators = Operators(prepared.backend, prepared.data, reward_offset=0.3)
         looked = *operators.bellman(value), operators.iterate_bellman(value, 3)
         decided = decide(prepared, value, bound)
         found = [*looked, decided.margin, decided.policy, decided.tie_tolerance]
@@ -188,7 +187,7 @@ def test_sweeps_of_a_policy_in_one_call_are_its_sweeps_one_by_one(form):
     P = rows(False)
     mdp = ts.MDP.from_arrays(P, P[..., 0], 0.9, layout="SAS")
     prepared = PreparedModel(plan_of(mdp, form))
-    operators = Operators(prepared.backend, prepared.data, gain=0.3)
+    operators = Operators(prepared.backend, prepared.data, reward_offset=0.3)
     policy, value = np.arange(STATES) % ACTIONS, np.random.default_rng(6).normal(size=STATES)
     together, one_by_one = iterate_policy(operators, policy, value, 5), value
     for _ in range(5):
@@ -236,8 +235,8 @@ def test_a_system_on_which_iterations_get_nowhere_is_solved_directly(long_rows, 
     rhs = np.cos(np.arange(len(moves))).reshape(policy.shape)
     exact = operators.solve_policy_system(policy, rhs)
     for steps in range(1, 25, 3):
-        monkeypatch.setattr(policy_iteration, "ITERATIVE_MAX_STEPS", steps)
-        assert np.array_equal(solve_small_system(operators, policy, rhs, 1e-12), exact)
+        found = solve_small_system(operators, policy, rhs, 1e-12, max_steps=steps)
+        assert np.array_equal(found, exact)
     monkeypatch.setattr(NUMPY, "bicgstab", lambda *_, **__: np.full(rhs.shape, np.nan))
     assert np.array_equal(solve_small_system(operators, policy, rhs, 1e-10), exact)
 

@@ -618,6 +618,7 @@ def label_points(
     heights = np.minimum(heights, high - gap * np.arange(len(heights))[::-1])
     x = 1.6 * max(x for x, _ in places)
     line = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+    line["relpos"] = (0, 0.5)  # from the left end of a name, so that no line crosses one
     for i, height in zip(order, heights, strict=True):
         axes.annotate(titles[i], places[i], (x, 10**height), va="center", arrowprops=line)
 

@@ -355,7 +355,9 @@ def iterate_policy(operators: Operators, policy, value, count: int):
     return value
 
 
-def solve_small_system(operators: Operators, policy, rhs, tol: float):
+def solve_small_system(
+    operators: Operators, policy, rhs, tol: float, max_steps: int = ITERATIVE_MAX_STEPS
+):
     """The solution of a policy's linear system: directly, or to a residual of ``tol``.
 
     Elimination fills long rows, while their chains mostly mix fast, so that few iterations do.
@@ -367,7 +369,7 @@ def solve_small_system(operators: Operators, policy, rhs, tol: float):
         def system(x):
             return x - operators.policy_expectation(policy, x)
 
-        x = NUMPY.bicgstab(system, scaled, tol=tol, maxiter=ITERATIVE_MAX_STEPS)
+        x = NUMPY.bicgstab(system, scaled, tol=tol, maxiter=max_steps)
         if np.linalg.norm(scaled - system(x)) <= 2 * tol * np.linalg.norm(scaled):
             return size * x
     return operators.solve_policy_system(policy, rhs)
