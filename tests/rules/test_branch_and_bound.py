@@ -81,7 +81,7 @@ def test_visits_that_are_sure_are_those_of_every_policy_that_meets_the_loss_targ
 
 def rule_out(solver: BranchAndBound, rule_class: ts.RuleClass, most: int) -> int:
     """The sizes ruled out where no rule is evaluated."""
-    for _ in solver.branches(rule_class, most):
+    for _ in solver.generate_candidates(rule_class, most):
         pass
     return solver.size_needed
 
