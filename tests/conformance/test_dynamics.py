@@ -53,11 +53,11 @@ class Shy(Backend):
     def n_actions(self):
         return self.program.n_actions
 
-    def shared_backup(self, arrays, w_S, with_reward):
-        return self.program.shared_backup(arrays, w_S, with_reward)
+    def shared_backup(self, arrays, w_S, include_reward):
+        return self.program.shared_backup(arrays, w_S, include_reward)
 
-    def action_backup(self, arrays, w, action, with_reward):
-        return self.program.action_backup(arrays, w, action, with_reward and action != 1)
+    def action_backup(self, arrays, w, action, include_reward):
+        return self.program.action_backup(arrays, w, action, include_reward and action != 1)
 
 
 def forgetful(self):
@@ -98,14 +98,14 @@ def test_dynamics_that_contradict_themselves_are_told_where(methods, said):
 
 def test_a_policy_backup_of_its_own_is_compared_too():
     class Lazy(Shy):
-        def action_backup(self, arrays, w, action, with_reward):
-            return self.program.action_backup(arrays, w, action, with_reward)
+        def action_backup(self, arrays, w, action, include_reward):
+            return self.program.action_backup(arrays, w, action, include_reward)
 
         def supports_policy_arrays(self, arrays):
             return True
 
-        def finish_policy_backup(self, arrays, w, policy, with_reward):
-            return self.program.action_backup(arrays, w, 0, with_reward)
+        def finish_policy_backup(self, arrays, w, policy, include_reward):
+            return self.program.action_backup(arrays, w, 0, include_reward)
 
     def compile(self):
         lowered = tabular().compile()

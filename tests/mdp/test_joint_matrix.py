@@ -126,7 +126,7 @@ def test_targets_may_be_more_than_32_bits_count():
     to_the_last = ts.Jump(
         ts.Noise("k", (0,), (1.0,)), to=lambda k: {"x": k + 49_999, "y": k + 49_999}
     )
-    operation = to_the_last.compile(space).operation
+    operation = to_the_last.build(space).operation
     assert isinstance(operation, JointMatrix)
     assert operation.target.ravel().tolist() == [50_000**2 - 1]
 

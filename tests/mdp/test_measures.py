@@ -295,7 +295,7 @@ def test_what_is_no_measure_is_explained(text, message):
             "the count 'more' must be finite; stock=0, order=0 is nan (36 of 36 pairs)",
         ),
         (
-            lambda mdp: ts.Pay(counts=3).compile(mdp.dynamics.space),
+            lambda mdp: ts.Pay(counts=3).build(mdp.dynamics.space),
             "the counts of a Pay stage must have names, as in counts={'lost': ...}; got 3",
         ),
     ],

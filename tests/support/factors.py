@@ -10,7 +10,7 @@ import tessella as ts
 from tessella.mdp.checks import FunctionChecks
 from tessella.mdp.dynamics import REWARD
 from tessella.mdp.stages.operation import RandomOperation
-from tessella.mdp.stages.stage import CompiledStage, compute_payment
+from tessella.mdp.stages.stage import BuiltStage, compute_payment
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.state_action_space import NoiseTable, StateActionSpace
 
@@ -23,7 +23,7 @@ def keep_factors(mdp: ts.MDP) -> ts.MDP:
     return replace(mdp, dynamics=replace(dynamics, stages=stages))
 
 
-def _keep_factors(stage: CompiledStage, space: StateActionSpace) -> CompiledStage:
+def _keep_factors(stage: BuiltStage, space: StateActionSpace) -> BuiltStage:
     function = stage.paid.function
     if function is None or stage.noise is None:
         return stage

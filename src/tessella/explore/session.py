@@ -25,7 +25,7 @@ from tessella.explore.request import RequestFields
 from tessella.mdp.start import start_distribution
 from tessella.plot.frame import action_colours
 from tessella.rules.compress import compress  # with what it imports, before it is requested
-from tessella.rules.loss_target import ProvenLoss, prove_loss_bounds
+from tessella.rules.loss_target import ProvenLoss, prove_loss_upper_bounds
 from tessella.solvers.constraints.tradeoff import DIRECTIONS
 
 SOLUTIONS_MAX_NUMBERS = 30_000_000  # numbers in all solutions that are kept
@@ -199,4 +199,4 @@ def _learn(solution: ts.Solution, request: RequestFields) -> ts.Policy:
 def prove_loss(solution: ts.Solution, policy: ts.Policy) -> ProvenLoss:
     """An upper bound on the loss of a policy, from the model's own start."""
     start = start_distribution(solution.mdp, None, solution.policy)
-    return prove_loss_bounds(solution, policy, start)
+    return prove_loss_upper_bounds(solution, policy, start)

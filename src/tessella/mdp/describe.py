@@ -17,7 +17,7 @@ from tessella.mdp.model import MDP
 from tessella.mdp.stages.move import AxisMatrix
 from tessella.mdp.stages.operation import NO_DISPLACEMENT, Operation, Reshape
 from tessella.mdp.stages.shift import AxisShift
-from tessella.mdp.stages.stage import CompiledStage, ExpectedReward
+from tessella.mdp.stages.stage import BuiltStage, ExpectedReward
 from tessella.mdp.stages.staged import Staged
 from tessella.mdp.tabular.tabular import Tabular
 
@@ -62,7 +62,7 @@ def describe_exogenous(mdp: MDP) -> list[str]:
 class _EventDescription:
     """A sentence on a stage, given in all its forms over time; ``axes`` include scratch axes."""
 
-    stages: tuple[CompiledStage, ...]
+    stages: tuple[BuiltStage, ...]
     axes: tuple[str, ...]
     action: str
     time: str
@@ -165,7 +165,7 @@ class _EventDescription:
     def _coordinate_inputs(self, axes: list[str]) -> list[str]:
         """Names on which new coordinates depend, apart from the noise."""
 
-        def list_positions(stage: CompiledStage) -> list[NDArray]:
+        def list_positions(stage: BuiltStage) -> list[NDArray]:
             positions = [stage.operation.noise_positions(self.axes.index(axis)) for axis in axes]
             return [np.moveaxis(along, 1, -1) for along in positions]
 
@@ -186,7 +186,7 @@ class _EventDescription:
             if any(operation.max_displacement(k) != NO_DISPLACEMENT for operation in operations)
         ]
 
-    def _find_dependencies(self, numbers: Callable[[CompiledStage], list[NDArray]]) -> list[str]:
+    def _find_dependencies(self, numbers: Callable[[BuiltStage], list[NDArray]]) -> list[str]:
         """Axes, time and action along which the (A | 1, *broadcast, ...) numbers differ."""
         names = (self.action, *self.axes)
         first = numbers(self.stages[0])
@@ -215,7 +215,7 @@ def _can_move_along(operation: Operation, axis: int) -> bool:
     return bool((moves & (operation.noise_probabilities() > 0)).any())
 
 
-def _reward_factors(stage: CompiledStage) -> list[NDArray]:
+def _reward_factors(stage: BuiltStage) -> list[NDArray]:
     """(A | 1, *broadcast, ...) the rewards of a stage, and perhaps their probabilities."""
     reward = stage.reward
     if isinstance(reward, ExpectedReward):

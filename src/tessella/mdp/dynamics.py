@@ -1,6 +1,7 @@
 """The dynamics of one period: the interface of all representations of a model.
 
-For an array ``w`` over next states, and every state ``s`` and action ``a``,
+For an array ``w`` over next states, and every state ``s`` and action ``a`` (names of arrays end in
+_S if they are over states, in _A if over actions),
 
     backup(w)[s, a] = r(s, a) + sum_s' P(s' | s, a) w(s').
 
@@ -77,31 +78,31 @@ class Backend(ABC):
     has_separate_reward: ClassVar[bool] = False  # an action value is a reward plus the next values
 
     @abstractmethod
-    def shared_backup(self, arrays: Any, w_S: Any, with_reward: bool) -> Any:
+    def shared_backup(self, arrays: Any, w_S: Any, include_reward: bool) -> Any:
         """The part of the backward pass that no action touches."""
 
     @abstractmethod
-    def action_backup(self, arrays: Any, w: Any, action: Any, with_reward: bool) -> Any:
+    def action_backup(self, arrays: Any, w: Any, action: Any, include_reward: bool) -> Any:
         """The rest of the backward pass, for one action: an array over states."""
 
     def supports_policy_arrays(self, arrays: Any) -> bool:
         """Whether ``finish_policy_backup`` computes all states at once, not action by action."""
         return False
 
-    def finish_policy_backup(self, arrays: Any, w: Any, policy: Any, with_reward: bool) -> Any:
+    def finish_policy_backup(self, arrays: Any, w: Any, policy: Any, include_reward: bool) -> Any:
         """The same as ``action_backup``, with each state's own action in ``policy`` (grid)."""
         raise NotImplementedError
 
-    def policy_backup(self, arrays: Any, w_S: Any, policy: Any, with_reward: bool) -> Any:
+    def policy_backup(self, arrays: Any, w_S: Any, policy: Any, include_reward: bool) -> Any:
         """The whole backward pass with each state's own action, in the precision of ``w_S``."""
-        w = self.shared_backup(arrays, w_S, with_reward)
+        w = self.shared_backup(arrays, w_S, include_reward)
         if self.supports_policy_arrays(arrays):
-            return self.finish_policy_backup(arrays, w, policy, with_reward)
+            return self.finish_policy_backup(arrays, w, policy, include_reward)
         xp = array_namespace(w_S)
 
         def step(action, total):
             return xp.where(
-                policy == action, self.action_backup(arrays, w, action, with_reward), total
+                policy == action, self.action_backup(arrays, w, action, include_reward), total
             )
 
         return fold_actions(self, step, xp.zeros_like(w_S))

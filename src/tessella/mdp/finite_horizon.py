@@ -36,7 +36,7 @@ from tessella.mdp.dynamics import (
     StepResult,
 )
 from tessella.mdp.stages.operation import CompiledOperation
-from tessella.mdp.stages.stage import CompiledStage, Stage
+from tessella.mdp.stages.stage import BuiltStage, Stage
 from tessella.mdp.stages.staged import StageBackend, Staged
 from tessella.mdp.state_action_space import (
     TIME,
@@ -263,29 +263,31 @@ class HorizonBackend(Backend):
     def map_periods(self, arrays, step, *by_time) -> Any:
         """The results of ``step`` for each period's arrays and slices of ``by_time``."""
 
-    def shared_backup(self, arrays, w_S, with_reward):
+    def shared_backup(self, arrays, w_S, include_reward):
         def back_up_period(period, w):
-            return self.period_backend.shared_backup(period, w, with_reward)
+            return self.period_backend.shared_backup(period, w, include_reward)
 
-        return self.map_periods(arrays, back_up_period, self._next_values(arrays, w_S, with_reward))
+        return self.map_periods(
+            arrays, back_up_period, self._next_values(arrays, w_S, include_reward)
+        )
 
-    def action_backup(self, arrays, w, action, with_reward):
+    def action_backup(self, arrays, w, action, include_reward):
         def back_up_period(period, v):
-            return self.period_backend.action_backup(period, v, action, with_reward)
+            return self.period_backend.action_backup(period, v, action, include_reward)
 
         return self._stack(arrays, self.map_periods(arrays, back_up_period, w))
 
-    def policy_backup(self, arrays, w_S, policy, with_reward):
+    def policy_backup(self, arrays, w_S, policy, include_reward):
         def back_up_period(period, w, actions):
-            return self.period_backend.policy_backup(period, w, actions, with_reward)
+            return self.period_backend.policy_backup(period, w, actions, include_reward)
 
-        next_values = self._next_values(arrays, w_S, with_reward)
+        next_values = self._next_values(arrays, w_S, include_reward)
         return self._stack(arrays, self.map_periods(arrays, back_up_period, next_values, policy))
 
-    def _next_values(self, arrays, w_S, with_reward):
+    def _next_values(self, arrays, w_S, include_reward):
         """The values after each period: those of the next period, or final rewards."""
         xp = array_namespace(w_S)
-        end = self.read_final(arrays) if with_reward else xp.zeros_like(w_S[0])
+        end = self.read_final(arrays) if include_reward else xp.zeros_like(w_S[0])
         return xp.concatenate([w_S[1:], end[None].astype(w_S.dtype)])
 
     def _stack(self, arrays, by_time):
@@ -386,7 +388,7 @@ def _stack_tables(
 
 
 def _stack_stage(
-    stages: Sequence[CompiledStage], location: str
+    stages: Sequence[BuiltStage], location: str
 ) -> tuple[CompiledOperation, dict[str, NDArray], dict[str, bool]]:
     """The operation of a stage at all times, its arrays, and which have a slice for each time."""
     compiled = {stage.operation.compile(stage.depends_on_action) for stage in stages}
@@ -421,15 +423,15 @@ def build_horizon(
     )
     by_time = None if mask is None else mask.reshape(horizon.periods, space.grid.size, -1)
     ever_feasible = None if by_time is None else np.logical_or.reduce(by_time)
-    timeless: dict[int, CompiledStage] = {}  # stages that do not name the time, compiled once
+    timeless: dict[int, BuiltStage] = {}  # stages that do not name the time, compiled once
 
-    def compile_stage(stage: Stage, space: StateActionSpace) -> CompiledStage:
+    def build_stage(stage: Stage, space: StateActionSpace) -> BuiltStage:
         if stage.names_time:
-            return stage.compile(space)
+            return stage.build(space)
         if id(stage) not in timeless:
             if space.feasible is not None and ever_feasible is not None:
                 space = replace(space, feasible=ever_feasible.T.reshape(space.feasible.shape))
-            timeless[id(stage)] = stage.compile(space)
+            timeless[id(stage)] = stage.build(space)
         return timeless[id(stage)]
 
     periods: list[Dynamics] = []
@@ -438,7 +440,7 @@ def build_horizon(
         period_mask = None if by_time is None else by_time[t]
         # The first period also compiles what time does not change. All others equal the second.
         with multiply_entry_counts({0: 1, 1: horizon.periods - 1}.get(t, 0)):
-            periods.append(Staged.build(period_space, stages, period_mask, scratch, compile_stage))
+            periods.append(Staged.build(period_space, stages, period_mask, scratch, build_stage))
         if not any(stage.names_time for stage in stages):
             periods *= horizon.periods  # time does not matter
             break

@@ -68,7 +68,7 @@ from tessella.mdp.tabular.pairs import (
 from tessella.support.sense import Sense, sense_of
 
 HASHED_NAMES = {
-    "CompiledStage": "Compiled",
+    "BuiltStage": "Compiled",
     "StateActionSpace": "Scope",
     "FiniteHorizonDynamics": "Timed",
     "ModelRounding": "Built",

@@ -78,12 +78,12 @@ def derive_necessary_conditions(
 ) -> list[NecessaryCondition]:
     """What every rule that meets the loss target fulfils; the worst state has two conditions."""
     limit = loss_target.effective_limit
-    loss_bounds = evaluator.action_loss_below
+    loss_lower_bounds = evaluator.action_loss_below
     conditions = []
     if evaluator.is_worst_case and not evaluator.is_average:
-        conditions.append(NecessaryCondition((loss_bounds > limit).astype(float), 0.5, True))
-    visits = bound_unavoidable_visits(evaluator, loss_bounds, limit)
-    costs = _multiply_visits(visits, loss_bounds)
+        conditions.append(NecessaryCondition((loss_lower_bounds > limit).astype(float), 0.5, True))
+    visits = bound_unavoidable_visits(evaluator, loss_lower_bounds, limit)
+    costs = _multiply_visits(visits, loss_lower_bounds)
     costs[~evaluator.feasible] = np.inf
     if loss_target.is_zero:
         conditions.append(NecessaryCondition((costs > limit).astype(float), 0.5, True))
@@ -93,7 +93,7 @@ def derive_necessary_conditions(
 
 
 def bound_unavoidable_visits(
-    evaluator: PolicyEvaluator, loss_bounds: NDArray, limit: float
+    evaluator: PolicyEvaluator, loss_lower_bounds: NDArray, limit: float
 ) -> NDArray[np.float64]:
     """(S,) m of the smallest sets A; of a large model only the start itself."""
     visits = np.zeros_like(evaluator.start)
@@ -101,10 +101,10 @@ def bound_unavoidable_visits(
         visits = evaluator.start * ROUNDING_SAFETY_FACTOR
     if not evaluator.is_small:
         return visits
-    allowed = evaluator.feasible & ~(_multiply_visits(visits, loss_bounds) > limit)
+    allowed = evaluator.feasible & ~(_multiply_visits(visits, loss_lower_bounds) > limit)
     for _ in range(VISIT_TIGHTENING_MAX_ROUNDS):
         visits = bound_visits_below(evaluator, allowed)
-        remaining = allowed & ~(_multiply_visits(visits, loss_bounds) > limit)
+        remaining = allowed & ~(_multiply_visits(visits, loss_lower_bounds) > limit)
         if (remaining == allowed).all() or not remaining.any(axis=1).all():
             break
         allowed = remaining
@@ -263,13 +263,13 @@ class BranchAndBound:
         min_visits = self._unavoidable_visits
         for _ in range(NODE_TIGHTENING_MAX_ROUNDS):
             if self.evaluator.is_worst_case:
-                loss_bounds = minimum.loss[:, None] + minimum.excess
+                loss_lower_bounds = minimum.loss[:, None] + minimum.excess
             else:
                 visits = bound_visits_below(self.evaluator, allowed)
                 min_visits = np.maximum(self._unavoidable_visits, visits)
                 excess = _multiply_visits(min_visits, minimum.excess)
-                loss_bounds = self.evaluator.start @ minimum.loss + excess
-            remaining = allowed & (loss_bounds <= limit)
+                loss_lower_bounds = self.evaluator.start @ minimum.loss + excess
+            remaining = allowed & (loss_lower_bounds <= limit)
             if not remaining.any(axis=1).all():
                 return None
             if (remaining == allowed).all():
@@ -284,13 +284,13 @@ class BranchAndBound:
     ) -> BranchNode | None:
         if self.evaluator.is_worst_case:
             return BranchNode(allowed, minimum, min_visits, (~allowed).astype(float), 0.5)
-        slack = limit - float(self.evaluator.start @ minimum.loss)
-        if slack < 0:
+        loss_budget = limit - float(self.evaluator.start @ minimum.loss)
+        if loss_budget < 0:
             return None
-        slack = max(slack, IMPROVEMENT_RELATIVE_TOLERANCE * limit)
-        costs = np.minimum(_multiply_visits(min_visits, minimum.excess), 2 * slack)
-        costs[~allowed] = 2 * slack
-        return BranchNode(allowed, minimum, min_visits, costs, slack)
+        loss_budget = max(loss_budget, IMPROVEMENT_RELATIVE_TOLERANCE * limit)
+        costs = np.minimum(_multiply_visits(min_visits, minimum.excess), 2 * loss_budget)
+        costs[~allowed] = 2 * loss_budget
+        return BranchNode(allowed, minimum, min_visits, costs, loss_budget)
 
     def _branch(
         self, node: BranchNode, policy_loss: PolicyLoss | None

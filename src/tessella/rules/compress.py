@@ -46,7 +46,7 @@ from tessella.rules.loss_target import (
     LossReference,
     ProvenLoss,
     make_loss_target,
-    prove_loss_bounds,
+    prove_loss_upper_bounds,
     require_flag,
 )
 from tessella.rules.monotone_surface import MonotoneSurface
@@ -430,7 +430,7 @@ def _compress_constrained(
     points: dict[FrontierPoint, Search] = {}
     smallest = (math.inf, math.inf)
     idle_searches = 0
-    for models_left, evaluator, loss_target in problem.iterate_prices():
+    for models_left, evaluator, loss_target in problem.iterate_multipliers():
         now = time.perf_counter()
         if points and (now > deadline or idle_searches >= MAX_IDLE_PRICES):
             break
@@ -462,7 +462,7 @@ def _certify_smallest(search: Search) -> Rule:
     solution = search.evaluator.solution
 
     def prove(policy: Policy) -> ProvenLoss | None:
-        proof = prove_loss_bounds(solution, policy, search.evaluator.start)
+        proof = prove_loss_upper_bounds(solution, policy, search.evaluator.start)
         return proof if target.is_proven_by(proof) else None
 
     points = dict.fromkeys(filter(search.meets_target, search.frontier_points.values()), search)

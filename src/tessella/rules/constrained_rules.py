@@ -79,7 +79,7 @@ class ConstrainedProblem:
         loss = round_up((self.result.high - best.reward.low) / self.scale / self.reference, 3)
         return f"the best deterministic policy known has a loss of {loss}"
 
-    def iterate_prices(self) -> Iterator[tuple[int, ConstrainedEvaluator, LossTarget]]:
+    def iterate_multipliers(self) -> Iterator[tuple[int, ConstrainedEvaluator, LossTarget]]:
         """Models at the optimal prices and at higher ones; with how many are left."""
         mdp = self.result.mdp
         factors = PRICE_FACTORS if any(self.result.multipliers) else PRICE_FACTORS[:1]

@@ -49,8 +49,8 @@ class Component:
         if not self.level_axis:
             return amounts
         reached = axis_values + np.asarray(self.amounts)[amounts]
-        slack = 1e-9 * max(abs(self.values[0]), abs(self.values[-1]), 1.0)
-        return np.minimum(np.searchsorted(self.values, reached - slack), len(self.values) - 1)
+        tolerance = 1e-9 * max(abs(self.values[0]), abs(self.values[-1]), 1.0)
+        return np.minimum(np.searchsorted(self.values, reached - tolerance), len(self.values) - 1)
 
     @property
     def amount_name(self) -> str:
@@ -70,7 +70,7 @@ class ComponentRule:
     cap: float | None = None  # the largest amount, or Q; None where there is none
     lot: float = 0.0  # of which amounts are multiples; 0 for none
     rounds_up: bool = False  # whether amounts between two are rounded up
-    slack: float = 0.0  # bound on the rounding error of S less an amount
+    tolerance: float = 0.0  # bound on the rounding error of S less an amount
 
     @cached_property
     def allowed(self) -> NDArray[np.int64]:
@@ -92,13 +92,13 @@ class ComponentRule:
             amounts = self.allowed_amounts
             wanted = self.base_stock - index
             if self.rounds_up:
-                chosen = np.searchsorted(amounts, wanted - self.slack, side="left")
+                chosen = np.searchsorted(amounts, wanted - self.tolerance, side="left")
                 chosen = np.minimum(chosen, len(allowed) - 1)
             else:
-                chosen = np.searchsorted(amounts, wanted + self.slack, side="right") - 1
+                chosen = np.searchsorted(amounts, wanted + self.tolerance, side="right") - 1
                 chosen = np.maximum(chosen, 0)
         if self.reorder_point is not None:
-            chosen = np.where(index > self.reorder_point + self.slack, 0, chosen)
+            chosen = np.where(index > self.reorder_point + self.tolerance, 0, chosen)
         return allowed[chosen]
 
     @property
@@ -279,7 +279,7 @@ def _list_index_values(
     for before in earlier:
         if before.component.name in rule.earlier:
             values = np.unique(np.add.outer(values, before.component.amounts))
-    distinct = np.diff(values, prepend=-np.inf) > max(rule.slack, 0.0)
+    distinct = np.diff(values, prepend=-np.inf) > max(rule.tolerance, 0.0)
     return np.asarray(values[distinct], dtype=np.float64)
 
 
@@ -346,7 +346,7 @@ def _round_parameters(rule: ComponentRule, grid: StateGrid) -> ComponentRule:
     values = _list_index_values(rule, (), grid)
     if rule.base_stock is not None:
         reached = np.sort(np.add.outer(values, rule.allowed_amounts).ravel())
-        reached = reached[np.diff(reached, prepend=-np.inf) > rule.slack]
+        reached = reached[np.diff(reached, prepend=-np.inf) > rule.tolerance]
         rule = replace(rule, base_stock=_choose_shortest(reached, rule.base_stock, rule.rounds_up))
     if rule.reorder_point is not None:
         rule = replace(rule, reorder_point=_choose_shortest(values, rule.reorder_point, False))
@@ -419,7 +419,7 @@ class _SentenceWriter:
             return f"{_capitalise(instruction)}."
         names = self._name_parameters()
         head = f"{names}: when" if names else "When"
-        count = int((self.index <= rule.reorder_point + rule.slack).sum())
+        count = int((self.index <= rule.reorder_point + rule.tolerance).sum())
         where = self._format_upper_bound(count)
         return f"{head} {where}, {instruction}; otherwise {self._format_amount(0)}."
 
@@ -438,7 +438,7 @@ class _SentenceWriter:
         limit = self._format_limit(self._base_stock)
         in_reach = self.index
         if rule.reorder_point is not None:
-            in_reach = in_reach[in_reach <= rule.reorder_point + rule.slack]
+            in_reach = in_reach[in_reach <= rule.reorder_point + rule.tolerance]
         fits_exactly = self._fits_exactly(in_reach)
         cap = self._write_cap(in_reach, fits_exactly)
         if name != AMOUNT_NAME:
@@ -457,7 +457,7 @@ class _SentenceWriter:
         rule = self.rule
         # "The largest order that ..." needs no limit; "up to 12" does.
         largest = rule.allowed_amounts[-1] if fits_exactly else rule.cap
-        if largest is None or self._base_stock - in_reach[0] <= largest + rule.slack:
+        if largest is None or self._base_stock - in_reach[0] <= largest + rule.tolerance:
             return ""
         return f", at most {_format(largest)} at once"
 
@@ -467,7 +467,7 @@ class _SentenceWriter:
         amounts = rule.allowed_amounts
         wanted = np.clip(self._base_stock - in_reach, 0.0, amounts[-1])
         nearest = np.abs(np.subtract.outer(wanted, amounts)).min(axis=1)
-        return not rule.lot and amounts[0] == 0 and bool((nearest <= rule.slack).all())
+        return not rule.lot and amounts[0] == 0 and bool((nearest <= rule.tolerance).all())
 
     def _write_choice(self, in_reach: NDArray, limit: str, cap: str = "") -> str:
         """``the largest order that keeps stock + order at or below 12``, or if there is none."""
@@ -480,11 +480,11 @@ class _SentenceWriter:
         sum_of = f"{self._index_text} + {name}"
         if rule.rounds_up:
             text = f"the smallest {name}{lots} that brings {sum_of} to {limit} or above"
-            may_fail = in_reach[0] + amounts[-1] < self._base_stock - rule.slack
+            may_fail = in_reach[0] + amounts[-1] < self._base_stock - rule.tolerance
             otherwise = self._format_amount(rule.allowed[-1])
         else:
             text = f"the largest {name}{lots} that keeps {sum_of} at or below {limit}"
-            may_fail = in_reach[-1] + amounts[0] > self._base_stock + rule.slack
+            may_fail = in_reach[-1] + amounts[0] > self._base_stock + rule.tolerance
             otherwise = self._format_amount(0)
         return text + cap + (f", or {otherwise} if there is none" if may_fail else "")
 

@@ -6,9 +6,9 @@ every feasible action as often. Rules that cannot be distinguished from optimal 
 ``zero_tolerance`` is what ties and the error of the solution may hide. Any other target is met
 exactly, and rejected where the solution is not known well enough for it.
 
-``prove_loss_bounds`` gives upper bounds on a rule's losses, and the certificate that proves them,
-which can be checked with the model's file alone. For an average, rounding in that file and in the
-checker may make it wider than the bounds on the gains; then those bounds are used.
+``prove_loss_upper_bounds`` gives upper bounds on a rule's losses, and the certificate that proves
+them, which can be checked with the model's file alone. For an average, rounding in that file and in
+the checker may make it wider than the bounds on the gains; then those bounds are used.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def make_loss_target(
     solution = evaluator.solution
     error = solution.error_bound
     if evaluator.is_average:  # by bounds on the gains: a tie in relative values may hide any loss
-        optimal_loss = prove_loss_bounds(solution, solution.policy, evaluator.start).mean_loss
+        optimal_loss = prove_loss_upper_bounds(solution, solution.policy, evaluator.start).mean_loss
         zero_tolerance = 2 * max(optimal_loss, 2 * error)
     else:
         tie_loss = evaluator.compute_effective_horizon() * 2 * evaluator.tie_tolerance
@@ -231,7 +231,7 @@ class ProvenLoss:
         return facts
 
 
-def prove_loss_bounds(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
+def prove_loss_upper_bounds(solution: Solution, policy: Policy, start: NDArray) -> ProvenLoss:
     """Proven upper bounds on the loss of ``policy`` from ``start`` (S,)."""
     certificate = certify(solution, policy, start)
     mean = certificate.mean_loss.upper

@@ -428,7 +428,7 @@ class _ComponentRuleFitter:
         return sums
 
     @cached_property
-    def slack(self) -> float:
+    def tolerance(self) -> float:
         """A bound on the rounding error of S - amount; larger where axes are added."""
         values = self.states.values
         amounts = np.asarray(self.rule.component.amounts)
@@ -447,11 +447,21 @@ class _ComponentRuleFitter:
             yield from self._fit_reorder_quantity()
         for lot in lots:
             for rounds_up in (False, True):
-                rule = replace(self.rule, lot=lot, rounds_up=rounds_up, slack=self.slack)
+                rule = replace(
+                    self.rule,
+                    lot=lot,
+                    rounds_up=rounds_up,
+                    tolerance=self.tolerance,
+                )
                 yield from self._fit_base_stock(rule, max_size)
         if max_size >= 3 and not self.rule.has_slope:
             for cap, rounds_up in product(list_caps(amounts, max_lots), (False, True)):
-                rule = replace(self.rule, cap=cap, rounds_up=rounds_up, slack=self.slack)
+                rule = replace(
+                    self.rule,
+                    cap=cap,
+                    rounds_up=rounds_up,
+                    tolerance=self.tolerance,
+                )
                 yield from self._fit_reorder_point(rule, 3, self._compute_costs(rule))
 
     def fit_constant(self) -> FittedRule:
@@ -470,7 +480,7 @@ class _ComponentRuleFitter:
                 self.rule,
                 cap=self.rule.component.amounts[int(i) + 1],
                 reorder_point=float(self.states.values[u]),
-                slack=self.slack,
+                tolerance=self.tolerance,
             )
             yield FittedRule(2 + self.base_size, max(cost, 0.0), (rule,))
 
@@ -498,10 +508,10 @@ class _ComponentRuleFitter:
         amounts = rule.allowed_amounts
         base_stocks = _thin_out(self.list_base_stocks(amounts), self.max_base_stocks)
         if rule.rounds_up:
-            limits = base_stocks[:, None] - amounts[:-1] - self.slack
+            limits = base_stocks[:, None] - amounts[:-1] - self.tolerance
             inner_ends = np.searchsorted(self.states.values, limits, side="left")
         else:
-            limits = base_stocks[:, None] - amounts[1:] + self.slack
+            limits = base_stocks[:, None] - amounts[1:] + self.tolerance
             inner_ends = np.searchsorted(self.states.values, limits, side="right")
         whole = np.full((len(base_stocks), 1), len(self.states.values))
         ends = np.hstack([whole, inner_ends, np.zeros_like(whole)])
@@ -537,7 +547,7 @@ class _ComponentRuleFitter:
     def list_base_stocks(self, amounts: NDArray) -> NDArray[np.float64]:
         """Values of S at which some amount changes; those nearer than rounding are one."""
         candidates = np.sort((self.states.values[:, None] + amounts[None, :]).ravel())
-        is_distinct = np.diff(candidates, prepend=-np.inf) > self.slack
+        is_distinct = np.diff(candidates, prepend=-np.inf) > self.tolerance
         return np.asarray(candidates[is_distinct], dtype=np.float64)
 
 

@@ -274,7 +274,7 @@ def _find_ends(operators: Operators, ones):
     """(grid) (whether a state ends the process, whether an end can be reached from it)."""
     xp = array_namespace(ones)
     row_sum = operators.expect(ones)
-    reward = operators.expect(0.0 * ones, with_reward=True)
+    reward = operators.expect(0.0 * ones, include_reward=True)
     index = xp.arange(ones.size).reshape(ones.shape)
 
     def may_end(action):

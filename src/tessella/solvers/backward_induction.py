@@ -25,7 +25,12 @@ from tessella.mdp.finite_horizon import HorizonBackend
 from tessella.mdp.model import MDP
 from tessella.numerics import array_namespace
 from tessella.rounding import OUTWARD_FACTOR
-from tessella.solvers.bounds import Decision, compute_tie_tolerance, compute_tie_width, rank_actions
+from tessella.solvers.bounds import (
+    GreedyPolicy,
+    compute_tie_tolerance,
+    compute_tie_width,
+    rank_actions,
+)
 from tessella.solvers.loop import Callback, RunLog
 from tessella.solvers.method import Method
 from tessella.solvers.operators import ModelData, Operators
@@ -65,7 +70,7 @@ class BackwardInduction(Method):
     @in_float64
     def run(
         self, prepared: PreparedModel, callback: Callback | None, partial: bool
-    ) -> tuple[Result, Decision]:
+    ) -> tuple[Result, GreedyPolicy]:
         """The optimum, and what is known of its policy; ``callback`` is called after every period.
 
         A callback or the limit of sweeps, one for each period, may stop it; the bounds of earlier
@@ -100,7 +105,7 @@ class BackwardInduction(Method):
             periods=periods,
             limit=self.limit,
         )
-        return result, Decision(margin, policy, float(tie_tolerance.max()))
+        return result, GreedyPolicy(margin, policy, float(tie_tolerance.max()))
 
 
 class PeriodResult(NamedTuple):

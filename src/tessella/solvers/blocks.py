@@ -45,7 +45,7 @@ from tessella.mdp.stages.staged import Staged
 from tessella.numerics import array_namespace
 from tessella.rounding import EPS
 from tessella.solvers.bounds import (
-    Decision,
+    GreedyPolicy,
     bound_residual_error,
     compute_tie_tolerance,
     compute_tie_width,
@@ -134,7 +134,7 @@ class InPlace(Method):
     @in_float64
     def run(
         self, prepared: PreparedModel, callback: Callback | None, partial: bool
-    ) -> tuple[Result, Decision]:
+    ) -> tuple[Result, GreedyPolicy]:
         """Sweep until the tolerance or a limit is reached, or until the callback stops it."""
         tol = self.tolerance(prepared.mdp)
         assert tol is not None
@@ -216,14 +216,14 @@ class InPlaceSweeper(PartitionedModel):
         first = self.partition.halo_below + block.first
         return np.asarray(self.value[self.partition.slices(first, block.length)])
 
-    def decide(self, bound: float, action_value_error: float) -> Decision:
+    def decide(self, bound: float, action_value_error: float) -> GreedyPolicy:
         """The policy and its margins, by blocks, at values that are off by at most ``bound``."""
         carried_error = float(self.scalars.criterion.contraction_factor) * bound
         tie_tolerance = compute_tie_tolerance(carried_error, action_value_error)
         tie_width = float(compute_tie_width(self.scalars, tie_tolerance, action_value_error))
         margin = BlockwiseArray(self, np.float64, lambda b: self._decide_block(b, tie_width)[1])
         policy = BlockwiseArray(self, np.int32, lambda b: self._decide_block(b, tie_width)[0])
-        return Decision(margin, policy, tie_tolerance)
+        return GreedyPolicy(margin, policy, tie_tolerance)
 
     @in_float64
     def _decide_block(self, block: Block, tie_width: float) -> list[NDArray]:

@@ -89,7 +89,7 @@ def rank_actions(backend, q_of, template, tie_width):
     return best, best - second, policy
 
 
-class Decision(NamedTuple):
+class GreedyPolicy(NamedTuple):
     """The greedy policy at a point and its margins."""
 
     margin: Any  # best minus second best; inf where only one action is feasible
@@ -100,7 +100,7 @@ class Decision(NamedTuple):
 @in_float64
 def decide(
     prepared: PreparedModel, value: Any, bound: float, comparison_error: NDArray | None = None
-) -> Decision:
+) -> GreedyPolicy:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum.
 
     ``comparison_error`` (slices) is what ``slices`` knows of differences of action values.
@@ -111,7 +111,7 @@ def decide(
         carried_error = np.minimum(carried_error, comparison_error / 2)
     decision = _decide(prepared.make_operators(), point, carried_error)
     tolerance = np.asarray(decision.tie_tolerance)
-    return Decision(
+    return GreedyPolicy(
         prepared.to_result(decision.margin),
         prepared.to_result(decision.policy),
         tolerance if tolerance.ndim else float(tolerance),
@@ -119,7 +119,7 @@ def decide(
 
 
 @compile_per_shape()
-def _decide(operators: Operators, value, carried_error) -> Decision:
+def _decide(operators: Operators, value, carried_error) -> GreedyPolicy:
     data = operators.data
     operators, v, shift = subtract_shift(operators, value)
     action_value_error = operators.bound_rounding(v, shift)
@@ -128,7 +128,7 @@ def _decide(operators: Operators, value, carried_error) -> Decision:
     q_A = operators.compute_all_q(data.criterion.discount * v)
     q_of = operators.q(v) if q_A is None else q_A.__getitem__
     _, margin, policy = rank_actions(operators.backend, q_of, v, tie_width)
-    return Decision(margin, policy, tie_tolerance)
+    return GreedyPolicy(margin, policy, tie_tolerance)
 
 
 @in_float64

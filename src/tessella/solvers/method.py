@@ -27,7 +27,7 @@ from tessella.errors import ArgumentError, counted, is_number, require_whole
 from tessella.mdp.model import MDP
 
 if TYPE_CHECKING:
-    from tessella.solvers.bounds import Decision
+    from tessella.solvers.bounds import GreedyPolicy
     from tessella.solvers.iteration import IterationState
     from tessella.solvers.loop import Callback
     from tessella.solvers.operators import Operators
@@ -89,7 +89,7 @@ class Method(ABC):
 
     def run(
         self, prepared: PreparedModel, callback: Callback | None, partial: bool
-    ) -> tuple[Result, Decision]:
+    ) -> tuple[Result, GreedyPolicy]:
         """(the optimum, its actions), of a method with a loop of its own."""
         raise NotImplementedError
 

@@ -88,7 +88,7 @@ class Operators:
         """The same from discount * value."""
         feasible = self.data.feasible
         xp = array_namespace(discounted)
-        back_up = self.expect(discounted, with_reward=True)
+        back_up = self.expect(discounted, include_reward=True)
 
         def q_of(action):
             q_S = back_up(action) - self.reward_offset
@@ -96,11 +96,11 @@ class Operators:
 
         return q_of
 
-    def expect(self, w: Any, with_reward: bool = False) -> Callable[[Any], Any]:
-        """action -> (grid) P_a w, with what the action pays if ``with_reward``."""
+    def expect(self, w: Any, include_reward: bool = False) -> Callable[[Any], Any]:
+        """action -> (grid) P_a w, with what the action pays if ``include_reward``."""
         arrays = self.data.arrays
-        shared = self.backend.shared_backup(arrays, w, with_reward)
-        return lambda action: self.backend.action_backup(arrays, shared, action, with_reward)
+        shared = self.backend.shared_backup(arrays, w, include_reward)
+        return lambda action: self.backend.action_backup(arrays, shared, action, include_reward)
 
     def bellman(self, value: Any) -> tuple[Any, Any]:
         """(T v, greedy action), without storing states x actions unless they are few."""
@@ -195,8 +195,8 @@ class Operators:
         """discount P_pi v, in the precision of v."""
         return self._back_up_policy(policy, self.criterion.discount * value, False)
 
-    def _back_up_policy(self, policy, discounted, with_reward: bool):
-        return self.backend.policy_backup(self.data.arrays, discounted, policy, with_reward)
+    def _back_up_policy(self, policy, discounted, include_reward: bool):
+        return self.backend.policy_backup(self.data.arrays, discounted, policy, include_reward)
 
     def policy_system(self, policy: Any, unknown: Any) -> Any:
         """h + g - discount P_pi h: the left side of the linear system of a policy.

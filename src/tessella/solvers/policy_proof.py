@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from tessella.mdp.compilation import compile_per_shape, in_float64
 from tessella.mdp.exogenous import Exogenous
 from tessella.rounding import EPS, OUTWARD_FACTOR, round_up
-from tessella.solvers.bounds import Decision, decide, find_best_two, subtract_shift
+from tessella.solvers.bounds import GreedyPolicy, decide, find_best_two, subtract_shift
 from tessella.solvers.iteration import (
     IterationBatch,
     IterationState,
@@ -165,7 +165,7 @@ def measure_slices(axes: tuple[int, ...], operators: Operators, value) -> Sliced
 
 
 @in_float64
-def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> Decision:
+def decide_by_slices(prepared: PreparedModel, value: Any, bound: float) -> GreedyPolicy:
     """The decision at ``value``, with bounds by slices where they could separate more actions."""
     decision = decide(prepared, value, bound)
     mdp = prepared.mdp
@@ -188,7 +188,7 @@ class PolicyProof(NamedTuple):
     """A run that ended because its actions are decided, or tied within rounding."""
 
     result: Result
-    decision: Decision
+    decision: GreedyPolicy
     has_values: bool  # whether its values are as accurate as they can be
     method: str  # name of the method that took the steps
 

@@ -13,7 +13,7 @@ from tessella.errors import ArgumentError, require_type
 from tessella.mdp.measures import Constraint, read_constraints
 from tessella.mdp.model import MDP
 from tessella.solvers.absorbing import solve_total_reward
-from tessella.solvers.bounds import Decision
+from tessella.solvers.bounds import GreedyPolicy
 from tessella.solvers.constraints.column_generation import ColumnGeneration
 from tessella.solvers.constraints.constrained_solution import ConstrainedSolution
 from tessella.solvers.execution_plan import ExecutionPlan, make_plan, require_plan
@@ -190,7 +190,7 @@ def _require_one_device(plan: ExecutionPlan) -> None:
 def _make_solution(
     prepared: PreparedModel,
     result: Result,
-    decision: Decision,
+    decision: GreedyPolicy,
     has_values: bool = True,
     method: str | None = None,
 ) -> Solution:

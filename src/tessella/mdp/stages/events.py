@@ -36,7 +36,7 @@ from tessella.mdp.dynamics import REWARD, ModelParts, Payment
 from tessella.mdp.stages.maps import find_target_states, read_axis_updates
 from tessella.mdp.stages.scatter import Scatter
 from tessella.mdp.stages.stage import (
-    CompiledStage,
+    BuiltStage,
     Function,
     check_counts,
     require_list,
@@ -139,7 +139,7 @@ def uniformise(
     rates = [np.where(exceeds_clock, 0.0, rate) for rate in rates] if exceeds_clock.any() else rates
     targets = _find_event_targets(masked, events, rates)
     probs = _compute_probabilities(rates, clock)
-    tick = CompiledStage(
+    tick = BuiltStage(
         Scatter(space.grid.shape, tuple(range(space.grid.ndim)), targets, probs),
         _compute_payments(masked, events, rates, pays_rate, counts_rate, clock),
         NoiseVariable(EVENT, np.array([NOTHING, *(event.name for event in events)])),

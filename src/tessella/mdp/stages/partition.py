@@ -22,7 +22,7 @@ from typing import Any
 from tessella.errors import ModelError
 from tessella.mdp.dynamics import Dynamics, TileSizes
 from tessella.mdp.stages.operation import take_range, with_length
-from tessella.mdp.stages.stage import CompiledStage
+from tessella.mdp.stages.stage import BuiltStage
 from tessella.mdp.stages.staged import StageBackend, Staged, build_stage_backend
 
 HALO_MAX_SHARE = 0.25  # of the length of a block: its halo, along the slowest axis
@@ -107,7 +107,7 @@ class Block:
         axis = dim + self.partition.axis
         return take_range(array, axis, self.window_start - offset, self.partition.block_with_halo)
 
-    def stages(self, dynamics: Staged) -> tuple[CompiledStage, ...]:
+    def stages(self, dynamics: Staged) -> tuple[BuiltStage, ...]:
         """The stages on the block and its halo."""
         window = self.partition.axis, self.window_start, self.partition.block_with_halo
         return tuple(stage.block(*window) for stage in dynamics.stages)

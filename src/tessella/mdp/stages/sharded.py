@@ -64,15 +64,15 @@ class ShardedBackend(Backend):
     def shard_layout(self, shape: tuple[int, ...]) -> ShardLayout:
         return ShardLayout(self, shape)
 
-    def shared_backup(self, arrays, w_S, with_reward):
+    def shared_backup(self, arrays, w_S, include_reward):
         def work(arrays, w):
-            return self.block_backend.shared_backup(arrays, self._with_halo(w), with_reward)
+            return self.block_backend.shared_backup(arrays, self._with_halo(w), include_reward)
 
         return self._on_every_device(work, self.partition_spec)(arrays, w_S)
 
-    def action_backup(self, arrays, w, action, with_reward):
+    def action_backup(self, arrays, w, action, include_reward):
         def work(arrays, w, action):
-            backup = self.block_backend.action_backup(arrays, w, action, with_reward)
+            backup = self.block_backend.action_backup(arrays, w, action, include_reward)
             return self.partition.without_halo(backup)
 
         return self._on_every_device(work, self.partition_spec, P())(arrays, w, jnp.asarray(action))
@@ -83,14 +83,14 @@ class ShardedBackend(Backend):
 
         return self.block_backend.supports_policy_arrays(jax.tree.map(without_first, arrays))
 
-    def finish_policy_backup(self, arrays, w, policy, with_reward):
+    def finish_policy_backup(self, arrays, w, policy, include_reward):
         # The backup of a state depends on its own action alone: the halo may have any actions.
         padding = [(0, 0)] * policy.ndim
         padding[self.partition.axis] = self.partition.halo_below, self.partition.halo_above
 
         def work(arrays, w, policy):
             padded = jnp.pad(policy, padding)
-            backup = self.block_backend.finish_policy_backup(arrays, w, padded, with_reward)
+            backup = self.block_backend.finish_policy_backup(arrays, w, padded, include_reward)
             return self.partition.without_halo(backup)
 
         specs = self.partition_spec, self.partition_spec

@@ -155,7 +155,7 @@ class Stage(ABC):
         laws = [part.probabilities for part in parts if isinstance(part, Noise)]
         return any(map(names_time, [*parts, *laws]))
 
-    def compile(self, space: StateActionSpace) -> CompiledStage:
+    def build(self, space: StateActionSpace) -> BuiltStage:
         """The stage as arrays over the grid of ``space``."""
         given = getattr(self, "noise", None)
         noise = None if given is None else tabulate_noise(space, given, self.subject)
@@ -169,7 +169,7 @@ class Stage(ABC):
         if self.net_reward is not None:
             reward_checks = replace(checks, subject=f"the reward of {self.subject}")
             payments[REWARD] = compute_payment(reward_checks, self.net_reward)
-        return CompiledStage(operation, payments, checks.variable)
+        return BuiltStage(operation, payments, checks.variable)
 
 
 NO_PAYMENT = Payment(None)
@@ -180,7 +180,7 @@ def make_constant(number: Any) -> Function:
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledStage:
+class BuiltStage:
     """A stage as arrays: its operation on the state, and what it pays and counts."""
 
     operation: Operation
@@ -207,7 +207,7 @@ class CompiledStage:
         """The names of what it counts."""
         return set(self.payments) - {REWARD}
 
-    def with_reward(self, weights: Mapping[str, float]) -> CompiledStage:
+    def with_reward(self, weights: Mapping[str, float]) -> BuiltStage:
         """The stage with a weighted sum of its reward and counts as its reward."""
         if not self.payments:
             return self
@@ -221,7 +221,7 @@ class CompiledStage:
             self.reward is not None and len(self.reward) > 1
         )
 
-    def block(self, axis: int, first: int, count: int) -> CompiledStage:
+    def block(self, axis: int, first: int, count: int) -> BuiltStage:
         """The same on ``count`` positions of one axis, from ``first`` on, without its counts."""
         reward = self.reward
         if isinstance(reward, ExpectedReward):
@@ -434,21 +434,21 @@ def add_scratch_axes(space: StateActionSpace, scratch: Mapping[str, Sequence]) -
 
 
 def restrict_scratch_axes(
-    wide: StateGrid, grid: StateGrid, stages: Sequence[CompiledStage]
-) -> tuple[CompiledStage, ...]:
+    wide: StateGrid, grid: StateGrid, stages: Sequence[BuiltStage]
+) -> tuple[BuiltStage, ...]:
     """Stages on the ``wide`` grid as stages that begin and end on ``grid``."""
     restricted = [_restrict_stage(stage, grid.ndim) for stage in stages]
     wide_indices = [i for i, stage in enumerate(restricted) if stage is None]
     if wide_indices:
         first = wide_indices[0]
         last = wide_indices[-1] + 1
-        open_axes = CompiledStage(Reshape(grid.shape, (), wide), {})
-        forget_axes = CompiledStage(Reshape(wide.shape, (), grid), {})
+        open_axes = BuiltStage(Reshape(grid.shape, (), wide), {})
+        forget_axes = BuiltStage(Reshape(wide.shape, (), grid), {})
         restricted[first:last] = [open_axes, *stages[first:last], forget_axes]
     return tuple(stage for stage in restricted if stage is not None)
 
 
-def _restrict_stage(stage: CompiledStage, axes: int) -> CompiledStage | None:
+def _restrict_stage(stage: BuiltStage, axes: int) -> BuiltStage | None:
     """The stage on the first ``axes`` alone; None where it needs the others."""
     operation = stage.operation.restrict_to_leading_axes(axes)
     payments = {

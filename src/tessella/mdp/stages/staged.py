@@ -43,7 +43,7 @@ from tessella.mdp.stages.operation import (
     action_slice,
 )
 from tessella.mdp.stages.stage import (
-    CompiledStage,
+    BuiltStage,
     Function,
     Pay,
     Stage,
@@ -63,7 +63,7 @@ class Staged(Dynamics):
     """Dynamics given as stages; build it with ``MDP.staged``."""
 
     space: StateActionSpace
-    stages: tuple[CompiledStage, ...]
+    stages: tuple[BuiltStage, ...]
 
     has_stages = True
     offers_rows = True
@@ -74,9 +74,9 @@ class Staged(Dynamics):
         stages: Sequence[Stage],
         feasible: NDArray[np.bool_] | None = None,
         scratch: Mapping[str, Sequence] | None = None,
-        compile_stage: Callable[[Stage, StateActionSpace], CompiledStage] | None = None,
+        build_stage: Callable[[Stage, StateActionSpace], BuiltStage] | None = None,
     ) -> Staged:
-        """Compile the stages, by ``compile_stage`` if it is given.
+        """Compile the stages, by ``build_stage`` if it is given.
 
         ``feasible`` (S, A) says which pairs can occur; ``scratch`` axes exist within a period only.
         """
@@ -86,9 +86,7 @@ class Staged(Dynamics):
         masked = wide.with_feasible(feasible, space.grid.shape)
         compiled = []
         for stage in stages:
-            compiled.append(
-                compile_stage(stage, masked) if compile_stage else stage.compile(masked)
-            )
+            compiled.append(build_stage(stage, masked) if build_stage else stage.build(masked))
             # The mask holds for states at the start of a period, and any stage but Pay moves them.
             masked = masked if isinstance(stage, Pay) else wide
         if scratch is not None:
@@ -375,7 +373,7 @@ class StageBackend(Backend):
         """Operations from here to the end depend on no action."""
         return _count_to_last([operation.depends_on_action for operation in self.operations])
 
-    def _run_backward(self, arrays, w, action, with_reward, indices):
+    def _run_backward(self, arrays, w, action, include_reward, indices):
         """``w`` before the operations with these indices; in between it may be an open mesh."""
         import jax.numpy as jnp
 
@@ -389,20 +387,20 @@ class StageBackend(Backend):
             if jnp.ndim(action) and n_scratch_axes:
                 policy = action[(..., *(None,) * n_scratch_axes)]
                 operation_action = jnp.broadcast_to(policy, w.shape)
-            if with_reward and "reward" in arrays[i]:
+            if include_reward and "reward" in arrays[i]:
                 w = operation.apply_with_reward(arrays[i], w, operation_action)
             else:
                 w = operation.apply(arrays[i], w, operation_action)
             shape = operation.shape
         return jnp.broadcast_to(w, shape)
 
-    def shared_backup(self, arrays, w_S, with_reward):
+    def shared_backup(self, arrays, w_S, include_reward):
         return self._run_backward(
-            arrays, w_S, 0, with_reward, range(self.first_shared, len(self.operations))
+            arrays, w_S, 0, include_reward, range(self.first_shared, len(self.operations))
         )
 
-    def action_backup(self, arrays, w, action, with_reward):
-        return self._run_backward(arrays, w, action, with_reward, range(self.first_shared))
+    def action_backup(self, arrays, w, action, include_reward):
+        return self._run_backward(arrays, w, action, include_reward, range(self.first_shared))
 
     def supports_policy_arrays(self, arrays) -> bool:
         # A policy is indexed by the state at the start, so only the last operation may move it.
@@ -412,12 +410,12 @@ class StageBackend(Backend):
         keeps_state = all(self.operations[i].operation_type is Reshape for i in earlier)
         return keeps_state and self.operations[last].supports_policy_arrays(arrays[last])
 
-    def finish_policy_backup(self, arrays, w, policy, with_reward):
-        return self.action_backup(arrays, w, policy, with_reward)
+    def finish_policy_backup(self, arrays, w, policy, include_reward):
+        return self.action_backup(arrays, w, policy, include_reward)
 
 
 def build_stage_backend(
-    stages: Sequence[CompiledStage],
+    stages: Sequence[BuiltStage],
     tiles: TileSizes | None,
     n_actions: int,
     for_any_block: bool = False,

@@ -60,7 +60,7 @@ def from_arrays(
     """See ``MDP.from_arrays``; ``reward`` holds costs where the ``sense`` is that of costs."""
     if layout not in ("ASS", "SAS"):
         raise ArgumentError("layout must be 'ASS' or 'SAS'", value=f"got {layout!r}")
-    matrices, merged = _read_matrices(transition, layout)
+    matrices, max_repeats = _read_matrices(transition, layout)
     n_actions = len(matrices)
     n_states = len(matrices[0].indptr) - 1
     space = _make_space(grid, actions, action_name, n_states, n_actions)
@@ -75,11 +75,11 @@ def from_arrays(
     if isinstance(given, list):
         outcomes = _make_outcomes(pairs, given)
         expected = outcomes.expected_reward[pairs.pair_indices]
-        reward_error += outcomes.rounding(factors=merged).reward_error
+        reward_error += outcomes.rounding(factors=max_repeats).reward_error
     else:
         outcomes = None
         expected = check_rewards(pairs, given[mask])
-    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0, reward_error)
+    build_rounding = ModelRounding(EPS * max_repeats if max_repeats > 1 else 0.0, reward_error)
     return build_tabular(pairs, expected, outcomes, build_rounding)
 
 
@@ -96,7 +96,7 @@ def from_pairs(
     """See ``MDP.from_pairs``; ``reward`` holds costs where the ``sense`` is that of costs."""
     state = _read_indices(states, "states")
     action = _read_indices(choices, "choices")
-    rows, merged, _ = _read_matrix(transition, "transition")
+    rows, max_repeats, _ = _read_matrix(transition, "transition")
     n_rows = len(rows.indptr) - 1
     n_states = int(np.asarray(rows.shape)[1])
     if not len(state) == len(action) == n_rows:
@@ -124,7 +124,7 @@ def from_pairs(
     require_feasible_actions(space.grid, np.isin(np.arange(n_states), pairs.states)[:, None])
     check_rows(pairs)
     check_rewards(pairs, expected)
-    build_rounding = ModelRounding(EPS * merged if merged > 1 else 0.0)
+    build_rounding = ModelRounding(EPS * max_repeats if max_repeats > 1 else 0.0)
     return build_tabular(pairs, expected, None, build_rounding)
 
 

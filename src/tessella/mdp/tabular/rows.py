@@ -145,7 +145,7 @@ class CompiledRowBackend(Backend):
     n_actions: int
     shape: tuple[int, ...]
 
-    def shared_backup(self, arrays, w_S, with_reward):
+    def shared_backup(self, arrays, w_S, include_reward):
         import jax
         import jax.numpy as jnp
 
@@ -158,18 +158,18 @@ class CompiledRowBackend(Backend):
         row = arrays["row_of_chunk"]
         return jax.ops.segment_sum(chunks, row, self.n_rows, indices_are_sorted=True)
 
-    def action_backup(self, arrays, w, action, with_reward):
+    def action_backup(self, arrays, w, action, include_reward):
         from jax import lax
 
         def select(array):
             return lax.dynamic_index_in_dim(array, action, 0, keepdims=False)
 
-        return self._look_up(arrays, w, select, with_reward)
+        return self._look_up(arrays, w, select, include_reward)
 
     def supports_policy_arrays(self, arrays) -> bool:
         return True
 
-    def finish_policy_backup(self, arrays, w, policy, with_reward):
+    def finish_policy_backup(self, arrays, w, policy, include_reward):
         import jax.numpy as jnp
 
         actions = policy.ravel()[None]
@@ -177,14 +177,14 @@ class CompiledRowBackend(Backend):
         def select(array):
             return jnp.take_along_axis(array, actions, 0, mode="clip")[0]
 
-        return self._look_up(arrays, w, select, with_reward)
+        return self._look_up(arrays, w, select, include_reward)
 
-    def _look_up(self, arrays, w, select, with_reward):
+    def _look_up(self, arrays, w, select, include_reward):
         """The products of the rows that ``select`` takes, and the rewards."""
         import jax.numpy as jnp
 
         q_S = jnp.take(w, select(arrays["row_of"]), mode="clip")
-        if with_reward:
+        if include_reward:
             q_S = q_S + select(arrays["reward"])
         return q_S.reshape(self.shape)
 
@@ -306,15 +306,15 @@ class RowBackend(Backend):
     has_direct_solve: ClassVar[bool] = True
     has_separate_reward: ClassVar[bool] = True
 
-    def shared_backup(self, arrays: RowArrays, w_S, with_reward):
+    def shared_backup(self, arrays: RowArrays, w_S, include_reward):
         if not w_S.any():
             return np.zeros(arrays.rows.shape[0])
         return arrays.rows @ w_S.ravel()
 
-    def action_backup(self, arrays: RowArrays, w, action, with_reward):
+    def action_backup(self, arrays: RowArrays, w, action, include_reward):
         slices = arrays.row_slices
         q_S = w[arrays.row_of[action] if slices is None else slices[action]]
-        return (q_S + arrays.reward[action] if with_reward else q_S).reshape(self.shape)
+        return (q_S + arrays.reward[action] if include_reward else q_S).reshape(self.shape)
 
     def sweeps_are_cheap(self, arrays: RowArrays) -> bool:
         return arrays.layout.sweeps_are_cheap
@@ -329,10 +329,10 @@ class RowBackend(Backend):
         q_AS += arrays.reward
         return q_AS.reshape(self.n_actions, *self.shape)
 
-    def policy_backup(self, arrays: RowArrays, w_S, policy, with_reward):
+    def policy_backup(self, arrays: RowArrays, w_S, policy, include_reward):
         policy_rows = arrays.policy_rows(policy)
         expected = policy_rows.expect(w_S.ravel())
-        return (expected + policy_rows.reward if with_reward else expected).reshape(self.shape)
+        return (expected + policy_rows.reward if include_reward else expected).reshape(self.shape)
 
     def solve_policy_system(self, arrays: RowArrays, rhs, policy, discount):
         rows = arrays.policy_rows(policy)
