@@ -253,19 +253,26 @@ def _format_sum_range(tree: RuleTree, condition: SumRange) -> str:
     """``stock - 0.5 regime is below 3``; empty where no state of the grid is outside."""
     least, largest = _bound_sum(tree, condition)
     text = format_weighted_sum(condition.weights)
-    is_bounded_below = condition.low >= least
-    is_bounded_above = condition.high < largest
-    is_whole = _has_whole_values(tree, condition)
-    low = math.floor(condition.low) + 1 if is_whole and is_bounded_below else condition.low
-    high = math.floor(condition.high) if is_whole and is_bounded_above else condition.high
-    if is_bounded_below and is_bounded_above:
-        same = f"{text} is {format_value(low)}"
-        return same if low == high else f"{same} to {format_value(high)}"
-    if is_bounded_below:
-        return f"{text} is {'at least' if is_whole else 'above'} {format_value(low)}"
-    if is_bounded_above:
-        return f"{text} is {'at most' if is_whole else 'below'} {format_value(high)}"
-    return ""
+    low = condition.low if condition.low >= least else None
+    high = condition.high if condition.high < largest else None
+    if _has_whole_values(tree, condition):
+        first = None if low is None else math.floor(low) + 1
+        last = None if high is None else math.floor(high)
+        return _format_range(text, first, last, "at least", "at most")
+    return _format_range(text, low, high, "above", "below")
+
+
+def _format_range(
+    text: str, low: float | None, high: float | None, from_low: str, to_high: str
+) -> str:
+    """``x is 3 to 5``, or with one end alone ``x is at least 3``; empty without ends."""
+    if low is None and high is None:
+        return ""
+    if high is None:
+        return f"{text} is {from_low} {format_value(low)}"
+    if low is None:
+        return f"{text} is {to_high} {format_value(high)}"
+    return f"{text} is {format_value(low)}" + (f" to {format_value(high)}" if low < high else "")
 
 
 def _has_whole_values(tree: RuleTree, condition: SumRange) -> bool:

@@ -81,10 +81,9 @@ def examine(tessellation: Tessellation, sums: Iterable[tuple[str, ...]] = ()) ->
     require_all_states("examine", tessellation)
     grid = tessellation.grid
     sums = [require_sum_axes(grid, names) for names in sums]
-    unused = [axis for axis in grid.axes if independent(tessellation, axis)]
-    evidence: dict[str, Evidence] = {
-        f"independent of {axis}": independent(tessellation, axis) for axis in unused
-    }
+    by_axis = {axis: independent(tessellation, axis) for axis in grid.axes}
+    unused = [axis for axis, is_independent in by_axis.items() if is_independent]
+    evidence: dict[str, Evidence] = {f"independent of {axis}": by_axis[axis] for axis in unused}
     if len(unused) == grid.ndim:
         return Structure(evidence)
     # The section at their first values represents all of them.
