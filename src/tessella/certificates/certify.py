@@ -42,8 +42,8 @@ def certify(
         eps: margin for the localisation bound; None for the smallest at which it applies.
         tol: actions within this of the best are not costly errors; None for the tie tolerance.
         labels: whether the policy answers in action indices or values, where that is not clear.
-        blocks: True for single numbers only, computed block by block; False for figures of every
-            state too; None for what the solution's plan says.
+        blocks: True for totals only, computed block by block; False for figures of every state
+            too; None for what the solution's plan says.
 
     Returns:
         The certificate; ``save`` writes it for the checker, ``summary`` puts it in words.

@@ -52,7 +52,7 @@ ColouredLevels = tuple[NDArray[np.integer], list[str], list[RgbColour]]
 @click.option(
     "--at", "fixed", multiple=True, metavar="AXIS=VALUE", help="Value of another axis; may repeat."
 )
-@click.option("--component", help="Which component of an action to show, of several.")
+@click.option("--component", help="The component of the action to show.")
 @click.option("-o", "--out", type=arguments.PATH, help="A picture: .svg .png .pdf.")
 def map_command(model, policy, colour, fixed, component, out) -> Answer:
     """Show which action each state gets.

@@ -325,9 +325,7 @@ def _describe_rule(rule: ts.Rule, mdp: ts.MDP, files: list[str]) -> dict[str, An
 )
 @click.argument("rule")
 @click.argument("files", nargs=-1, required=True, type=arguments.PATH)
-@click.option(
-    "--model", type=arguments.ModelParam(), help="The model that a CSV table is a policy of."
-)
+@click.option("--model", type=arguments.ModelParam(), help="For a CSV table: its model.")
 @arguments.settings_option
 @click.option(
     "--off-grid",

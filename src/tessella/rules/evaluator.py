@@ -114,7 +114,7 @@ class PolicyEvaluator:
             extended = self._compute_extended_action_loss()
             if extended is not None:
                 return extended
-        # Not V - q: differences of action values may be known much better than V (``slices``).
+        # Not V - q: differences of action values may be known better than V (``policy_proof``).
         q = self.solution.q.reshape(self.mdp.n_states, -1)
         action_loss = q.max(axis=1, keepdims=True) - q
         return np.where(action_loss <= self.tie_tolerance, 0.0, action_loss)

@@ -12,7 +12,7 @@ action value is one backup of v without the maximum, so
     |q(s, a) - Q*(s, a)| <= c e + eta,      tie = 2 (c e + eta),
 
 and an action that leads by more than ``tie`` is certainly better (``compute_tie_tolerance``). Where
-``slices`` bounds differences of action values by less than 2 c e, that takes its place. Two
+``policy_proof`` bounds differences of action values by less than 2 c e, that takes its place. Two
 equally good actions differ by at most ``tie``. Where several are within a width of the best, the
 lowest index is taken, so that policies do not depend on the method; such an action loses at most
 tie + width where it is taken. A loose bound leaves much undecided, yet the best guess is still the
@@ -103,7 +103,7 @@ def decide(
 ) -> GreedyPolicy:
     """Compare the actions at ``value``, which is within ``bound`` of the optimum.
 
-    ``comparison_error`` (slices) is what ``slices`` knows of differences of action values.
+    ``comparison_error`` (slices) is what ``policy_proof`` knows of differences of action values.
     """
     point = prepared.from_result(value)
     carried_error = prepared.data.criterion.contraction_factor * np.float64(bound)

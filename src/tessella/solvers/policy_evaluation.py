@@ -137,8 +137,8 @@ def evaluate(
     Args:
         mdp: the model.
         policy: a policy in any form: see ``tessella.as_policy``.
-        start: where to take its mean, any start: see ``tessella.mdp.start``; None for the model's
-            own. It does not affect the values of states.
+        start: the start that its mean is over, in any form: see ``tessella.mdp.start``; None for
+            the model's own. It does not affect the values of states.
         tol: bound on max|V - V_pi|; None for about twelve digits or more.
         callback, partial: as in ``solve``.
         guess: (grid) where to begin, such as the optimum's value.

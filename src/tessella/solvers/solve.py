@@ -84,8 +84,8 @@ def solve(
             are several and the model is large, and one device otherwise.
         plan: an execution plan, such as ``tessella.plan(mdp).using(representation="stages")``; it
             includes the method, the tolerance and the devices.
-        until: with ``"policy"``, stop when every action is proven to be optimal, or rounding hides
-            its margin: see ``slices``. The values are then rough, as ``error_bound`` says. It
+        until: with ``"policy"``, stop when every action is proven optimal, or tied within rounding:
+            see ``policy_proof``. The values are then rough, as ``error_bound`` says. It
             serves discounted models, on one device.
         guess: (grid) values to start from, such as those of a similar model; not for finite
             horizons and totals.

@@ -142,7 +142,7 @@ def tradeoff(
     better: Literal["more", "less"] = "more",
     tol: float | None = None,
 ) -> Tradeoff:
-    """The least cost, or the most reward, of all policies at levels of a measure.
+    """The least cost, or the most reward, that each level of a measure allows.
 
     Args:
         mdp: the model.
